@@ -90,7 +90,7 @@ class GroupMember(ABC):
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)
         engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member))
         self._member.drop_connection = engine.drop
-        self._shell = Shell("member", engine, driver, attend=self._member.attended, next_callback=self._next_callback)
+        self._shell = Shell("member", engine, driver, attend=self._member.called, next_callback=self._next_callback)
         self._member.subscribe("the member starts")
 
     # -- overridden by subclasses

@@ -44,21 +44,21 @@ class StrawMembership:
     def __init__(self) -> None:
         self.is_member = True
         self.rebalancing = False
-        self.has_asked = True  #: In a rebalance: whether the join is out.
+        self.is_request_written = True  #: In a rebalance: whether the join is out.
         self.identity = Identity(GROUP, 5, "me")
         self.owned: set[TopicPartition] | None = None  #: None: everything.
         self.told: list[tuple[int, Identity]] = []
 
     @property
-    def is_asking(self) -> bool:
-        return self.rebalancing and self.has_asked
+    def awaits_rebalance_response(self) -> bool:
+        return self.rebalancing and self.is_request_written
 
     def owns(self, tp: TopicPartition) -> bool:
         return self.owned is None or tp in self.owned
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         self.told.append((error.code, identity))  # type: ignore[attr-defined]
-        if identity == self.identity and not self.is_asking and error.code != 27:  # type: ignore[attr-defined]
+        if identity == self.identity and not self.awaits_rebalance_response and error.code != 27:  # type: ignore[attr-defined]
             self.identity = identity.behind() if error.code == 22 else identity.lost()  # type: ignore[attr-defined]
 
 

@@ -95,7 +95,7 @@ def test_deadlines_pass_in_their_own_order(queue):
     assert queue.due_at() == 5
     assert queue.expired(4.9) == []
     assert queue.expired(5) == [quick]
-    queue.give_up(quick, LATE)
+    queue.fail_call(quick, LATE)
     assert quick.call.done
     assert not slow.call.done
     assert queue.due_at() == 60
@@ -117,7 +117,7 @@ def test_deadlines_of_settled_calls_do_not_pile_up(queue):
 def test_what_nobody_waits_for_is_not_taken(queue):
     """Its call has failed, or was abandoned."""
     late, gone = add(queue, (A, 1), deadline=5), add(queue, (B, 1))
-    queue.give_up(late, LATE)
+    queue.fail_call(late, LATE)
     gone.call.abandoned = True
     assert taken(queue) == {}
     assert queue.expired(1.0) == [gone]
@@ -132,9 +132,9 @@ def test_calls_without_offsets_wait_for_those_before_them_only(queue):
     add(queue, (B, 1), deadline=9)
     expired = queue.expired(5)
     for pending in expired:
-        queue.give_up(pending, LATE)
+        queue.fail_call(pending, LATE)
     while queue.finished:
-        queue.tell_first()
+        queue.run_first_callback()
     assert heard == list(range(3000))
     assert len(queue) == 1
 
@@ -145,7 +145,7 @@ def test_call_without_offsets_can_time_out_before_the_others(queue):
     waits = add(queue, deadline=5)
     (expired,) = queue.expired(5)
     assert expired is waits
-    queue.give_up(waits, LATE)
+    queue.fail_call(waits, LATE)
     with pytest.raises(CommitFailedError):
         waits.call.result()
     assert len(queue) == 1
@@ -217,7 +217,7 @@ def test_interrupt_at_any_line_loses_no_call_and_tells_none_twice():
                 queue.written(tp, entry)
         assert queue.idle
         while queue.finished:
-            queue.tell_first()
+            queue.run_first_callback()
         assert [number for number, _ in sorted(heard)] in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5])
         assert all(pending.call.done for pending in calls)
         if not struck:
@@ -230,6 +230,6 @@ def test_rebuilding_keeps_the_newest_value_even_of_a_call_that_timed_out(queue):
     add(queue, (A, 1))
     late = add(queue, (A, 2), deadline=5)
     entries = queue.take("g")
-    queue.give_up(late, LATE)
+    queue.fail_call(late, LATE)
     queue.rebuild(entries)
     assert taken(queue) == {A: 2}

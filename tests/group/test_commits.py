@@ -133,7 +133,7 @@ def test_callbacks_are_queued_once_each_in_order(world):
     world.answer(world.one())
     assert heard == []
     while world.commits.finished:
-        world.commits.tell_first()
+        world.commits.run_first_callback()
     assert heard == [(n, {A: OffsetAndMetadata(n)}, None) for n in range(3)]
 
 
@@ -528,7 +528,7 @@ def test_before_the_join_is_out_the_commits_answer_is_news(world, code):
     """It may be due for long, and until it is answered records would be handed out that are another's by now."""
     call = world.add((A, 7))
     sent = world.one()
-    world.membership.rebalancing, world.membership.has_asked = True, False
+    world.membership.rebalancing, world.membership.is_request_written = True, False
     world.answer(sent, code)
     assert world.membership.told == [(code, Identity("g", 5, "me"))]
     assert not world.membership.identity.is_member and not failure(call).retriable

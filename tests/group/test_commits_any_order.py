@@ -195,7 +195,7 @@ class AnyOrder(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         while self.world.commits.finished:
-            self.world.commits.tell_first()
+            self.world.commits.run_first_callback()
         assert len(self.heard) == len(set(self.heard))
         assert set(self.heard) == {number for number, (call, _) in enumerate(self.calls) if call.done}
 

@@ -115,7 +115,7 @@ def test_answer_after_the_deadline_still_counts_for_others(world):
     world.answer(world.one())
     long.result()
     while world.commits.finished:
-        world.commits.tell_first()
+        world.commits.run_first_callback()
     assert len(heard) == 1
 
 

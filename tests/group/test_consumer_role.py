@@ -263,7 +263,7 @@ def test_a_static_leader_that_is_back_and_was_given_what_it_does_not_subscribe_t
     world.topic("u", 1)
     members = joined("range", a=world)
     world.role.perform_assignment("a", "range", members, skip=True)
-    share = encode_assignment([A], note_of(world.role._planned_with, half=False))
+    share = encode_assignment([A], note_of(world.role._assigned_with, withheld=False))
     world.role.take(ME, "range", share, 0.0)
     assert "not subscribed to" in world.role.rejoin_reason(0.0)
 

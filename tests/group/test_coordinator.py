@@ -20,7 +20,7 @@ from thinconsumer.errors import (
     UnsupportedVersionError,
 )
 from thinconsumer.group.coordinator import (
-    FAREWELL,
+    LEAVING_CONNECTION,
     MEMBERSHIP,
     TRANSITIONS,
     Coordinator,
@@ -145,7 +145,10 @@ def test_any_node_is_asked_and_what_it_says_is_believed(world):
     assert request.target == ANY_NODE and request.deadline == world.now + 30.0
     world.answer(request, node=3)
     assert (world.keeper.node_id, world.keeper.version) == (3, 1)
-    assert world.keeper.target() == (3, MEMBERSHIP) and world.keeper.target(FAREWELL) == (3, FAREWELL)
+    assert world.keeper.target() == (3, MEMBERSHIP) and world.keeper.target(LEAVING_CONNECTION) == (
+        3,
+        LEAVING_CONNECTION,
+    )
     assert world.keeper.target("") == (3, "")
     assert world.keeper.wake_at(world.now) == NEVER and world.keeper.step(world.now) == []
 
@@ -514,7 +517,7 @@ def test_whatever_happens_it_is_legal_bounded_and_ends_well(events, seed):
         out += keeper.step(world.now)
         assert keeper.wake_at(world.now) >= world.now
         assert (keeper.node_id is not None) is (keeper.state is S.KNOWN)
-        assert len(keeper._asks) <= 5
+        assert len(keeper._in_flight) <= 5
         assert keeper.target() is None or keeper.target().node_id == keeper.node_id
     keeper.want("the end")
     for _ in range(20):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thinconsumer.group.listener import RebalanceListener, hear_assigned, hear_lost, hear_revoked
+from thinconsumer.group.listener import RebalanceListener, call_assigned, call_lost, call_revoked
 from thinconsumer.types import TopicPartition
 
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
@@ -29,7 +29,7 @@ class Three(Two):
 
 
 def heard(listener):
-    for hear in (hear_assigned, hear_revoked, hear_lost):
+    for hear in (call_assigned, call_revoked, call_lost):
         hear(listener, TPS)
     return [(name, tps == set(TPS)) for name, tps in listener.heard]
 
@@ -45,10 +45,10 @@ def test_lost_is_told_apart_by_who_does():
 
 
 def test_no_listener_hears_nothing():
-    for hear in (hear_assigned, hear_revoked, hear_lost):
+    for hear in (call_assigned, call_revoked, call_lost):
         assert hear(None, TPS) is None
 
 
 def test_a_listener_that_overrides_nothing_does_nothing():
-    for hear in (hear_assigned, hear_revoked, hear_lost):
+    for hear in (call_assigned, call_revoked, call_lost):
         assert hear(RebalanceListener(), TPS) is None

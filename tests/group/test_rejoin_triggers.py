@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.group.rejoin_triggers import doubts, note_of, shapes, shapes_changed, topics_changed
+from thinconsumer.group.rejoin_triggers import note_of, reassign_reason, shapes, shapes_changed, topics_changed
 from thinconsumer.types import ClusterView, Node, PartitionInfo
 
 NODES = {n: Node(n, "h", 9092, f"rack{n}") for n in (1, 2, 3)}
@@ -53,29 +53,31 @@ def test_topics_are_compared_as_sets_and_named():
     assert topics_changed([], [f"t{n}" for n in range(7)]).endswith("new t0, t1, t2, t3, t4 and 2 more")
 
 
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("withheld", [False, True])
 @pytest.mark.parametrize(
     ("after", "same"),
     [(BEFORE, True), (view([(2, 1), (3, 2)]), True), (view([(1, 2)]), False), (view([(1,), (2,), (3,)]), False)],
 )
-def test_a_note_says_whether_a_plan_still_holds(half, after, same):
+def test_a_note_says_whether_a_plan_still_holds(withheld, after, same):
     """Where replicas are takes no partition from anybody."""
-    note = note_of(shapes(BEFORE, {"t"}, racks=True), half=half)
-    words = doubts(note, shapes(after, {"t"}, racks=False), cooperative=True)
+    note = note_of(shapes(BEFORE, {"t"}, racks=True), withheld=withheld)
+    words = reassign_reason(note, shapes(after, {"t"}, racks=False), cooperative=True)
     if not same:
         assert "other partitions" in words
     else:
-        assert ("half of a handover" in words) if half else words is None
+        assert ("half of a handover" in words) if withheld else words is None
 
 
 def test_without_a_note_only_a_cooperative_leader_asks():
     now = shapes(BEFORE, {"t"}, racks=False)
-    assert doubts(None, now, cooperative=False) is None
-    assert "not made" in doubts(None, now, cooperative=True)
+    assert reassign_reason(None, now, cooperative=False) is None
+    assert "not made" in reassign_reason(None, now, cooperative=True)
 
 
 def test_a_topic_that_was_planned_without_is_in_the_note():
     then = shapes(BEFORE, {"t"}, racks=False)
-    assert doubts(note_of(then, half=False), shapes(BEFORE, {"t", "other"}, racks=False), cooperative=False)
+    assert reassign_reason(
+        note_of(then, withheld=False), shapes(BEFORE, {"t", "other"}, racks=False), cooperative=False
+    )
     gone = shapes(ClusterView({}, {}), {"t"}, racks=False)
-    assert doubts(note_of(gone, half=False), then, cooperative=False)
+    assert reassign_reason(note_of(gone, withheld=False), then, cooperative=False)

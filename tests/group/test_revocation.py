@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.group.revocation import PATIENCE, GivingUp, PartitionRevocation
+from thinconsumer.group.revocation import PATIENCE, PartitionRevocation, RevocationStep
 from thinconsumer.partitions import Partitions, PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
@@ -92,10 +92,10 @@ def make(story, partitions, commits):
     return make
 
 
-def give_up(revocation, tps, now=0.0, **more):
+def revoke(revocation, tps, now=0.0, **more):
     """Call until it is done; return how often that took."""
     for calls in range(1, 10):
-        if revocation.give_up(tps, now, **more):
+        if revocation.revoke(tps, now, **more):
             return calls
     raise AssertionError("it never ends")
 
@@ -103,28 +103,28 @@ def give_up(revocation, tps, now=0.0, **more):
 def test_what_goes_is_held_back_then_committed_then_told_then_let_go(make, story, partitions, commits):
     revocation = make()
     commits.idle = False
-    assert not revocation.give_up({A, B}, 1.0)
+    assert not revocation.revoke({A, B}, 1.0)
     assert story == [("commit", {A, B}, 1.0 + PATIENCE)]
     assert [p.tp for p in partitions if p.may_hand_out] == [C], "pain D4: nothing comes while its last commit is out"
     assert revocation.waiting_until(1.0) == 1.0 + PATIENCE
     commits.idle = True
     assert revocation.waiting_until(1.0) == NEVER
-    assert not revocation.give_up({A, B}, 1.5)
+    assert not revocation.revoke({A, B}, 1.5)
     assert story[1:] == [("revoked", {A, B})]
     assert A in partitions, "the callback may still ask and commit"
-    assert revocation.give_up({A, B}, 1.6)
-    assert partitions.tps() == {C} and revocation.state is GivingUp.IDLE
+    assert revocation.revoke({A, B}, 1.6)
+    assert partitions.tps() == {C} and revocation.state is RevocationStep.IDLE
 
 
 def test_who_has_less_time_shortens_a_wait_that_somebody_else_began(make, partitions, commits):
     """close() finds a rebalance's giving up half done: it must not wait for longer than it was allowed to."""
     revocation = make()
     commits.idle = False
-    assert not revocation.give_up({A}, 1.0)
-    assert not revocation.give_up({A}, 1.1, by=1.2), "not yet"
+    assert not revocation.revoke({A}, 1.0)
+    assert not revocation.revoke({A}, 1.1, by=1.2), "not yet"
     assert revocation.waiting_until(1.1) == 1.2
-    assert not revocation.give_up({A}, 1.2, by=1.2), "told now"
-    assert revocation.give_up({A}, 1.2, by=1.2)
+    assert not revocation.revoke({A}, 1.2, by=1.2), "told now"
+    assert revocation.revoke({A}, 1.2, by=1.2)
     assert A not in partitions
 
 
@@ -132,62 +132,62 @@ def test_nobody_is_woken_for_a_wait_that_is_over(make, partitions, commits):
     """A callback that commits for longer than that would go round and round: nobody else can go on meanwhile."""
     revocation = make()
     commits.idle = False
-    assert not revocation.give_up({A}, 1.0)
+    assert not revocation.revoke({A}, 1.0)
     assert revocation.waiting_until(1.0 + PATIENCE) == NEVER
-    assert not revocation.give_up({A}, 1.0 + PATIENCE), "told now"
+    assert not revocation.revoke({A}, 1.0 + PATIENCE), "told now"
     assert revocation.waiting_until(100.0) == NEVER, "while the callback runs, too"
 
 
 def test_the_wait_for_what_a_callback_committed_begins_when_it_is_over(make, partitions, commits):
     revocation = make(auto_commit=False)
-    assert not revocation.give_up({A}, 1.0)
+    assert not revocation.revoke({A}, 1.0)
     commits.idle = False
-    assert not revocation.give_up({A}, 1.0 + 3 * PATIENCE) and A in partitions
+    assert not revocation.revoke({A}, 1.0 + 3 * PATIENCE) and A in partitions
     assert revocation.waiting_until(1.0 + 3 * PATIENCE) == 1.0 + 4 * PATIENCE
-    assert revocation.give_up({A}, 1.0 + 4 * PATIENCE)
+    assert revocation.revoke({A}, 1.0 + 4 * PATIENCE)
 
 
 def test_what_the_callback_commits_is_waited_for(make, story, partitions, commits):
     revocation = make(auto_commit=False)
-    assert not revocation.give_up({A}, 1.0)
+    assert not revocation.revoke({A}, 1.0)
     commits.idle = False
-    assert not revocation.give_up({A}, 1.1)
+    assert not revocation.revoke({A}, 1.1)
     assert A in partitions
     commits.idle = True
-    assert revocation.give_up({A}, 1.2)
+    assert revocation.revoke({A}, 1.2)
     assert story == [("revoked", {A})]
 
 
 def test_pain_B4_commits_that_never_come_through_do_not_keep_us_from_joining(make, partitions, commits):
     revocation = make()
     commits.idle = False
-    assert not revocation.give_up({A}, 1.0)
-    assert not revocation.give_up({A}, 1.0 + PATIENCE), "told now"
-    assert not revocation.give_up({A}, 1.0 + PATIENCE)
-    assert revocation.give_up({A}, 1.0 + 2 * PATIENCE)
+    assert not revocation.revoke({A}, 1.0)
+    assert not revocation.revoke({A}, 1.0 + PATIENCE), "told now"
+    assert not revocation.revoke({A}, 1.0 + PATIENCE)
+    assert revocation.revoke({A}, 1.0 + 2 * PATIENCE)
     assert A not in partitions
 
 
 def test_nothing_is_waited_for_after_a_deadline(make, story, partitions, commits):
     revocation = make()
     commits.idle = False
-    assert give_up(revocation, {A, B, C}, 1.0, by=0.5) == 2
+    assert revoke(revocation, {A, B, C}, 1.0, by=0.5) == 2
     assert story == [("commit", {A, B, C}, 0.5), ("revoked", {A, B, C})]
     assert not partitions
 
 
 def test_nothing_to_give_up_is_done_at_once_and_told_only_where_it_always_is(make, story):
     revocation = make()
-    assert revocation.give_up((), 1.0)
+    assert revocation.revoke((), 1.0)
     assert story == []
-    assert give_up(revocation, (), 1.0, always_tell=True) == 2
+    assert revoke(revocation, (), 1.0, always_call=True) == 2
     assert ("revoked", set()) in story
 
 
 def test_a_revoked_callback_that_raises_runs_once_and_is_kept_for_the_poll(make, story, partitions):
     error = RuntimeError("in the listener")
     revocation = make({"revoked": error})
-    give_up(revocation, {A})
+    revoke(revocation, {A})
     assert [what for what, *_ in story].count("revoked") == 1
     assert A not in partitions and revocation.error is error
 
@@ -195,8 +195,8 @@ def test_a_revoked_callback_that_raises_runs_once_and_is_kept_for_the_poll(make,
 def test_ctrl_c_in_a_revoked_callback_comes_out_and_it_runs_once(make, story, partitions):
     revocation = make({"revoked": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
-        give_up(revocation, {A})
-    give_up(revocation, {A})
+        revoke(revocation, {A})
+    revoke(revocation, {A})
     assert [what for what, *_ in story].count("revoked") == 1
     assert A not in partitions and revocation.error is None
 
@@ -226,8 +226,8 @@ def test_interrupted_as_it_lets_go_nothing_is_revoked_twice(interrupted, story, 
     interrupted.assign([A, B])
     interrupted.strikes = when
     with pytest.raises(KeyboardInterrupt):
-        give_up(revocation, {A})
-    give_up(revocation, {A})
+        revoke(revocation, {A})
+    revoke(revocation, {A})
     assert story == [("revoked", {A})] and interrupted.tps() == {B}
 
 
@@ -236,17 +236,17 @@ def test_interrupted_as_it_takes_over_what_is_new_is_told_all_the_same(interrupt
     revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story))
     interrupted.strikes = "after"
     with pytest.raises(KeyboardInterrupt):
-        revocation.take_over([A, B])
-    revocation.take_over([A, B])
-    revocation.tell_assigned()
+        revocation.assign([A, B])
+    revocation.assign([A, B])
+    revocation.call_assigned()
     assert story == [("assigned", {A, B})]
     assert all(p.state is PositionState.AWAITING_COMMITTED for p in interrupted)
 
 
 def test_without_auto_commit_and_after_exceptions_nothing_is_committed(make, story):
     for revocation in (make(auto_commit=False), make()):
-        revocation.commits_by_itself = False
-        give_up(revocation, {A})
+        revocation.auto_commits = False
+        revoke(revocation, {A})
     assert "commit" not in [what for what, *_ in story]
 
 
@@ -259,7 +259,7 @@ def test_lost_is_told_at_once_with_everything_and_nothing_is_committed(make, sto
 
 def test_what_was_revoked_already_is_not_lost_as_well(make, story, partitions):
     revocation = make(auto_commit=False)
-    assert not revocation.give_up({A}, 1.0)
+    assert not revocation.revoke({A}, 1.0)
     assert revocation.lose(1.1)
     assert story == [("revoked", {A}), ("lost", {B, C})] and not partitions
 
@@ -279,10 +279,10 @@ def test_what_is_lost_is_gone_whatever_the_callback_raises(make, partitions, err
 def test_what_is_new_waits_for_its_callback_and_what_is_kept_does_not(make, story, partitions):
     revocation = make()
     partitions.assign([A])
-    revocation.take_over([A, B])
+    revocation.assign([A, B])
     assert [(p.tp, p.callback_pending) for p in partitions] == [(A, False), (B, True)]
     assert partitions.require(A).may_hand_out
-    revocation.tell_assigned()
+    revocation.call_assigned()
     assert story == [("assigned", {B})]
     assert partitions.require(B).state is PositionState.AWAITING_COMMITTED
     assert not partitions.require(B).callback_pending
@@ -291,25 +291,25 @@ def test_what_is_new_waits_for_its_callback_and_what_is_kept_does_not(make, stor
 def test_an_assigned_callback_that_raises_is_called_again_and_holds_records_back_until_then(make, story, partitions):
     revocation = make({"assigned": RuntimeError()})
     partitions.assign([A])
-    revocation.take_over([A, B])
+    revocation.assign([A, B])
     with pytest.raises(RuntimeError):
-        revocation.tell_assigned()
+        revocation.call_assigned()
     assert partitions.require(B).callback_pending
-    revocation.tell_assigned()
+    revocation.call_assigned()
     assert story == [("assigned", {B}), ("assigned", {B})]
     assert not partitions.require(B).callback_pending
 
 
 def test_seeking_in_the_callback_stands(make, partitions):
     revocation = make()
-    revocation.take_over([A, B, C, TopicPartition("t", 3)])
+    revocation.assign([A, B, C, TopicPartition("t", 3)])
     new = partitions.require(TopicPartition("t", 3))
     new.place(PositionEvent.SEEK, 77)
-    revocation.tell_assigned()
+    revocation.call_assigned()
     assert (new.state, new.cursor.offset) == (PositionState.FETCHING, 77)
 
 
 def test_nothing_new_is_told_all_the_same(make, story):
     """KIP-429: assigned is called with every rebalance, if only with nothing."""
-    make().tell_assigned()
+    make().call_assigned()
     assert story == [("assigned", set())]

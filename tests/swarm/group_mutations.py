@@ -41,7 +41,7 @@ def commits(*how: str) -> Callable[[Knobs], bool]:
     return lambda knobs: any(mate.commits in how for group in knobs.group_knobs for mate in group.clients)
 
 
-def trouble(knobs: Knobs) -> object:
+def errors_or_absences(knobs: Knobs) -> object:
     """Coordinators refuse, or members are away for too long."""
     return knobs.group_error_rate or knobs.absences
 
@@ -58,13 +58,13 @@ ROWS = (
         "Who is expelled goes on under its old id, which is refused for ever; it must come back as nobody.",
         (Identity, "lost", "Identity(self.group_id, NO_GENERATION, UNKNOWN_MEMBER_ID, self.group_instance_id)",
          "self"),
-        needs=trouble,
+        needs=errors_or_absences,
     ),
     bug(
         "id dropped on ILLEGAL_GENERATION",
         "Who has missed a generation comes back as nobody, and the group waits for its ghost; the id must stay.",
         (Identity, "behind", "self._replace(generation_id=NO_GENERATION)", "self.lost()"),
-        needs=trouble,
+        needs=errors_or_absences,
     ),
     bug(
         "given id ignored",
@@ -74,7 +74,7 @@ ROWS = (
     bug(
         "heartbeat behind a parked join",
         "A heartbeat follows an unanswered JoinGroup on its connection; it is read too late, and fails.",
-        (coordinator_channel.CoordinatorChannel, "beat", "if not self.is_open or",
+        (coordinator_channel.CoordinatorChannel, "heartbeat", "if not self.is_open or",
          "if self._coordinator.target(MEMBERSHIP) is None or"),
     ),
     bug(
@@ -86,7 +86,7 @@ ROWS = (
     bug(
         "joins without backoff",
         "A join that was refused is sent again at once, for ever; coordinators in trouble must not be stormed.",
-        (JoinFailurePolicy, "pace", "self._retry.failed(now)", "return"),
+        (JoinFailurePolicy, "back_off", "self._retry.failed(now)", "return"),
         needs=lambda knobs: knobs.coordinator_load_s or knobs.group_error_rate,
     ),
     bug(
@@ -100,13 +100,13 @@ ROWS = (
         "losing keeps partitions",
         "Partitions stay after they were lost, and are read on; they belong to others by now.",
         (PartitionRevocation, "lose", "self._partitions.assign(())", "pass"),
-        needs=trouble,
+        needs=errors_or_absences,
     ),
     bug(
         "lost called revoked",
         "Users hear that lost partitions are revoked, and commit what they may not.",
-        (PartitionRevocation, "lose", "self._hear(hear_lost,", "self._hear(hear_revoked,"),
-        needs=trouble,
+        (PartitionRevocation, "lose", "self._call_listener(call_lost,", "self._call_listener(call_revoked,"),
+        needs=errors_or_absences,
     ),
     bug(
         "pending revocation delivered",
@@ -122,16 +122,16 @@ ROWS = (
     bug(
         "failed callback forgotten",
         "An on_partitions_assigned that has raised is not called again.",
-        (PartitionRevocation, "tell_assigned", "hear_assigned(self._listener(), [p.tp for p in new])",
+        (PartitionRevocation, "call_assigned", "call_assigned(self._listener(), [p.tp for p in new])",
          ("[(setattr(p, 'callback_pending', False), p.state is PositionState.AWAITING_CALLBACK"
          " and p.move(PositionEvent.CALLBACK_DONE)) for p in new];"
-         " hear_assigned(self._listener(), [p.tp for p in new])")),
+         " call_assigned(self._listener(), [p.tp for p in new])")),
         needs=raising,
     ),
     bug(
         "eager keeps everything",
         "Eager members join with what they own, and are given it again; they must give it up first (seeds/004).",
-        (ConsumerRole, "prepare", "return self.revocation.give_up(owned, now, always_tell=identity.is_member)",
+        (ConsumerRole, "prepare", "return self.revocation.revoke(owned, now, always_call=identity.is_member)",
          "return True"),
         needs=eager,
     ),
@@ -144,15 +144,15 @@ ROWS = (
     bug(
         "given up without rejoining",
         "Who has given partitions up for others does not join again, so nobody gets them (KIP-429).",
-        (ConsumerRole, "take", "self._due = \"partitions were given up, so that others can take them\"", "pass"),
+        (ConsumerRole, "take", "self._rejoin_due = \"partitions were given up, so that others can take them\"", "pass"),
         # Else the leader, who would do so after a while, hides it.
-        (ConsumerRole, "rejoin_reason", "now >= self._handed_over_by", "False"),
+        (ConsumerRole, "rejoin_reason", "now >= self._rejoin_by", "False"),
         needs=cooperative,
     ),
     bug(
         "retained partitions start over",
         "What is kept in a cooperative rebalance goes back to what is committed, and comes again.",
-        (PartitionRevocation, "take_over", "for partition in self._partitions:",
+        (PartitionRevocation, "assign", "for partition in self._partitions:",
          ("for partition in [p for p in self._partitions if p.tp in before]:\n"
          "        partition.state = PositionState.AWAITING_COMMITTED\n"
          "        partition.rewind()\n"
@@ -162,7 +162,7 @@ ROWS = (
     bug(
         "assigned tells of all",
         "on_partitions_assigned hears of what is kept, too; users must hear what is new.",
-        (PartitionRevocation, "tell_assigned", "[p.tp for p in new]", "self._partitions.tps()"),
+        (PartitionRevocation, "call_assigned", "[p.tp for p in new]", "self._partitions.tps()"),
         needs=cooperative,
     ),
     # -- who rejoins for what
@@ -175,7 +175,7 @@ ROWS = (
     bug(
         "growth ignored",
         "The leader does not notice that a topic has new partitions, so nobody reads them.",
-        (ConsumerRole, "rejoin_reason", "if reason is None and self._planned_with is not None:", "if False:"),
+        (ConsumerRole, "rejoin_reason", "if reason is None and self._assigned_with is not None:", "if False:"),
         needs=lambda knobs: knobs.growths,
     ),
     bug(
@@ -188,7 +188,7 @@ ROWS = (
     bug(
         "no commit before giving up",
         "What was read since the last auto-commit is not committed before partitions go, and is read twice (D4).",
-        (PartitionRevocation, "give_up", "if self._auto_commit is not None and self.commits_by_itself:",
+        (PartitionRevocation, "revoke", "if self._auto_commit is not None and self.auto_commits:",
          "if False:"),
         needs=commits("auto"),
     ),
@@ -221,7 +221,7 @@ ROWS = (
         "What was to be committed before the membership was lost is committed after joining again.",
         (Commits, "_judge", "if objection is not None:", "if False:"),
         (Commits, "_build", "if entry.identity != who and", "if False and"),
-        needs=trouble,
+        needs=errors_or_absences,
     ),
     bug(
         "commit callbacks dropped",

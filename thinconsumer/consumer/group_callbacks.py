@@ -53,7 +53,7 @@ class GroupCallbacks:
                 self._run_commit_callback()
 
     def _run_commit_callback(self) -> bool:
-        self._group.commits.tell_first()
+        self._group.commits.run_first_callback()
         return True
 
     def _run_member_work(self, now: float, every: bool) -> bool:
@@ -75,11 +75,11 @@ class GroupCallbacks:
     def give_up_all(self, deadline: float, *, commit: bool) -> None:
         """Commit (with ``commit``), call the listener and unassign all partitions; wait until ``deadline`` at most."""
         group, now = self._group, self._shell.driver.now()
-        group.revocation.commits_by_itself = commit and group.auto_commit is not None
+        group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
             # Wait for I/O only while a commit is pending: otherwise the next event may be a heartbeat in some seconds.
             now = self._step(now, now if group.commits.idle else deadline)
-        group.revocation.commits_by_itself = group.auto_commit is not None
+        group.revocation.auto_commits = group.auto_commit is not None
         while not group.commits.idle and now < deadline:
             now = self._step(now, deadline)
         self.end_commits()
@@ -100,7 +100,7 @@ class GroupCallbacks:
             if group.is_member and not group.identity.is_member:
                 return group.revocation.lose(now)
             # A revocation of some partitions may already be in progress; the remaining ones are revoked after it.
-            return group.revocation.give_up(partitions.tps(), now, by=deadline) and not partitions
+            return group.revocation.revoke(partitions.tps(), now, by=deadline) and not partitions
 
     def _step(self, now: float, deadline: float) -> float:
         """Step once while giving up the partitions, and run the leader's assignor if it is due.

@@ -106,7 +106,7 @@ class Reader:
 
     def _attend(self, now: float) -> None:
         if self.managers.group is not None:
-            self.managers.group.member.attended(now)
+            self.managers.group.member.called(now)
 
     def _stepped(self, now: float) -> None:
         if self.watch.step(self.managers, now):

@@ -33,7 +33,7 @@ class CommittingMember(Protocol):
         ...
 
     @property
-    def is_asking(self) -> bool:
+    def awaits_rebalance_response(self) -> bool:
         """Whether a JoinGroup or SyncGroup was written; its response decides the membership."""
         ...
 
@@ -93,9 +93,9 @@ class CommitIdentity:
         return self._membership is not None and self._membership.is_member and self._membership.rebalancing
 
     @property
-    def is_asking(self) -> bool:
+    def awaits_rebalance_response(self) -> bool:
         """Whether the member is in a rebalance and its JoinGroup or SyncGroup was written."""
-        return self.rebalancing and self._membership is not None and self._membership.is_asking
+        return self.rebalancing and self._membership is not None and self._membership.awaits_rebalance_response
 
     @property
     def held(self) -> bool:

@@ -58,7 +58,7 @@ class Finished(NamedTuple):
 class Pending:
     """Track one call that is not settled."""
 
-    __slots__ = ("call", "callback", "deadline", "failed", "identity", "left", "number", "offsets")
+    __slots__ = ("call", "callback", "deadline", "failed", "identity", "number", "offsets", "outstanding")
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Pending:
         self.deadline = deadline
         self.callback = callback
         self.call: Call[None] = Call(what)
-        self.left = set(offsets)  #: Partitions neither written nor failed.
+        self.outstanding = set(offsets)  #: Partitions neither written nor failed.
         self.failed: dict[TopicPartition, Failure] = {}
 
 
@@ -165,13 +165,13 @@ class CommitQueue:
             found.append(first)
         return found
 
-    def give_up(self, pending: Pending, failure: Failure) -> None:
+    def fail_call(self, pending: Pending, failure: Failure) -> None:
         """Fail a call now; its offsets in flight may still be written."""
         if pending.number not in self._calls:
             return  # a call without offsets, settled when the call before it failed
-        for tp in pending.left:
+        for tp in pending.outstanding:
             pending.failed[tp] = failure
-        pending.left.clear()
+        pending.outstanding.clear()
         self._settle(pending, self._explain(pending.failed, pending.call.what))
         self._settle_empty()
 
@@ -180,7 +180,7 @@ class CommitQueue:
     def take(self, group_id: str) -> Entries:
         """Remove and return the entries of the next request; drop those whose calls are all settled or abandoned."""
         taken: Entries = {}
-        left: Entries = {}
+        later: Entries = {}
         size = 0
         for tp, entry in self.ready.items():
             entry.calls = [pending for pending in entry.calls if not pending.call.over]
@@ -188,10 +188,10 @@ class CommitQueue:
                 continue
             size += ROW_BYTES + len(group_id) + len(tp.topic) + 3 * len(entry.value.metadata)
             if taken and size > BYTES_MAX:
-                left[tp] = entry
+                later[tp] = entry
             else:
                 taken[tp] = entry
-        self.ready = left
+        self.ready = later
         return taken
 
     def put_back(self, tp: TopicPartition, entry: Entry, *, delayed: bool = False) -> None:
@@ -222,17 +222,17 @@ class CommitQueue:
     def written(self, tp: TopicPartition, entry: Entry) -> None:
         """Note that a partition's offset was written."""
         for pending in entry.calls:
-            pending.left.discard(tp)
-            self._settle_if_through(pending)
+            pending.outstanding.discard(tp)
+            self._settle_if_complete(pending)
         self._settle_empty()
 
     def failed(self, tp: TopicPartition, entry: Entry, failure: Failure) -> None:
         """Note that a partition's offset will not be written."""
         for pending in entry.calls:
-            if tp in pending.left:
+            if tp in pending.outstanding:
                 pending.failed[tp] = failure
-                pending.left.discard(tp)
-            self._settle_if_through(pending)
+                pending.outstanding.discard(tp)
+            self._settle_if_complete(pending)
         self._settle_empty()
 
     def drop(self, tp: TopicPartition, failure: Failure) -> None:
@@ -259,19 +259,19 @@ class CommitQueue:
         for pending in list(self._calls.values()):
             if pending.call in queued:
                 pending.callback = None
-            for tp in pending.left:
+            for tp in pending.outstanding:
                 entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending])
                 if tp in known and known[tp].number > pending.number:
                     entry.value, entry.number, entry.identity = known[tp].value, known[tp].number, known[tp].identity
                 self._merge(self.ready, tp, entry)
             if pending.offsets:
-                self._settle_if_through(pending)
+                self._settle_if_complete(pending)
         self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
         heapify(self._deadlines)
         self._empty = deque(pending for pending in self._calls.values() if not pending.offsets)
         self._settle_empty()
 
-    def tell_first(self) -> None:
+    def run_first_callback(self) -> None:
         """Call the first callback that is due.
 
         Python raises KeyboardInterrupt only after calls, and there is none between removing the callback and calling
@@ -293,8 +293,8 @@ class CommitQueue:
         if newer.number >= older.number:
             older.value, older.number, older.identity = newer.value, newer.number, newer.identity
 
-    def _settle_if_through(self, pending: Pending) -> None:
-        if not pending.left and pending.number in self._calls:
+    def _settle_if_complete(self, pending: Pending) -> None:
+        if not pending.outstanding and pending.number in self._calls:
             error = self._explain(pending.failed, pending.call.what) if pending.failed else None
             self._settle(pending, error)
 

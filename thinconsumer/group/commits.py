@@ -92,7 +92,9 @@ class Commits:
         self._stale_error: KafkaError | None = None
         self._now = 0.0
         self.finished = self._queue.finished  #: Calls whose callbacks are due.
-        self.tell_first = self._queue.tell_first  #: Calls the first of these callbacks; not within a step.
+        self.run_first_callback = (
+            self._queue.run_first_callback
+        )  #: Calls the first of these callbacks; not within a step.
         #: Called with every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Called for every response, with its latency in seconds and the current time.
@@ -136,7 +138,7 @@ class Commits:
         pending = self._queue.add(offsets, who or self._commit_identity.by_hand, deadline, callback, what)
         if who is None and offsets:
             # Fail now: an unsubscribe() before the next step would turn it into a commit without a member id.
-            self._queue.give_up(pending, self._failure(*self._commit_identity.outside(), self._now))
+            self._queue.fail_call(pending, self._failure(*self._commit_identity.outside(), self._now))
         return pending.call
 
     def mark(self) -> Call[None]:
@@ -151,7 +153,7 @@ class Commits:
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
         """Return the timeout error for a user who stops waiting for these offsets; the commit itself goes on."""
         waiting = [pending for pending in self._queue.unsettled() if pending.offsets == offsets]
-        failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].left} if waiting else {}
+        failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].outstanding} if waiting else {}
         return final_error(self._settings, self._group_id, failures, "commit")
 
     def give_up_all(self, now: float) -> None:
@@ -160,7 +162,7 @@ class Commits:
             return
         self.restart(now)  # an interrupt may have left a step half done
         for pending in self._queue.unsettled():
-            self._queue.give_up(pending, self._timeout(pending, now))
+            self._queue.fail_call(pending, self._timeout(pending, now))
 
     # -- the manager
 
@@ -238,7 +240,7 @@ class Commits:
 
     def _expire(self, now: float) -> None:
         for pending in self._queue.expired(now):
-            self._queue.give_up(pending, self._timeout(pending, now))
+            self._queue.fail_call(pending, self._timeout(pending, now))
 
     def _timeout(self, pending: Pending, now: float) -> Failure:
         last = pending.call.last_error
@@ -359,15 +361,15 @@ class Commits:
 
     def _take_response(self, flight: Flight, answer: Answer, now: float) -> None:
         response: OffsetCommitResponse = answer.response
-        left = {tp: entry for tp, entry in flight.entries.items() if tp in flight.sent}
-        for tp in flight.entries.keys() - left.keys():
+        unanswered = {tp: entry for tp, entry in flight.entries.items() if tp in flight.sent}
+        for tp in flight.entries.keys() - unanswered.keys():
             self._queue.put_back(tp, flight.entries[tp])
         refused: dict[int, Entries] = {}
         for topic in response.topics:
             name = flight.names.get(topic.topic_id) if answer.version >= IDS_SINCE else topic.name
             for row in topic.partitions:
                 tp = TopicPartition(name or "", row.partition_index)
-                entry = left.pop(tp, None)
+                entry = unanswered.pop(tp, None)
                 if entry is None:
                     continue
                 if row.error_code == Code.NONE:
@@ -383,8 +385,10 @@ class Commits:
         for code, entries in refused.items():
             error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))
             self._take_code(flight, rule(API, code, Scope.PARTITION).action, error, entries, now)
-        if left:
-            self._delay(left, KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}"), now)
+        if unanswered:
+            self._delay(
+                unanswered, KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}"), now
+            )
         if not self._queue.delayed:
             self._stragglers.succeeded()
 
@@ -393,7 +397,7 @@ class Commits:
     ) -> None:
         log.debug("group %s: %d offsets not committed: %s", self._group_id, len(entries), error)
         if action is Action.CHECK_MEMBERSHIP:
-            self._take_word_on_us(flight, error, entries, now)
+            self._handle_membership_error(flight, error, entries, now)
         elif action is Action.RETRY_PARTITION:
             if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
                 self._metadata.request_update(f"committing: {error}")
@@ -407,7 +411,9 @@ class Commits:
                 self._coordinator.loading(now)
             self._again(entries, error, now)
 
-    def _take_word_on_us(self, flight: Flight, error: BrokerResponseError, entries: Entries, now: float) -> None:
+    def _handle_membership_error(
+        self, flight: Flight, error: BrokerResponseError, entries: Entries, now: float
+    ) -> None:
         """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID and REBALANCE_IN_PROGRESS."""
         standing, stamp = self._commit_identity, flight.stamp
         who = standing.who
@@ -426,7 +432,7 @@ class Commits:
         elif who is not None and who != stamp and who.member_id == stamp.member_id:
             # The member has a newer generation by now: commit again under it the partitions that are still assigned.
             self._again(entries, error, now)
-        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and standing.is_asking:
+        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and standing.awaits_rebalance_response:
             # All members have joined and the JoinGroup response is on its way: commit again under its generation.
             standing.refused(stamp)
             self._again(entries, error, now)

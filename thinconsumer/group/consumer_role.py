@@ -24,7 +24,7 @@ from ..wire.consumer_protocol import (
     encode_subscription,
 )
 from .identity import NO_GENERATION, Identity
-from .rejoin_triggers import NOTE, TopicShape, doubts, note_of, shapes, shapes_changed, topics_changed
+from .rejoin_triggers import NOTE, TopicShape, note_of, reassign_reason, shapes, shapes_changed, topics_changed
 from .revocation import PartitionRevocation
 from .role import JoinedMember
 from .subscription import UserSubscription
@@ -62,18 +62,18 @@ class ConsumerRole:
         self._matched_with: tuple[int, int] | None = None
         self._seen: tuple[int, int] | None = None  #: The versions of metadata and subscription compared last.
         self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; the leader only.
-        self._planned_with: dict[str, TopicShape] | None = None  #: The leader only.
+        self._assigned_with: dict[str, TopicShape] | None = None  #: The leader only.
         #: The leader only: whether the assignment withholds partitions that their owners must revoke first
         #: (cooperative), and whether this leader has made no assignment at all (KIP-814).
-        self._hands_over = self._leads_blindly = False
-        self._handed_over_by = NEVER  #: When the leader stops waiting for their owners to rejoin, and rejoins.
-        self._share = Assignment()
-        self._share_of: PartitionAssignor | None = None
+        self._withholds_partitions = self._keeps_unknown_assignment = False
+        self._rejoin_by = NEVER  #: When the leader stops waiting for their owners to rejoin, and rejoins.
+        self._assignment = Assignment()
+        self._assignment_source: PartitionAssignor | None = None
         self._identity = Identity(config.group_id or "")
-        self._due: str | None = None  #: The reason to join again as soon as this rebalance is over.
+        self._rejoin_due: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._installed = True
-        self._had: frozenset[TopicPartition] = frozenset()  #: The assignment after the last completed rebalance.
-        self._words = ""
+        self._previous: frozenset[TopicPartition] = frozenset()  #: The assignment after the last completed rebalance.
+        self._summary = ""
 
     # -- subscription
 
@@ -97,8 +97,8 @@ class ConsumerRole:
     def protocols(self) -> list[tuple[str, bytes]]:
         """Return the encoded subscription with owned partitions, once per assignor with that assignor's user data."""
         self._joined_with = self._wanted()
-        self._due = None
-        self._hands_over = self._leads_blindly = False
+        self._rejoin_due = None
+        self._withholds_partitions = self._keeps_unknown_assignment = False
         topics = tuple(sorted(self._joined_with))
         owned = tuple(sorted(self._partitions.tps())) if self.is_cooperative else ()
         return [
@@ -122,9 +122,9 @@ class ConsumerRole:
         self._forget_leading()
         owned = self._partitions.tps()
         if not self.is_cooperative:
-            return self.revocation.give_up(owned, now, always_tell=identity.is_member)
+            return self.revocation.revoke(owned, now, always_call=identity.is_member)
         wanted = self._wanted()
-        return self.revocation.give_up([tp for tp in owned if tp.topic not in wanted], now)
+        return self.revocation.revoke([tp for tp in owned if tp.topic not in wanted], now)
 
     # -- leader
 
@@ -143,9 +143,9 @@ class ConsumerRole:
         subscriptions = self._subscriptions(members)
         self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
         view = self._metadata.view(self._group_topics)
-        self._planned_with = self._shapes(view)
+        self._assigned_with = self._shapes(view)
         if skip:
-            self._leads_blindly = True
+            self._keeps_unknown_assignment = True
             return {}
         assignor = self._assignor(protocol)
         plan = checked(
@@ -154,10 +154,10 @@ class ConsumerRole:
         if self.is_cooperative:
             given = {tp for share in plan.values() for tp in share.partitions}
             had = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions} - given
-            self._hands_over = any(tp.partition < view.partition_count(tp.topic) for tp in had)
+            self._withholds_partitions = any(tp.partition < view.partition_count(tp.topic) for tp in had)
         said = {member: share.user_data for member, share in plan.items()}
         if self._config.group_instance_id is not None and said.get(leader_id) is None:
-            said[leader_id] = note_of(self._planned_with, half=self._hands_over)
+            said[leader_id] = note_of(self._assigned_with, withheld=self._withholds_partitions)
         return {member: encode_assignment(share.partitions, said[member]) for member, share in plan.items()}
 
     def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
@@ -179,9 +179,9 @@ class ConsumerRole:
 
     def _forget_leading(self) -> None:
         self._group_topics = frozenset()
-        self._planned_with = None
-        self._hands_over = self._leads_blindly = False
-        self._handed_over_by = NEVER
+        self._assigned_with = None
+        self._withholds_partitions = self._keeps_unknown_assignment = False
+        self._rejoin_by = NEVER
 
     # -- after the sync
 
@@ -195,76 +195,76 @@ class ConsumerRole:
             # An owner in the missed generation may have committed further: a commit here would reset its offsets.
             log.info("group %s: a generation went by without us: %d partitions lost", identity.group_id, len(owned))
             self.revocation.lose(now)
-            self._had = frozenset()
+            self._previous = frozenset()
         raw = decode_assignment(assignment)
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
-        self._share = Assignment(
+        self._assignment = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
             raw.user_data if note is None else None,  # the note is not from an assignor
         )
-        self._share_of = self._assignor(protocol)
+        self._assignment_source = self._assignor(protocol)
         self._identity = identity
         self._generation = identity.generation_id
         self._installed = False
-        share = set(self._share.partitions)
+        share = set(self._assignment.partitions)
         for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
-        self._handed_over_by = now + self._config.session_timeout_ms / 1000 if self._hands_over else NEVER
-        self._due = None
+        self._rejoin_by = now + self._config.session_timeout_ms / 1000 if self._withholds_partitions else NEVER
+        self._rejoin_due = None
         if owned - share:
-            self._due = "partitions were given up, so that others can take them"
-        elif self._leads_blindly and self._planned_with is not None:
-            self._due = doubts(note, self._planned_with, cooperative=self.is_cooperative)
+            self._rejoin_due = "partitions were given up, so that others can take them"
+        elif self._keeps_unknown_assignment and self._assigned_with is not None:
+            self._rejoin_due = reassign_reason(note, self._assigned_with, cooperative=self.is_cooperative)
         strangers = {tp.topic for tp in share} - self._joined_with
-        if strangers and self._due is None:
-            self._due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
-        came, went = share - self._had, self._had - share
-        self._words = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
+        if strangers and self._rejoin_due is None:
+            self._rejoin_due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
+        came, went = share - self._previous, self._previous - share
+        self._summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
     def revoke(self, identity: Identity, now: float) -> bool:
         """Revoke the partitions that the new assignment lacks."""
-        going = self._partitions.tps() - set(self._share.partitions)
-        return self.revocation.give_up(going, now)
+        going = self._partitions.tps() - set(self._assignment.partitions)
+        return self.revocation.revoke(going, now)
 
     def install(self, identity: Identity, now: float) -> bool:
         """Apply the new assignment: call the assignor's ``on_assignment``, then the listener."""
         if not self._installed:
-            self.revocation.take_over(sorted(set(self._share.partitions)))
+            self.revocation.assign(sorted(set(self._assignment.partitions)))
             self._installed = True
-            if self._share_of is not None:
-                self._share_of.on_assignment(self._share, GroupMetadata(*identity))
-        self.revocation.tell_assigned()
-        self._had = frozenset(self._share.partitions)
+            if self._assignment_source is not None:
+                self._assignment_source.on_assignment(self._assignment, GroupMetadata(*identity))
+        self.revocation.call_assigned()
+        self._previous = frozenset(self._assignment.partitions)
         return True
 
     def lose(self, why: str, now: float) -> bool:
         """Drop all partitions as lost."""
         self._generation = NO_GENERATION
-        self._due = None
-        self._had = frozenset()
+        self._rejoin_due = None
+        self._previous = frozenset()
         self._forget_leading()
         return self.revocation.lose(now)
 
     def describe(self) -> str:
         """Return the assignment of the last rebalance, and what it added and removed, for a log line."""
-        return self._words
+        return self._summary
 
     def rejoin_reason(self, now: float) -> str | None:
         """Return why to join again, or None.
 
         Compare the current topics with those of the last JoinGroup and, on the leader, with those of the assignment.
         """
-        if self._due is not None:
-            return self._due
-        if now >= self._handed_over_by:
+        if self._rejoin_due is not None:
+            return self._rejoin_due
+        if now >= self._rejoin_by:
             # A static member that restarts returns without a rebalance (KIP-345), and does not rejoin after revoking.
             return "who gave partitions up did not join again, so that others can take them"
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:
             return None
         reason = topics_changed(self._joined_with, self._wanted())
-        if reason is None and self._planned_with is not None:
-            reason = shapes_changed(self._planned_with, self._shapes(self._metadata.view(self._group_topics)))
+        if reason is None and self._assigned_with is not None:
+            reason = shapes_changed(self._assigned_with, self._shapes(self._metadata.view(self._group_topics)))
         if reason is None:
             self._seen = seen
         return reason

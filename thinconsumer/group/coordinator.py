@@ -32,7 +32,7 @@ GROUP = 0
 #: The connection for JoinGroup, SyncGroup and Heartbeat only: a held-back JoinGroup would block other requests.
 MEMBERSHIP = "group"
 #: The connection for LeaveGroup while a JoinGroup or SyncGroup is unanswered on the one above.
-FAREWELL = "leave"
+LEAVING_CONNECTION = "leave"
 PORT_MAX = 65_535
 #: A loss after this many seconds starts a new backoff, even if no successful response was reported.
 LASTING = 60.0
@@ -101,11 +101,11 @@ class Coordinator:
         self._loading = Retry(self._backoff, random)
         self._is_loading = False
         self._wanted: set[str] = set()
-        self._asks: list[Request] = []  #: FindCoordinator requests in flight, except abandoned ones.
-        self._asked_at = -NEVER
+        self._in_flight: list[Request] = []  #: FindCoordinator requests in flight, except abandoned ones.
+        self._sent_at = -NEVER
         self._known_at = -NEVER
         self._lost_at = -NEVER
-        self._doubts: dict[str, float] = {}  #: By manager, since when a response is pending.
+        self._pending_since: dict[str, float] = {}  #: By manager, since when a response is pending.
         self._outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
@@ -145,7 +145,7 @@ class Coordinator:
         self._retry.failed(now)
         if fresh:
             self._retry.not_before = now
-        self._asks.clear()
+        self._in_flight.clear()
         self.version += 1
         self.node_id = None
         self._move(CoordinatorEvent.LOST)
@@ -170,11 +170,11 @@ class Coordinator:
     def waiting(self, since: float | None, now: float, who: str = "") -> None:
         """Note since when ``who`` waits for a response; None if it does not. A long wait triggers a new search."""
         if since is None:
-            self._doubts.pop(who, None)
+            self._pending_since.pop(who, None)
         else:
-            self._doubts[who] = since
-        if not self._doubts and self.state is CoordinatorState.KNOWN:
-            self._asks.clear()  # the coordinator has responded: drop the search
+            self._pending_since[who] = since
+        if not self._pending_since and self.state is CoordinatorState.KNOWN:
+            self._in_flight.clear()  # the coordinator has responded: drop the search
 
     # -- the manager
 
@@ -186,8 +186,8 @@ class Coordinator:
         if self.state is CoordinatorState.UNKNOWN:
             self._move(CoordinatorEvent.ASK)
             return [self._ask(ANY_NODE, now)]
-        target = self._somebody_else()
-        self._asked_at = now
+        target = self._other_node()
+        self._sent_at = now
         return [] if target is None else [self._ask(target, now)]
 
     def wake_at(self, now: float) -> float:
@@ -197,10 +197,10 @@ class Coordinator:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Process a FindCoordinator response."""
-        if answer.request not in self._asks:
+        if answer.request not in self._in_flight:
             log.debug("group %s: an answer about the coordinator came too late to matter", self.group_id)
             return
-        self._asks.remove(answer.request)
+        self._in_flight.remove(answer.request)
         node, error = self._read(answer)
         if node is not None:
             self._found(node, now)
@@ -212,8 +212,8 @@ class Coordinator:
 
     def restart(self, now: float) -> None:
         """Forget requests in flight, whose responses cannot arrive after a restart of the engine; keep the rest."""
-        self._asks.clear()
-        self._doubts.clear()
+        self._in_flight.clear()
+        self._pending_since.clear()
         if self.state is CoordinatorState.FINDING:
             self._move(CoordinatorEvent.FAILED)
 
@@ -229,14 +229,14 @@ class Coordinator:
         if self.state is CoordinatorState.UNKNOWN:
             return self._retry.not_before if self._wanted else NEVER
         if self.state is CoordinatorState.FINDING:
-            return self._asked_at + self._patience
-        doubt = min(self._doubts.values(), default=NEVER)
-        return max(doubt, self._asked_at) + self._patience
+            return self._sent_at + self._patience
+        doubt = min(self._pending_since.values(), default=NEVER)
+        return max(doubt, self._sent_at) + self._patience
 
     def _ask(self, target: Target, now: float) -> Request:
         request = Request(self.asker, FindCoordinatorRequest, target, self._build, now + self._request_timeout)
-        self._asks.append(request)
-        self._asked_at = now
+        self._in_flight.append(request)
+        self._sent_at = now
         return request
 
     def _build(self, version: int) -> Message:
@@ -244,13 +244,13 @@ class Coordinator:
             return FindCoordinatorRequest(coordinator_keys=[self.group_id], key_type=GROUP)
         return FindCoordinatorRequest(key=self.group_id, key_type=GROUP)
 
-    def _somebody_else(self) -> Target | None:
+    def _other_node(self) -> Target | None:
         """Return another node to ask: not the coordinator, nor a node that already has a FindCoordinator in flight."""
-        asked = {request.target.node_id for request in self._asks}
+        asked = {request.target.node_id for request in self._in_flight}
         others = [node_id for node_id in self._metadata.nodes if node_id not in asked and node_id != self.node_id]
         if others:
             return Target(others[self._random.randrange(len(others))])
-        return None if self._asks else ANY_NODE
+        return None if self._in_flight else ANY_NODE
 
     def _read(self, answer: Answer) -> tuple[Node | None, KafkaError | None]:
         if answer.error is not None:
@@ -293,8 +293,8 @@ class Coordinator:
             self._known_at = now
             self._loading.succeeded()
             self._is_loading = False
-            self._doubts.clear()
-            self._asks.clear()
+            self._pending_since.clear()
+            self._in_flight.clear()
         self._move(CoordinatorEvent.FOUND)
 
     def _announce(self, node_id: int) -> None:

@@ -106,7 +106,7 @@ class Group:
     def polled(self, now: float) -> None:
         """Note that the user polls: records of earlier polls count as processed, and may be auto-committed."""
         self._polled_at = now
-        self.member.attended(now)  # first: after a long gap it sets `held`, which defers the auto-commit
+        self.member.called(now)  # first: after a long gap it sets `held`, which defers the auto-commit
         self.member.polled(now)
         if self.auto_commit is not None and self.member.held is None:
             self.auto_commit.poll(now)
@@ -161,9 +161,9 @@ class Group:
         return self.member.rebalancing
 
     @property
-    def is_asking(self) -> bool:
+    def awaits_rebalance_response(self) -> bool:
         """Whether a JoinGroup or SyncGroup was written; its response decides the membership."""
-        return self.member.is_asking
+        return self.member.awaits_rebalance_response
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Report to the member a commit error about its member id, generation or instance id."""

@@ -37,19 +37,19 @@ class RebalanceListener:
         self.on_partitions_revoked(lost)
 
 
-def hear_assigned(listener: Any, partitions: Collection[TopicPartition]) -> None:
+def call_assigned(listener: Any, partitions: Collection[TopicPartition]) -> None:
     """Call ``on_partitions_assigned``, if there is a listener."""
     if listener is not None:
         listener.on_partitions_assigned(set(partitions))
 
 
-def hear_revoked(listener: Any, partitions: Collection[TopicPartition]) -> None:
+def call_revoked(listener: Any, partitions: Collection[TopicPartition]) -> None:
     """Call ``on_partitions_revoked``, if there is a listener."""
     if listener is not None:
         listener.on_partitions_revoked(set(partitions))
 
 
-def hear_lost(listener: Any, partitions: Collection[TopicPartition]) -> None:
+def call_lost(listener: Any, partitions: Collection[TopicPartition]) -> None:
     """Call ``on_partitions_lost``, if there is a listener; one for kafka-python may have only the revoked callback."""
     if listener is not None:
         getattr(listener, "on_partitions_lost", listener.on_partitions_revoked)(set(partitions))

@@ -62,25 +62,25 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
     return None
 
 
-def note_of(plan: Mapping[str, TopicShape], *, half: bool) -> bytes:
+def note_of(plan: Mapping[str, TopicShape], *, withheld: bool) -> bytes:
     """Return the user data of a static leader's own assignment: a digest of the topics, and a flag.
 
     The flag ``half`` says that partitions wait for their owners to revoke them, for a following rebalance.
     """
     text = "".join(f"{topic}\n{shape.partitions}\n" for topic, shape in sorted(plan.items()))
-    return NOTE + (b"\1" if half else b"\0") + hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
+    return NOTE + (b"\1" if withheld else b"\0") + hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
 
 
-def doubts(note: bytes | None, now: Mapping[str, TopicShape], *, cooperative: bool) -> str | None:
+def reassign_reason(note: bytes | None, now: Mapping[str, TopicShape], *, cooperative: bool) -> str | None:
     """Return why a restarted leader should rejoin to compute an assignment; None if the old one is still valid.
 
     Without a note that is unknown. A cooperative group then rebalances, since that moves no partition needlessly.
     """
     if note is None:
         return "leads by a plan that it has not made, and which may be half of a handover" if cooperative else None
-    if note == note_of(now, half=False):
+    if note == note_of(now, withheld=False):
         return None
-    if note == note_of(now, half=True):
+    if note == note_of(now, withheld=True):
         return "came back to lead by a plan that was half of a handover"
     return "came back to lead by a plan that was made when topics had other partitions"
 

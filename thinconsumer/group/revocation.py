@@ -14,7 +14,7 @@ from ..calls import Call
 from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER
 from ..types import TopicPartition
-from .listener import hear_assigned, hear_lost, hear_revoked
+from .listener import call_assigned, call_lost, call_revoked
 
 if TYPE_CHECKING:
     from .auto_commit import AutoCommit
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 
 
-class GivingUp(enum.Enum):
+class RevocationStep(enum.Enum):
     """Name the step of a revocation."""
 
     IDLE = "idle"
     COMMITTING = "committing"  #: Waits for the auto-commit; polls return no more records of these partitions.
-    TELLING = "telling"  #: The listener is due.
+    CALLING = "telling"  #: The listener is due.
     DRAINING = "draining"  #: Waits for commits that the listener has started.
 
 
@@ -44,81 +44,81 @@ class PartitionRevocation:
         self._commits = commits
         self._auto_commit = auto_commit
         self._listener = listener
-        self.state = GivingUp.IDLE
-        self._going: list[Partition] = []
+        self.state = RevocationStep.IDLE
+        self._revoking: list[Partition] = []
         self._until = -NEVER
         #: Settles with the commits queued when the wait began. Later ones, for partitions that stay, do not prolong it.
         self._awaited: Call[None] = Call("committing")
         #: The exception of a revoked or lost callback: the rebalance goes on, and then the poll raises it.
         self.error: Exception | None = None
         #: Whether a revocation auto-commits; False after an exception, when returned records may be unprocessed.
-        self.commits_by_itself = auto_commit is not None
+        self.auto_commits = auto_commit is not None
 
     # -- revoking
 
-    def give_up(
-        self, tps: Collection[TopicPartition], now: float, *, always_tell: bool = False, by: float = NEVER
+    def revoke(
+        self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float = NEVER
     ) -> bool:
         """Advance the revocation of ``tps``; call it again, with steps in between, until it returns True.
 
         With ``always_tell`` the listener is called for an empty set, too: an eager rebalance always revokes, then
         assigns. After ``by`` the revocation waits for no commit.
         """
-        if self.state is GivingUp.IDLE:
-            self._going = [p for p in self._partitions if p.tp in tps]
-            if not self._going and not always_tell:
+        if self.state is RevocationStep.IDLE:
+            self._revoking = [p for p in self._partitions if p.tp in tps]
+            if not self._revoking and not always_call:
                 return True
-            for partition in self._going:
+            for partition in self._revoking:
                 partition.pending_revocation = True
-            if self._auto_commit is not None and self.commits_by_itself:
-                self._auto_commit.commit_now(self._going, min(now + PATIENCE, by), now)
-            self._wait(GivingUp.COMMITTING, now + PATIENCE)
-        if self.state is GivingUp.COMMITTING:
-            if not self._through(now, by):
+            if self._auto_commit is not None and self.auto_commits:
+                self._auto_commit.commit_now(self._revoking, min(now + PATIENCE, by), now)
+            self._wait(RevocationStep.COMMITTING, now + PATIENCE)
+        if self.state is RevocationStep.COMMITTING:
+            if not self._is_wait_over(now, by):
                 return False
-            self.state = GivingUp.TELLING
-        if self.state is GivingUp.TELLING:
+            self.state = RevocationStep.CALLING
+        if self.state is RevocationStep.CALLING:
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
-            self._wait(GivingUp.DRAINING, NEVER)
-            self._tell(hear_revoked)
+            self._wait(RevocationStep.DRAINING, NEVER)
+            self._tell(call_revoked)
             return False  # the listener took time, and its commits are not sent yet
         if self._until == NEVER:
             # The wait starts after the callback, which may have taken longer than PATIENCE before it committed.
-            self._wait(GivingUp.DRAINING, now + PATIENCE)
-        if not self._through(now, by):
+            self._wait(RevocationStep.DRAINING, now + PATIENCE)
+        if not self._is_wait_over(now, by):
             return False
-        self._let_go()
+        self._drop_revoked()
         return True
 
     def lose(self, now: float) -> bool:
         """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
-        told = self._going if self.state is GivingUp.DRAINING else []  # on_partitions_revoked was called
+        told = self._revoking if self.state is RevocationStep.DRAINING else []  # on_partitions_revoked was called
         going = [p for p in self._partitions if p not in told]
-        self.start_over()
+        self.cancel()
         # A callback that raises must not leave partitions assigned that other members may own by now.
         try:
             if going:
-                self._hear(hear_lost, [p.tp for p in going])
+                self._call_listener(call_lost, [p.tp for p in going])
         finally:
             self._partitions.assign(())
         return True
 
-    def start_over(self) -> None:
+    def cancel(self) -> None:
         """Abandon a revocation in progress: the membership was lost, or the user has unsubscribed."""
-        self.state = GivingUp.IDLE
-        self._going = []
+        self.state = RevocationStep.IDLE
+        self._revoking = []
 
     def waiting_until(self, now: float) -> float:
         """Return when the wait for commits times out; never if there is no wait, or after the timeout.
 
         Only the outer call can go on after the timeout: a call inside a callback would otherwise wake up in a loop.
         """
-        waits = self.state in (GivingUp.COMMITTING, GivingUp.DRAINING) and not self._awaited.done
+        waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING) and not self._awaited.done
         return self._until if waits and now < self._until else NEVER
 
     # -- assigning
 
-    def take_over(self, tps: Collection[TopicPartition]) -> None:
+    def assign(self, tps: Collection[TopicPartition]) -> None:
         """Make ``tps`` the assignment; new partitions wait for ``on_partitions_assigned``."""
         before = self._partitions.tps()
         self._partitions.assign(tps, start=PositionState.AWAITING_CALLBACK)
@@ -127,10 +127,10 @@ class PartitionRevocation:
             if partition.tp not in before or partition.state is PositionState.AWAITING_CALLBACK:
                 partition.callback_pending = True
 
-    def tell_assigned(self) -> None:
+    def call_assigned(self) -> None:
         """Call ``on_partitions_assigned`` with the new partitions. If it raises, the next call repeats it."""
         new = [p for p in self._partitions if p.callback_pending]
-        hear_assigned(self._listener(), [p.tp for p in new])
+        call_assigned(self._listener(), [p.tp for p in new])
         for partition in new:
             if partition.state is PositionState.AWAITING_CALLBACK:
                 partition.move(PositionEvent.CALLBACK_DONE)
@@ -138,26 +138,28 @@ class PartitionRevocation:
 
     # -- inside
 
-    def _wait(self, state: GivingUp, until: float) -> None:
+    def _wait(self, state: RevocationStep, until: float) -> None:
         self.state = state
         self._until = until
         self._awaited = self._commits.mark()
 
-    def _through(self, now: float, by: float) -> bool:
+    def _is_wait_over(self, now: float, by: float) -> bool:
         self._until = min(self._until, by)  # a poll may have begun the revocation, and close() has less time
         return self._awaited.done or now >= self._until
 
     def _tell(self, hear: Callable[[Any, Collection[TopicPartition]], None]) -> None:
-        self._hear(hear, [p.tp for p in self._going])
+        self._call_listener(hear, [p.tp for p in self._revoking])
 
-    def _hear(self, hear: Callable[[Any, Collection[TopicPartition]], None], tps: list[TopicPartition]) -> None:
+    def _call_listener(
+        self, hear: Callable[[Any, Collection[TopicPartition]], None], tps: list[TopicPartition]
+    ) -> None:
         try:
             hear(self._listener(), tps)
         except Exception as error:  # noqa: BLE001 - the poll raises it after the rebalance went on
             self.error = self.error or error
 
-    def _let_go(self) -> None:
-        going = {p.tp for p in self._going}
+    def _drop_revoked(self) -> None:
+        going = {p.tp for p in self._revoking}
         # assign() comes first: after Ctrl-C between the two, only this method is repeated, not the whole revocation.
         self._partitions.assign([p.tp for p in self._partitions if p.tp not in going])
-        self.start_over()
+        self.cancel()

@@ -294,7 +294,7 @@ class World:
 
     def turn(self, *, every: bool = True) -> None:
         """Do at this moment what a poll does: steps, answers and work until nothing happens any more."""
-        self.member.attended(self.now)
+        self.member.called(self.now)
         if self.working and every:
             self.member.polled(self.now)
         for _ in range(200):

@@ -12,7 +12,7 @@ from thinconsumer.errors import IllegalStateError, KafkaConnectionError
 from thinconsumer.failures import Action
 from thinconsumer.group.classic.coordinator_channel import CoordinatorChannel
 from thinconsumer.group.classic.rebalance_attempt import RebalanceAttempt
-from thinconsumer.group.coordinator import FAREWELL, MEMBERSHIP
+from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -63,7 +63,7 @@ def say(line, what, now=100.0):
         return line.join(who, "pool", attempt, now)
     if what == "sync":
         return line.sync(who, "pool", attempt, now)
-    return line.beat(who, now)
+    return line.heartbeat(who, now)
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(["join", "sync"], ["join", "sync", "beat"])))
@@ -75,9 +75,9 @@ def test_nothing_follows_a_join_or_a_sync(line, first, second):
 
 @pytest.mark.parametrize("second", ["join", "sync"])
 def test_a_join_may_follow_a_heartbeat_which_is_answered_at_once(line, second):
-    beat = say(line, "beat")
+    heartbeat = say(line, "beat")
     assert say(line, "beat") is None and say(line, second) is not None
-    assert beat.target == line.out.target == (1, MEMBERSHIP)
+    assert heartbeat.target == line.in_flight.target == (1, MEMBERSHIP)
 
 
 @pytest.mark.parametrize("what", ["join", "sync", "beat"])
@@ -89,26 +89,26 @@ def test_without_a_coordinator_nothing_is_said(line, keeper, what):
 def test_how_long_each_may_take(line):
     join = say(line, "join")
     assert (join.api, join.deadline, join.held_back) == (JoinGroupRequest, 165.0, 60.0)
-    line.out = None
+    line.in_flight = None
     sync = say(line, "sync")
     assert (sync.api, sync.deadline, sync.held_back) == (SyncGroupRequest, 130.0, 30.0)
-    line.out = None
+    line.in_flight = None
     leader = line.sync(lambda: WHO, "pool", RebalanceAttempt("", 0.0, leads=True, plan={}), 100.0)
     assert leader.held_back == 0.0, "it is the others who wait for a leader"
-    line.out = None
-    beat = say(line, "beat")
-    assert (beat.api, beat.deadline, beat.held_back) == (HeartbeatRequest, 110.0, 0.0)
+    line.in_flight = None
+    heartbeat = say(line, "beat")
+    assert (heartbeat.api, heartbeat.deadline, heartbeat.held_back) == (HeartbeatRequest, 110.0, 0.0)
 
 
 def test_what_was_abandoned_before_it_was_written_is_not_written(line):
     join = say(line, "join")
     assert join.build(9).member_id == "m" and line.awaits(join)
-    line.hang_up()
-    assert line.drops == [join.target] and not line.awaits(join)
+    line.abandon_rebalance_request()
+    assert line.connections_to_drop == [join.target] and not line.awaits(join)
     with pytest.raises(IllegalStateError):
         join.build(9)
-    line.hang_up()
-    assert line.drops == [join.target]
+    line.abandon_rebalance_request()
+    assert line.connections_to_drop == [join.target]
 
 
 def test_the_message_is_made_from_what_holds_when_it_is_written(line):
@@ -119,49 +119,49 @@ def test_the_message_is_made_from_what_holds_when_it_is_written(line):
 
 
 def test_a_goodbye_takes_another_connection_while_something_is_parked(line):
-    line.say_goodbye(WHO, "done", 100.0)
-    assert line.goodbye(100.0).target == (1, MEMBERSHIP)
-    line.goodbye_answered(100.0, again=False)
-    assert line.farewell is None and line.goodbye_at() == NEVER
+    line.start_leave(WHO, "done", 100.0)
+    assert line.leave_request(100.0).target == (1, MEMBERSHIP)
+    line.leave_answered(100.0, again=False)
+    assert line.leave_attempt is None and line.leave_at() == NEVER
     say(line, "join")
-    line.say_goodbye(WHO, "done", 100.0)
-    line.hang_up()
-    assert line.goodbye(100.0).target == (1, FAREWELL)
+    line.start_leave(WHO, "done", 100.0)
+    line.abandon_rebalance_request()
+    assert line.leave_request(100.0).target == (1, LEAVING_CONNECTION)
 
 
 def test_a_goodbye_that_is_said_again_does_not_get_behind_a_join_of_since(line):
-    line.say_goodbye(WHO, "done", 100.0)
-    line.goodbye(100.0)
-    line.goodbye_answered(100.0, again=True)
+    line.start_leave(WHO, "done", 100.0)
+    line.leave_request(100.0)
+    line.leave_answered(100.0, again=True)
     say(line, "join", 101.0)
-    assert line.goodbye(101.0).target == (1, FAREWELL)
+    assert line.leave_request(101.0).target == (1, LEAVING_CONNECTION)
 
 
 def test_a_goodbye_that_takes_too_long_is_over(line, keeper):
     keeper.node_id = None
-    line.say_goodbye(WHO, "done", 100.0)
-    assert line.goodbye(104.0) is None and line.goodbye_at() == 105.0
-    assert line.goodbye(105.0) is None and line.farewell is None
+    line.start_leave(WHO, "done", 100.0)
+    assert line.leave_request(104.0) is None and line.leave_at() == 105.0
+    assert line.leave_request(105.0) is None and line.leave_attempt is None
 
 
 def test_doubts_are_told_since_the_oldest_question(line, keeper):
-    line.doubt(100.0)
+    line.check_pending(100.0)
     say(line, "beat", 101.0)
-    line.doubt(101.0)
+    line.check_pending(101.0)
     say(line, "join", 102.0)
-    line.doubt(102.0)
-    line.beats.answered()
-    line.doubt(103.0)
+    line.check_pending(102.0)
+    line.heartbeats.answered()
+    line.check_pending(103.0)
     assert keeper.told == [("waiting", None), ("waiting", 101.0), ("waiting", 101.0), ("waiting", 102.0)]
 
 
 def test_a_coordinator_that_has_moved_is_hung_up_on(line, keeper):
-    beat, join = say(line, "beat"), say(line, "join")
+    heartbeat, join = say(line, "beat"), say(line, "join")
     keeper.node_id = None
-    assert not line.doubt(101.0) and line.out is join, "it may turn out to be the same"
+    assert not line.check_pending(101.0) and line.in_flight is join, "it may turn out to be the same"
     keeper.node_id = 2
-    assert line.doubt(101.0)
-    assert line.drops == [Target(1, MEMBERSHIP)] and not line.awaits(beat) and not line.awaits(join)
+    assert line.check_pending(101.0)
+    assert line.connections_to_drop == [Target(1, MEMBERSHIP)] and not line.awaits(heartbeat) and not line.awaits(join)
     assert line.is_open
 
 
@@ -186,9 +186,9 @@ def test_what_an_answer_says_of_the_coordinator_is_told(line, keeper, action, an
 def test_a_restart_forgets_what_is_out(line):
     say(line, "beat")
     join = say(line, "join")
-    line.say_goodbye(WHO, "done", 100.0)
-    line.goodbye(100.0)
-    line.drops.append(join.target)
+    line.start_leave(WHO, "done", 100.0)
+    line.leave_request(100.0)
+    line.connections_to_drop.append(join.target)
     line.restart(100.0)
-    assert line.drops == [] and not line.awaits(join) and line.is_open
-    assert say(line, "beat") is not None and line.goodbye(100.0) is not None
+    assert line.connections_to_drop == [] and not line.awaits(join) and line.is_open
+    assert say(line, "beat") is not None and line.leave_request(100.0) is not None

@@ -27,40 +27,40 @@ REFUSED = to_error(Code.GROUP_AUTHORIZATION_FAILED)
 def test_what_may_go_at_once_does_so_a_few_times_in_a_row(failures):
     waits = []
     for _ in range(AT_ONCE_MAX + 3):
-        failures.pace(100.0, at_once=True)
+        failures.back_off(100.0, at_once=True)
         waits.append(failures.not_before - 100.0)
     assert waits[:AT_ONCE_MAX] == [0.0] * AT_ONCE_MAX and min(waits[AT_ONCE_MAX:]) > 0.5
-    failures.over()
-    failures.pace(100.0, at_once=True)
+    failures.heartbeat_succeeded()
+    failures.back_off(100.0, at_once=True)
     assert failures.not_before == 100.0
 
 
 def test_the_rest_backs_off_and_what_others_have_to_cure_waits_longest(failures):
-    failures.pace(100.0)
+    failures.back_off(100.0)
     assert 0.08 <= failures.not_before - 100.0 <= 0.12
-    failures.over()
-    failures.pace(100.0, at_leisure=True)
+    failures.heartbeat_succeeded()
+    failures.back_off(100.0, at_maximum=True)
     assert failures.not_before == 101.0
 
 
 def test_an_error_stays_until_the_same_api_or_a_sync_cures_it(failures):
     failures.note(Action.RAISE, REFUSED, JoinGroupRequest, 100.0)
     assert failures.error is REFUSED and not failures.is_final
-    failures.cured(100.0, HeartbeatRequest)
+    failures.recovered(100.0, HeartbeatRequest)
     assert failures.error is REFUSED
     failures.note(Action.FIND_COORDINATOR, KafkaConnectionError("x"), JoinGroupRequest, 100.0)
     assert failures.error is REFUSED, "a lost connection has not cured it"
-    failures.cured(100.0)
+    failures.recovered(100.0)
     assert failures.error is None
     failures.note(Action.RAISE, REFUSED, HeartbeatRequest, 100.0)
-    failures.cured(100.0, HeartbeatRequest)
+    failures.recovered(100.0, HeartbeatRequest)
     assert failures.error is None
 
 
 def test_a_final_one_says_so(failures, caplog):
     failures.note(Action.GIVE_UP, to_error(Code.FENCED_INSTANCE_ID), HeartbeatRequest, 100.0)
     assert failures.is_final and caplog.records[0].levelno == logging.ERROR
-    failures.cured(100.0)
+    failures.recovered(100.0)
     assert failures.error is None and not failures.is_final
 
 
@@ -70,7 +70,7 @@ def test_each_reason_is_one_warning_and_the_end_of_all_is_one_line_each(failures
         failures.note(Action.RAISE, REFUSED, JoinGroupRequest, 100.0 + second)
         failures.note(Action.WAIT_FOR_COORDINATOR, loading, JoinGroupRequest, 100.0 + second)
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-    failures.cured(110.0)
+    failures.recovered(110.0)
     assert [record.levelname for record in caplog.records[2:]] == ["INFO", "INFO"]
 
 
@@ -81,16 +81,16 @@ def test_what_others_log_is_not_logged_here(failures, caplog):
 
 
 def test_an_incident_fills_a_few_lines_and_one_that_says_how_many_there_were(failures, caplog):
-    failures.pace(0.0)
+    failures.back_off(0.0)
     for number in range(LINES_MAX + 4):
-        failures.say(logging.INFO, "line %d", number)
-    failures.over()
-    failures.over()
+        failures.log_limited(logging.INFO, "line %d", number)
+    failures.heartbeat_succeeded()
+    failures.heartbeat_succeeded()
     expected = [f"line {number}" for number in range(LINES_MAX)]
     assert caplog.messages == [*expected, "group g: in order again; lines left out here: 4"]
 
 
 def test_without_an_incident_every_line_counts(failures, caplog):
     for number in range(20):
-        failures.say(logging.INFO, "line %d", number)
+        failures.log_limited(logging.INFO, "line %d", number)
     assert len(caplog.messages) == 20

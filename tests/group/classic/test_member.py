@@ -105,8 +105,8 @@ def test_every_version_joins_beats_and_leaves(make_world, version):
     world.member.leave("done", world.now)
     world.turn()
     assert world.member.state is S.UNSUBSCRIBED
-    [goodbye] = world.sent(LeaveGroupRequest)
-    assert (goodbye.member_id or goodbye.members[0].member_id) == "m1"
+    [leave_request] = world.sent(LeaveGroupRequest)
+    assert (leave_request.member_id or leave_request.members[0].member_id) == "m1"
 
 
 def test_a_static_member_names_itself_in_all_it_says_and_asks_for_versions_that_can(make_world):
@@ -260,10 +260,10 @@ def test_a_role_that_is_not_done_is_asked_again_with_steps_in_between(world, cal
     else:
         world.role.says[call] = False
         world.join()
-    beats = call in ("revoke", "install")
+    heartbeats = call in ("revoke", "install")
     world.run(10.0)
     assert world.role.calls.count(call) > 5
-    assert bool(world.sent(HeartbeatRequest)) is (beats or call == "lose")
+    assert bool(world.sent(HeartbeatRequest)) is (heartbeats or call == "lose")
     world.heal()
     world.run(2.0)
     assert world.member.state is S.STABLE
@@ -477,7 +477,7 @@ def test_nothing_spins_in_any_state(make_world, state):
     )
     end, turns = world.now + 9.0, 0
     while world.now < end:
-        world.member.attended(world.now)
+        world.member.called(world.now)
         world.step()
         world.serve()
         world.step()

@@ -33,8 +33,8 @@ def test_one_heartbeat_per_interval(world):
     world.join().run(30.0)
     assert world.times(HeartbeatRequest) == [1003.0 + 3 * n for n in range(10)]
     assert world.member.wake_at(world.now) == 1033.0
-    [beat] = {(m.member_id, m.generation_id) for m in world.sent(HeartbeatRequest)}
-    assert beat == ("m1", 1)
+    [heartbeat] = {(m.member_id, m.generation_id) for m in world.sent(HeartbeatRequest)}
+    assert heartbeat == ("m1", 1)
 
 
 @pytest.mark.parametrize(("options", "deadline"), [({}, 10.0), ({"request_timeout_ms": 4000}, 4.0)])
@@ -88,10 +88,10 @@ def test_a_heartbeat_that_waits_for_its_connection_is_not_written_by_who_is_no_m
     """It is stamped when it is written; by then we may be nobody."""
     world.join()
     world.now += 3.0
-    world.member.attended(world.now)
-    [beat] = world.step()
+    world.member.called(world.now)
+    [heartbeat] = world.step()
     world.member.leave("x", world.now)
-    error = world.write(beat)
+    error = world.write(heartbeat)
     assert "abandoned" in str(error) and world.sent(HeartbeatRequest) == []
 
 
@@ -115,7 +115,7 @@ def test_pain_A1_who_was_away_too_long_asks_first_is_lost_and_joins_as_somebody_
     world.role.take_calls()
     world.script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
     world.now += 12.0
-    world.member.attended(world.now)
+    world.member.called(world.now)
     assert "12.0 s between polls, session_timeout_ms=10000" in world.member.held
     world.turn()
     assert world.role.calls == ["lose", *WHOLE]
@@ -128,7 +128,7 @@ def test_pain_A1_who_was_away_too_long_asks_first_is_lost_and_joins_as_somebody_
 def test_who_was_away_and_is_a_member_still_goes_on(world):
     world.join()
     world.now += 12.0
-    world.member.attended(world.now)
+    world.member.called(world.now)
     world.step()
     assert world.member.held is not None, "until the coordinator has said so"
     world.serve()
@@ -142,7 +142,7 @@ def test_an_answer_from_before_the_absence_proves_nothing(world):
     world.run(3.0)
     [old] = world.open
     world.now += 11.0
-    world.member.attended(world.now)
+    world.member.called(world.now)
     world.open.clear()
     world.open.append(old)
     world.reply(old, world.write(old))
@@ -160,7 +160,7 @@ def test_a_sync_from_after_the_absence_proves_it_too(world):
     [parked] = world.open
     world.heal()
     world.now += 11.0
-    world.member.attended(world.now)
+    world.member.called(world.now)
     world.reply(parked, world.write(parked))
     assert world.member.held is not None, "the join was sent before"
     world.turn()
@@ -176,8 +176,8 @@ def test_an_absence_within_the_session_is_none(world, caplog):
 
 def test_who_is_no_member_cannot_be_away(world, caplog):
     world.member.subscribe("x")
-    world.member.attended(world.now)
-    world.member.attended(world.now + 100.0)
+    world.member.called(world.now)
+    world.member.called(world.now + 100.0)
     assert world.member.held is None and warnings(caplog) == []
 
 
@@ -203,10 +203,10 @@ def test_who_does_not_poll_leaves_and_joins_again_with_the_next_poll(world, capl
     world.working = False
     world.run(70.0)
     assert world.member.state is S.LOSING and world.member.identity == Identity("g") and world.member.held
-    [goodbye] = world.sent(LeaveGroupRequest)
+    [leave_request] = world.sent(LeaveGroupRequest)
     assert world.times(LeaveGroupRequest) == [1060.0]
-    assert goodbye.members[0].member_id == "m1"
-    assert "60.0 s between polls, max_poll_interval_ms=60000" in goodbye.members[0].reason
+    assert leave_request.members[0].member_id == "m1"
+    assert "60.0 s between polls, max_poll_interval_ms=60000" in leave_request.members[0].reason
     [warning] = warnings(caplog)
     assert "60.0 s between polls, max_poll_interval_ms=60000" in warning
     assert max(world.times(HeartbeatRequest)) < 1060.0
@@ -283,7 +283,7 @@ def test_time_within_users_code_does_not_count(world):
     def slow():
         for _ in range(13):
             world.now += 5.0
-            world.member.attended(world.now)
+            world.member.called(world.now)
             world.step()
             world.serve()
         return True
@@ -324,7 +324,7 @@ def test_a_stopped_coordinator_is_found_out_by_asking_others(world, api):
     world.heal()
     world.script.node_id = 2
     world.now += 1.0
-    world.member.attended(world.now)
+    world.member.called(world.now)
     world.step()
     world.serve()
     requests = world.coordinator.step(world.now) + world.member.step(world.now)

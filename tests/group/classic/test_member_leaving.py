@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.group.classic.states import MemberState
-from thinconsumer.group.coordinator import FAREWELL, MEMBERSHIP
+from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
@@ -28,8 +28,8 @@ def test_leaving_says_goodbye_with_a_reason(world):
     assert world.member.identity == Identity("g")
     world.turn()
     assert world.member.has_left
-    [goodbye] = world.sent(LeaveGroupRequest)
-    assert [(m.member_id, m.reason) for m in goodbye.members] == [("m1", "the test is over")]
+    [leave_request] = world.sent(LeaveGroupRequest)
+    assert [(m.member_id, m.reason) for m in leave_request.members] == [("m1", "the test is over")]
     world.run(20.0)
     assert world.times(HeartbeatRequest) == []
 
@@ -63,11 +63,11 @@ def test_a_goodbye_does_not_wait_behind_a_parked_join(world):
     world.turn()
     [parked] = world.open
     world.member.leave("closing", world.now)
-    assert world.member._channel.drops == [parked.target] == [(1, MEMBERSHIP)]
+    assert world.member._channel.connections_to_drop == [parked.target] == [(1, MEMBERSHIP)]
     world.turn()
     assert world.member.has_left
-    [goodbye] = [r for _, r, _ in world.said if r.api is LeaveGroupRequest]
-    assert goodbye.target == (1, FAREWELL)
+    [leave_request] = [r for _, r, _ in world.said if r.api is LeaveGroupRequest]
+    assert leave_request.target == (1, LEAVING_CONNECTION)
 
 
 def test_who_was_only_named_takes_leave_too(world):

@@ -48,13 +48,13 @@ class Cell(NamedTuple):
     """What comes of one fault in one answer."""
 
     member: str | None = "m1"  #: Who we are afterwards; None: nobody, for good.
-    loses: bool = False  #: Whether the role hears that what it owns is gone.
+    drops_kept_partitions: bool = False  #: Whether the role hears that what it owns is gone.
     raises: type[KafkaError] | None = None  #: What every poll raises meanwhile.
 
 
 KEEPS = Cell()
-RENEWED = Cell("m2", loses=True)
-BEHIND = Cell("m1", loses=True)
+RENEWED = Cell("m2", drops_kept_partitions=True)
+BEHIND = Cell("m1", drops_kept_partitions=True)
 
 
 def refused(error: type[KafkaError]) -> Cell:
@@ -64,7 +64,7 @@ def refused(error: type[KafkaError]) -> Cell:
 
 def fatal(error: type[KafkaError]) -> Cell:
     """Return what comes of an error that nothing cures."""
-    return Cell(None, loses=True, raises=error)
+    return Cell(None, drops_kept_partitions=True, raises=error)
 
 
 #: The same in the answers to JoinGroup, SyncGroup and Heartbeat.
@@ -155,7 +155,7 @@ def test_one_fault(make_world, caplog, api, fault, cell):
     assert world.run(70.0, until=look), world.member
     assert world.now - begun <= (PATIENCE[api] if fault == SILENCE else 3.0)
     assert {type(error) for error in raised} == ({cell.raises} if cell.raises else set())
-    assert ("lose" in world.role.calls) is (cell.loses and api is not LEAVE)
+    assert ("lose" in world.role.calls) is (cell.drops_kept_partitions and api is not LEAVE)
     if cell.member is None:
         assert world.member.identity == ("g", -1, "", None)
     else:

@@ -109,7 +109,7 @@ def test_an_interrupt_that_left_work_begun_is_mended_by_a_restart(world):
     """It can strike between any two statements, the last ones of a call included."""
     world.reach(S.ASSIGNING)
     world.heal()
-    world.member._working = True
+    world.member._in_role_method = True
     world.run(1.0)
     assert world.member.state is S.ASSIGNING
     world.restart()
@@ -141,7 +141,7 @@ def test_steps_within_users_code_beat_and_do_not_move(world, call):
         before = world.member.state
         for _ in range(10):
             world.now += 1.0
-            world.member.attended(world.now)
+            world.member.called(world.now)
             world.step()
             world.serve()
             seen.append(world.member.state is before)
@@ -150,9 +150,9 @@ def test_steps_within_users_code_beat_and_do_not_move(world, call):
     world.role.take_calls()
     during(world, call, act)
     world.member.request_rejoin("again")
-    beats = len(world.sent(HeartbeatRequest))
+    heartbeats = len(world.sent(HeartbeatRequest))
     world.turn()
-    assert seen == [True] * 10 and len(world.sent(HeartbeatRequest)) >= beats + 3
+    assert seen == [True] * 10 and len(world.sent(HeartbeatRequest)) >= heartbeats + 3
     assert world.member.state is S.STABLE and world.role.calls == WHOLE
 
 
@@ -257,12 +257,12 @@ def test_a_heartbeat_that_was_out_then_is_of_somebody_who_is_no_more(world, code
     """Both are told the same; once is enough."""
     world.script.always[HeartbeatRequest] = SILENCE
     world.join().run(3.0)
-    [beat] = world.open
+    [heartbeat] = world.open
     world.member.expelled(to_error(Code.UNKNOWN_MEMBER_ID), world.member.identity, world.now)
     world.heal()
     world.script.lines[HeartbeatRequest].append(code)
-    assert "abandoned" in str(world.write(beat))
-    world.reply(beat, Answer(beat, 1, 4, HeartbeatResponse(error_code=code)))
+    assert "abandoned" in str(world.write(heartbeat))
+    world.reply(heartbeat, Answer(heartbeat, 1, 4, HeartbeatResponse(error_code=code)))
     world.turn()
     assert world.member.state is S.STABLE and world.member.identity == Identity("g", 2, "m2")
     assert world.role.calls.count("lose") == 1
@@ -305,7 +305,7 @@ def test_while_a_join_is_only_due_what_a_commit_is_told_counts(world, code):
     world.script.always[FindCoordinatorRequest] = SILENCE
     world.member.request_rejoin("again")
     world.turn()
-    assert world.member.state is S.PREPARING_REBALANCE and not world.member.is_asking
+    assert world.member.state is S.PREPARING_REBALANCE and not world.member.awaits_rebalance_response
     world.role.take_calls()
     world.member.expelled(to_error(Code.REBALANCE_IN_PROGRESS), before, world.now)
     assert world.member.identity == before
@@ -327,7 +327,7 @@ def test_a_join_that_waits_for_its_connection_is_taken_back_by_what_a_commit_is_
         world.step()
         world.member.work(world.now)
     [join] = world.open
-    assert world.member.state is S.PREPARING_REBALANCE and not world.member.is_asking
+    assert world.member.state is S.PREPARING_REBALANCE and not world.member.awaits_rebalance_response
     world.member.expelled(to_error(Code.UNKNOWN_MEMBER_ID), world.member.identity, world.now)
     assert "abandoned" in str(world.write(join))
     world.turn()

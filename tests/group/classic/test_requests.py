@@ -35,16 +35,20 @@ def test_every_version_from_the_lowest_on_can_be_written(options, who, version):
         assert [(s.member_id, bytes(s.assignment)) for s in sync.assignments] == [("m", b"1"), ("n", b"2")]
         assert (sync.generation_id, sync.group_instance_id) == (7, who.group_instance_id)
         at = lowest(LeaveGroupRequest)
-        goodbye = through(requests.leave(who, "why", at), at)
+        leave_request = through(requests.leave(who, "why", at), at)
         if at >= 3:
-            [member] = goodbye.members
+            [member] = leave_request.members
             assert (member.member_id, member.group_instance_id) == ("m", who.group_instance_id)
             assert member.reason == ("why" if at >= 5 else None)
         else:
-            assert goodbye.member_id == "m"
+            assert leave_request.member_id == "m"
     if version <= 4:
-        beat = through(requests.heartbeat(who), lowest(HeartbeatRequest))
-        assert (beat.generation_id, beat.member_id, beat.group_instance_id) == (7, "m", who.group_instance_id)
+        heartbeat = through(requests.heartbeat(who), lowest(HeartbeatRequest))
+        assert (heartbeat.generation_id, heartbeat.member_id, heartbeat.group_instance_id) == (
+            7,
+            "m",
+            who.group_instance_id,
+        )
 
 
 def test_who_is_static_is_not_spoken_for_in_versions_that_would_hide_it(options):

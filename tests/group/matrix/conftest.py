@@ -145,10 +145,10 @@ class World:
         self.add_other() if leads else self.add_subject()
         self.run(lambda: self._have_all() and all(member.listener.owned for member in self.members()))
         self.run(lambda: self.in_order_since(self.now() - 1.0), 3.0)
-        self.start_over()
+        self.cancel()
         return self
 
-    def start_over(self):
+    def cancel(self):
         """Forget what has happened so far."""
         self.caplog.clear()
         self._other_lines.clear()

@@ -32,7 +32,7 @@ def alone(make_world, **options):
     world = make_world(**options)
     world.add_subject()
     assert world.run(lambda: world.in_order_since(world.now() - 0.6), 10)
-    world.start_over()
+    world.cancel()
     return world
 
 
@@ -50,7 +50,7 @@ def test_pain_A1_who_was_away_too_long_is_told_once_and_is_somebody_new(make_wor
     world.commits = False
     before = world.subject.consumer.group_metadata()
     world.subject.poll(1000)  # what it brings is not committed yet
-    world.start_over()
+    world.cancel()
     world.sim.run_for(12.0)
     back = world.now()
     assert world.run(lambda: world.subject.listener.heard == ["lost", "assigned"], 2.0), world.story()
@@ -79,7 +79,7 @@ def test_pain_A2_polling_with_everything_paused_keeps_us_in_and_what_is_buffered
     polls(world, 0.5)
     before, read = subject.consumer.group_metadata(), len(subject.values)
     subject.consumer.pause(*subject.consumer.assignment())
-    world.start_over()
+    world.cancel()
     polls(world, 60.0, 3.0)
     assert len(subject.values) == read
     assert 19 <= len(world.asked("Heartbeat")) <= 21
@@ -153,7 +153,7 @@ def test_pain_B3_the_coordinators_connection_ends_while_nothing_is_out(make_worl
     for connection in list(world.sim.network.connections):
         if connection.client == "subject":
             world.sim.network.break_off(connection)
-    world.start_over()
+    world.cancel()
     driver = world.subject.consumer._shell.driver
     before = driver.steps
     polls(world, 10.0, 0.0, ms=1000)
@@ -168,7 +168,7 @@ def test_pain_B4_a_member_that_was_forgotten_with_offsets_to_commit(make_world, 
     world = alone(make_world, style=style, enable_auto_commit=True, auto_commit_interval_ms=100)
     member_id = world.subject.consumer.group_metadata().member_id
     world.forget_member(member_id)
-    world.start_over()
+    world.cancel()
     began = world.now()
     polls(world, 3.0)
     stale = [r for _, who, name, r in world.said if name == "OffsetCommit" and r.member_id == member_id]

@@ -17,7 +17,7 @@ from ...wire import Message
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
 from ...wire.sync_group import SyncGroupRequest
-from ..coordinator import FAREWELL, MEMBERSHIP, Coordinator
+from ..coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
 from ..identity import Identity
 from ..settings import GroupSettings
 from . import requests
@@ -39,22 +39,22 @@ class CoordinatorChannel:
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
         self._rebalance_timeout = settings.max_poll_interval_ms / 1000
-        self.beats = Heartbeats(settings, random)
-        self.out: Request | None = None  #: The JoinGroup or SyncGroup in flight.
-        self.out_at = 0.0
-        self._is_written = False  #: Whether ``out`` was written; else it waits for its connection.
-        self.farewell: LeaveGroupAttempt | None = None
-        self.drops: list[Target] = []
+        self.heartbeats = Heartbeats(settings, random)
+        self.in_flight: Request | None = None  #: The JoinGroup or SyncGroup in flight.
+        self.sent_at = 0.0
+        self._is_written = False  #: Whether ``in_flight`` was written; else it waits for its connection.
+        self.leave_attempt: LeaveGroupAttempt | None = None
+        self.connections_to_drop: list[Target] = []
 
     @property
     def is_open(self) -> bool:
         """Whether the coordinator is known, and no JoinGroup or SyncGroup is in flight."""
-        return self.out is None and self._coordinator.target(MEMBERSHIP) is not None
+        return self.in_flight is None and self._coordinator.target(MEMBERSHIP) is not None
 
     @property
-    def is_asking(self) -> bool:
+    def awaits_rebalance_response(self) -> bool:
         """Whether a JoinGroup or SyncGroup was written and has no response yet."""
-        return self.out is not None and self._is_written
+        return self.in_flight is not None and self._is_written
 
     # -- requests
 
@@ -92,18 +92,18 @@ class CoordinatorChannel:
     ) -> Request | None:
         if not self.is_open:
             return None
-        self.out = self._request(api, who, message, now + patience, held)
-        self.out_at = now
+        self.in_flight = self._request(api, who, message, now + patience, held)
+        self.sent_at = now
         self._is_written = False
-        return self.out
+        return self.in_flight
 
-    def beat(self, who: Callable[[], Identity], now: float) -> Request | None:
+    def heartbeat(self, who: Callable[[], Identity], now: float) -> Request | None:
         """Return a Heartbeat request, if one is due."""
-        if not self.is_open or now < self.beats.due_at():
+        if not self.is_open or now < self.heartbeats.due_at():
             return None
-        deadline = now + self.beats.timeout
+        deadline = now + self.heartbeats.timeout
         request = self._request(HeartbeatRequest, who(), lambda: requests.heartbeat(who()), deadline, 0.0)
-        self.beats.sent(request, now)
+        self.heartbeats.sent(request, now)
         return request
 
     def _request(
@@ -114,9 +114,9 @@ class CoordinatorChannel:
             raise IllegalStateError("there is no coordinator to talk to")
 
         def build(version: int) -> Message:
-            if request is not self.out and request is not self.beats.out:
+            if request is not self.in_flight and request is not self.heartbeats.in_flight:
                 raise IllegalStateError("this request was abandoned before it was written")
-            self._is_written = self._is_written or request is self.out
+            self._is_written = self._is_written or request is self.in_flight
             return message()
 
         lowest = requests.lowest_version(api, who)
@@ -129,7 +129,9 @@ class CoordinatorChannel:
 
     def awaits(self, request: Request) -> bool:
         """Return whether this request is in flight and was not abandoned."""
-        return request in (self.out, self.beats.out) or (self.farewell is not None and request is self.farewell.out)
+        return request in (self.in_flight, self.heartbeats.in_flight) or (
+            self.leave_attempt is not None and request is self.leave_attempt.in_flight
+        )
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         """Report to ``Coordinator`` whether a response, or a missing one, shows it to be lost, loading or alive."""
@@ -143,46 +145,46 @@ class CoordinatorChannel:
 
     # -- leaving
 
-    def say_goodbye(self, who: Identity, reason: str, now: float) -> None:
+    def start_leave(self, who: Identity, reason: str, now: float) -> None:
         """Start a LeaveGroup, on a connection without an unanswered JoinGroup or SyncGroup."""
-        channel = MEMBERSHIP if self.out is None else FAREWELL
-        self.farewell = LeaveGroupAttempt(self._settings, who, reason, channel, now, self._random)
+        channel = MEMBERSHIP if self.in_flight is None else LEAVING_CONNECTION
+        self.leave_attempt = LeaveGroupAttempt(self._settings, who, reason, channel, now, self._random)
 
-    def goodbye(self, now: float) -> Request | None:
+    def leave_request(self, now: float) -> Request | None:
         """Return the LeaveGroup, if one is due."""
-        if self.farewell is None:
+        if self.leave_attempt is None:
             return None
-        channel = self.farewell.channel if self.out is None else FAREWELL
-        request = self.farewell.step(self._asker, self._coordinator.target(channel), now)
-        if self.farewell.over:
-            self.farewell = None
+        channel = self.leave_attempt.channel if self.in_flight is None else LEAVING_CONNECTION
+        request = self.leave_attempt.step(self._asker, self._coordinator.target(channel), now)
+        if self.leave_attempt.is_over:
+            self.leave_attempt = None
         return request
 
-    def goodbye_answered(self, now: float, *, again: bool) -> None:
+    def leave_answered(self, now: float, *, again: bool) -> None:
         """Take the response to LeaveGroup; with ``again`` the coordinator did not process it, and it is retried."""
-        if self.farewell is not None:
-            self.farewell.answered(now, again=again)
-            self.farewell = None if self.farewell.over else self.farewell
+        if self.leave_attempt is not None:
+            self.leave_attempt.answered(now, again=again)
+            self.leave_attempt = None if self.leave_attempt.is_over else self.leave_attempt
 
-    def goodbye_at(self) -> float:
-        """Return when :meth:`goodbye` is due next."""
-        return NEVER if self.farewell is None else self.farewell.wake_at(self._coordinator.target(MEMBERSHIP))
+    def leave_at(self) -> float:
+        """Return when :meth:`leave_request` is due next."""
+        return NEVER if self.leave_attempt is None else self.leave_attempt.wake_at(self._coordinator.target(MEMBERSHIP))
 
     # -- abandoned requests
 
-    def take_back(self) -> None:
+    def withdraw_unwritten(self) -> None:
         """Withdraw an unwritten JoinGroup or SyncGroup, which has a dropped member id, and abandon the heartbeat."""
-        self.beats.forget()
-        if self.out is not None and not self._is_written:
-            self.out = None
+        self.heartbeats.abandon()
+        if self.in_flight is not None and not self._is_written:
+            self.in_flight = None
 
-    def hang_up(self) -> None:
+    def abandon_rebalance_request(self) -> None:
         """Abandon a JoinGroup or SyncGroup in flight and close its connection, which it would block."""
-        if self.out is not None:
-            self._drop(self.out.target)
-            self.out = None
+        if self.in_flight is not None:
+            self._drop(self.in_flight.target)
+            self.in_flight = None
 
-    def doubt(self, now: float) -> bool:
+    def check_pending(self, now: float) -> bool:
         """Report to ``Coordinator`` since when a response is pending; abandon requests to a former coordinator.
 
         Return whether a JoinGroup or SyncGroup was abandoned.
@@ -190,26 +192,26 @@ class CoordinatorChannel:
         node_id = self._coordinator.node_id
         if node_id is None:
             return False  # FindCoordinator may name the same node again
-        moved = self.out is not None and self.out.target.node_id != node_id
+        moved = self.in_flight is not None and self.in_flight.target.node_id != node_id
         if moved:
-            self.hang_up()
-        if self.beats.out is not None and self.beats.out.target.node_id != node_id:
-            self._drop(self.beats.out.target)
-            self.beats.failed(now)
-        waits = [self.out_at] if self.out is not None else []
-        waits += [self.beats.sent_at] if self.beats.out is not None else []
+            self.abandon_rebalance_request()
+        if self.heartbeats.in_flight is not None and self.heartbeats.in_flight.target.node_id != node_id:
+            self._drop(self.heartbeats.in_flight.target)
+            self.heartbeats.failed(now)
+        waits = [self.sent_at] if self.in_flight is not None else []
+        waits += [self.heartbeats.sent_at] if self.heartbeats.in_flight is not None else []
         self._coordinator.waiting(min(waits, default=None), now, self._asker)
         return moved
 
     def _drop(self, target: Target) -> None:
-        if target not in self.drops:
-            self.drops.append(target)
+        if target not in self.connections_to_drop:
+            self.connections_to_drop.append(target)
 
     def restart(self, now: float) -> None:
         """Forget requests in flight: after a restart of the engine their responses cannot arrive."""
-        self.out = None
-        self.beats.forget()
-        self.beats.hurry(now)
-        self.drops.clear()
-        if self.farewell is not None:
-            self.farewell.restart()
+        self.in_flight = None
+        self.heartbeats.abandon()
+        self.heartbeats.make_due(now)
+        self.connections_to_drop.clear()
+        if self.leave_attempt is not None:
+            self.leave_attempt.restart()

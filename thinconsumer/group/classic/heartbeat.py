@@ -21,45 +21,45 @@ class Heartbeats:
         self.timeout = min(settings.request_timeout_ms / 1000, self.session)
         self._retry = Retry(Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000), random)
         self._due = -NEVER
-        self.out: Request | None = None  #: The heartbeat in flight.
+        self.in_flight: Request | None = None  #: The heartbeat in flight.
         self.sent_at = -NEVER
 
     def due_at(self) -> float:
         """Return when the next heartbeat is due; never while one is in flight."""
-        return NEVER if self.out is not None else max(self._due, self._retry.not_before)
+        return NEVER if self.in_flight is not None else max(self._due, self._retry.not_before)
 
     def sent(self, request: Request, now: float) -> None:
         """Note that a heartbeat was sent."""
-        self.out = request
+        self.in_flight = request
         self.sent_at = now
         self._due = now + self.interval
 
     def answered(self) -> None:
         """Note a response that shows the heartbeat was accepted, or that a rebalance is in progress."""
-        self.out = None
+        self.in_flight = None
         self._retry.succeeded()
 
-    def failed(self, now: float, *, at_leisure: bool = False) -> None:
-        """Note a failed heartbeat: the next one is due after a backoff, or with ``at_leisure`` after an interval."""
-        self.out = None
+    def failed(self, now: float, *, after_interval: bool = False) -> None:
+        """Note a failed heartbeat: the next one is due after a backoff, or ``after_interval``."""
+        self.in_flight = None
         self._retry.failed(now)
-        if not at_leisure:
+        if not after_interval:
             self._due = now
 
-    def heard(self, now: float) -> None:
+    def session_restarted(self, now: float) -> None:
         """Note a successful JoinGroup or SyncGroup: the coordinator restarted the session timeout."""
-        self.out = None
+        self.in_flight = None
         self._retry.succeeded()
         self._due = now + self.interval
 
-    def hurry(self, now: float) -> None:
+    def make_due(self, now: float) -> None:
         """Make the next heartbeat due at once."""
         self._due = now
         self._retry.succeeded()
 
-    def forget(self) -> None:
+    def abandon(self) -> None:
         """Abandon the heartbeat in flight: its response is dropped."""
-        self.out = None
+        self.in_flight = None
 
 
 class PollTimer:
@@ -67,19 +67,19 @@ class PollTimer:
 
     def __init__(self, settings: GroupSettings) -> None:
         self._poll_interval = settings.max_poll_interval_ms / 1000
-        self._attended_at: float | None = None
+        self._called_at: float | None = None
         self.polled_at: float | None = None
 
-    def attended(self, now: float) -> float:
+    def called(self, now: float) -> float:
         """Note a call; return the seconds since the call before, 0 for the first."""
-        before, self._attended_at = self._attended_at, now
+        before, self._called_at = self._called_at, now
         return 0.0 if before is None else now - before
 
     def polled(self, now: float) -> None:
         """Note a call of ``poll``."""
         self.polled_at = now
 
-    def away(self, now: float) -> float:
+    def seconds_since_poll(self, now: float) -> float:
         """Return the seconds since the last ``poll``; 0 before the first."""
         return 0.0 if self.polled_at is None else now - self.polled_at
 

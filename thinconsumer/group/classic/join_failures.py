@@ -41,7 +41,7 @@ class JoinFailurePolicy:
         """The earliest time of the next JoinGroup or SyncGroup."""
         return self._retry.not_before
 
-    def pace(self, now: float, *, at_once: bool = False, at_leisure: bool = False) -> None:
+    def back_off(self, now: float, *, at_once: bool = False, at_maximum: bool = False) -> None:
         """Count a failure and set the time of the next join.
 
         ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_leisure`` waits the longest one.
@@ -49,17 +49,17 @@ class JoinFailurePolicy:
         self._retry.failed(now)
         if at_once and self._retry.attempts <= AT_ONCE_MAX:
             self._retry.not_before = now
-        if at_leisure:
+        if at_maximum:
             self._retry.not_before = now + self._backoff.maximum
 
-    def over(self) -> None:
+    def heartbeat_succeeded(self) -> None:
         """End the backoff after a successful heartbeat. JoinGroup and SyncGroup alone do not prove a stable group."""
         if self._lines > LINES_MAX:
             log.info("group %s: in order again; lines left out here: %d", self._group_id, self._lines - LINES_MAX)
         self._lines = 0
         self._retry.succeeded()
 
-    def say(self, level: int, text: str, *args: object) -> None:
+    def log_limited(self, level: int, text: str, *args: object) -> None:
         """Log a line; at DEBUG once the same incident has filled :data:`LINES_MAX` lines."""
         self._lines += self._retry.attempts > 0
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
@@ -67,7 +67,7 @@ class JoinFailurePolicy:
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
         """Log a failure, and keep an error that retrying does not end."""
         if action is Action.GIVE_UP:
-            self.say(logging.ERROR, "group %s: left for good: %s", self._group_id, error)
+            self.log_limited(logging.ERROR, "group %s: left for good: %s", self._group_id, error)
         elif action not in _LOGGED_ELSEWHERE:
             kind = action, getattr(error, "code", None)
             grace = 0.0 if action is Action.RAISE else GRACE
@@ -77,7 +77,7 @@ class JoinFailurePolicy:
             self.is_final = action is Action.GIVE_UP
             self._raised_by = api
 
-    def cured(self, now: float, api: type[Message] | None = None) -> None:
+    def recovered(self, now: float, api: type[Message] | None = None) -> None:
         """Forget the error; with ``api``, only if a response to that API caused it."""
         if api is None or self._raised_by is api:
             self.error = self._raised_by = None

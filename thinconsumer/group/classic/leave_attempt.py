@@ -26,45 +26,45 @@ class LeaveGroupAttempt:
         self, settings: GroupSettings, who: Identity, reason: str, channel: str, now: float, random: Random
     ) -> None:
         self.who = who
-        self.over = False
+        self.is_over = False
         self._reason = reason
         self.channel = channel  #: The name of the connection to the coordinator to use.
         self._deadline = now + min(settings.request_timeout_ms / 1000, PATIENCE)
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(backoff, random)
-        self.out: Request | None = None
+        self.in_flight: Request | None = None
 
     def step(self, asker: str, target: Target | None, now: float) -> Request | None:
         """Return the LeaveGroup request if it is due. End the attempt at its deadline."""
-        if self.over or self.out is not None:
+        if self.is_over or self.in_flight is not None:
             return None
         if now >= self._deadline:
-            self.over = True
+            self.is_over = True
         elif target is not None and self._retry.may_send(now):
             lowest = requests.lowest_version(LeaveGroupRequest, self.who)
-            self.out = Request(
+            self.in_flight = Request(
                 asker, LeaveGroupRequest, target, self._build, self._deadline, context=self, min_version=lowest
             )
-            return self.out
+            return self.in_flight
         return None
 
     def wake_at(self, target: Target | None) -> float:
         """Return when :meth:`step` is due next without a new event."""
-        if self.over or self.out is not None:
+        if self.is_over or self.in_flight is not None:
             return NEVER
         return self._deadline if target is None else min(self._deadline, self._retry.wake_at())
 
     def answered(self, now: float, *, again: bool) -> None:
         """Take the response. With ``again`` the coordinator did not process the request, and it is retried."""
-        self.out = None
+        self.in_flight = None
         self._retry.failed(now)
-        self.over = not again or now >= self._deadline
+        self.is_over = not again or now >= self._deadline
 
     def restart(self) -> None:
         """Make the request due again: after a restart of the engine its response cannot arrive."""
-        self.out = None
+        self.in_flight = None
 
     def _build(self, version: int) -> Message:
-        if self.over:
+        if self.is_over:
             raise IllegalStateError("this goodbye is over")
         return requests.leave(self.who, self._reason, version)

@@ -41,7 +41,7 @@ _E = MemberEvent
 PAUSE = 0.01
 
 #: States in which a member that has a generation sends heartbeats.
-_BEATING = frozenset(
+_HEARTBEATING = frozenset(
     {
         _S.UNJOINED,
         _S.REVOKING_BEFORE_JOIN,
@@ -55,7 +55,7 @@ _BEATING = frozenset(
 #: States in which a JoinGroup or SyncGroup is due or in flight.
 _JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
 #: States in which a successful Heartbeat response is about the new generation, not about the previous one.
-_PROVEN = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
+_CONFIRMING = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
@@ -80,14 +80,14 @@ class ClassicMember:
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
         self._awaits_poll = False
-        self._away_at = -NEVER  #: Only responses to requests sent after this moment prove the membership.
+        self._unconfirmed_since = -NEVER  #: Only responses to requests sent after this moment prove the membership.
         self._expulsion: str | None = None  #: Set after the identity; the state follows once no role method runs.
-        self._working = False
-        self._worked = False  #: Whether a rebalance listener may have run since the last step.
+        self._in_role_method = False
+        self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
         self.drop_connection: Callable[[Target], None] = lambda target: None
-        self._moved = 0  #: Counts transitions: :meth:`work` detects one made while a role method ran.
-        self._again_at = -NEVER  #: When to call a role method again that returned False.
+        self._transitions = 0  #: Counts transitions: :meth:`work` detects one made while a role method ran.
+        self._call_again_at = -NEVER  #: When to call a role method again that returned False.
         #: Role methods that may call the rebalance listener. The leader's assignment is not among them.
         self._tasks: dict[MemberState, Callable[[float], MemberEvent | None]] = {
             _S.REVOKING_BEFORE_JOIN: self._prepare,
@@ -109,12 +109,12 @@ class ClassicMember:
     @property
     def rebalancing(self) -> bool:
         """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
-        return self.state in _JOINING or self._attempt.loses
+        return self.state in _JOINING or self._attempt.drops_kept_partitions
 
     @property
-    def is_asking(self) -> bool:
+    def awaits_rebalance_response(self) -> bool:
         """Whether a JoinGroup or SyncGroup was written: its response decides the membership, not an OffsetCommit's."""
-        return self._channel.is_asking
+        return self._channel.awaits_rebalance_response
 
     @property
     def leads(self) -> bool:
@@ -141,7 +141,7 @@ class ClassicMember:
     def request_rejoin(self, reason: str) -> None:
         """Join again (KIP-568), after a rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
         self._rejoin = reason
-        if self.state is _S.PREPARING_REBALANCE and self._channel.out is None:
+        if self.state is _S.PREPARING_REBALANCE and self._channel.in_flight is None:
             self._attempt.again()  # the subscription in the unsent JoinGroup may be outdated
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
@@ -155,30 +155,30 @@ class ClassicMember:
             return
         tell = self.identity.group_instance_id is None if leave_group is None else leave_group
         if tell and self.identity.member_id:
-            self._channel.say_goodbye(self.identity, why, now)
-        self._channel.hang_up()
-        self._channel.beats.forget()
+            self._channel.start_leave(self.identity, why, now)
+        self._channel.abandon_rebalance_request()
+        self._channel.heartbeats.abandon()
         self.identity = self.identity.lost()
         self._move(_E.LEAVE)
         self._expulsion = self._rejoin = self.held = None
-        self._join_failures.cured(now)
-        self._leave_when_said()
+        self._join_failures.recovered(now)
+        self._finish_leave()
 
     def polled(self, now: float) -> None:
         """Note a call of ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62)."""
         self._poll_timer.polled(now)
         self._awaits_poll = False
 
-    def attended(self, now: float) -> None:
+    def called(self, now: float) -> None:
         """Note a call that steps the engine. After a gap beyond the session timeout the membership is unconfirmed."""
-        gap = self._poll_timer.attended(now)
-        if gap <= self._channel.beats.interval:
+        gap = self._poll_timer.called(now)
+        if gap <= self._channel.heartbeats.interval:
             return
         self._attempt.ready_by += gap
-        if gap <= self._channel.beats.session or not self.identity.is_member:
+        if gap <= self._channel.heartbeats.session or not self.identity.is_member:
             return
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
-        self._away_at = now
+        self._unconfirmed_since = now
         log.warning("group %s: %s: asking whether we are still a member", self.identity.group_id, self.held)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
@@ -186,14 +186,14 @@ class ClassicMember:
 
         A written JoinGroup or SyncGroup overrides it; one still waiting for its connection may wait long, and does not.
         """
-        if identity != self.identity or not identity.is_member or self.is_asking:
+        if identity != self.identity or not identity.is_member or self.awaits_rebalance_response:
             return
         action = rule("Heartbeat", getattr(error, "code", 0), Scope.GROUP).action
         if action is Action.REJOIN and self.state not in _JOINING:
             self._rejoin = self._rejoin or "the group is rebalancing"
         elif action in EXPULSIONS:
             self._join_failures.note(action, error, OffsetCommitRequest, now)
-            self._join_failures.pace(now, at_once=True)
+            self._join_failures.back_off(now, at_once=True)
             self._expel(action, error, now)
 
     # -- the manager
@@ -201,22 +201,22 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        goodbye = self._channel.goodbye(now)  # first: LEAVING ends when this attempt is over
+        leave_request = self._channel.leave_request(now)  # first: LEAVING ends when this attempt is over
         if self.state is _S.LEAVING:
-            self._leave_when_said()
-        if not self._working:
+            self._finish_leave()
+        if not self._in_role_method:
             self._advance(now)
-        self._doubt(now)
-        found = (goodbye or self._channel.goodbye(now), self._join_or_sync(now), self._beat(now))
-        drops, self._channel.drops = self._channel.drops, []
-        for target in drops:
+        self._check_pending(now)
+        found = (leave_request or self._channel.leave_request(now), self._join_or_sync(now), self._heartbeat(now))
+        connections_to_drop, self._channel.connections_to_drop = self._channel.connections_to_drop, []
+        for target in connections_to_drop:
             self.drop_connection(target)
         return [request for request in found if request is not None]
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due next without a new event, or a role method is to be called again."""
-        due = [self._again_at if self._again_at > now else NEVER, self._channel.goodbye_at()]
-        if self._channel.out is None and self.identity.is_member and not self._working:
+        due = [self._call_again_at if self._call_again_at > now else NEVER, self._channel.leave_at()]
+        if self._channel.in_flight is None and self.identity.is_member and not self._in_role_method:
             due.append(self._poll_timer.overdue_at())
         if self._channel.is_open:
             due += self._wakes(now)
@@ -224,8 +224,8 @@ class ClassicMember:
 
     def _wakes(self, now: float) -> list[float]:
         """Return the moments at which a request or transition is due, given that the channel is open."""
-        due = [self._channel.beats.due_at() if self._beats_now() else NEVER]
-        if self.state is _S.UNJOINED and not self._awaits_poll and not self._working:
+        due = [self._channel.heartbeats.due_at() if self._sends_heartbeats() else NEVER]
+        if self.state is _S.UNJOINED and not self._awaits_poll and not self._in_role_method:
             due.append(now)
         if self._rejoin is not None and self._may_rejoin():
             due.append(now)
@@ -248,14 +248,14 @@ class ClassicMember:
         elif answer.request.api is SyncGroupRequest:
             self._sync_answered(action, error, answer, now)
         elif answer.request.api is HeartbeatRequest:
-            self._beat_answered(action, error, now)
+            self._heartbeat_answered(action, error, now)
         else:
             again = action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR, Action.RETRY)
-            self._channel.goodbye_answered(now, again=again)
+            self._channel.leave_answered(now, again=again)
 
     def restart(self, now: float) -> None:
         """Forget requests in flight, whose responses cannot arrive after a restart of the engine, and repeat them."""
-        self._working = False
+        self._in_role_method = False
         self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
             self._attempt.again()
@@ -266,7 +266,7 @@ class ClassicMember:
         after = next_state(TRANSITIONS, {}, self.state, event, self)
         if after is not None:
             log.debug("group %s: %s -> %s (%s)", self.identity.group_id, self.state.value, after.value, event.value)
-            self._moved += 1
+            self._transitions += 1
             self.state = after
 
     def _begin_anew(self, event: MemberEvent, reason: str, now: float) -> None:
@@ -276,11 +276,11 @@ class ClassicMember:
 
     def _advance(self, now: float) -> None:
         """Make the transitions that depend only on the time, the coordinator or a reason to rejoin."""
-        if self._worked:
-            self._worked = False
+        if self._listener_may_have_run:
+            self._listener_may_have_run = False
             self._poll_timer.polled(now)  # a slow listener ran inside poll, so it does not exceed the poll interval
-        if self.identity.is_member and self._channel.out is None and now >= self._poll_timer.overdue_at():
-            self._forget_group(now)
+        if self.identity.is_member and self._channel.in_flight is None and now >= self._poll_timer.overdue_at():
+            self._leave_after_poll_timeout(now)
         if self._may_rejoin():
             reason = self._rejoin
             if reason is None and self.state is _S.STABLE:
@@ -293,12 +293,16 @@ class ClassicMember:
 
     def _may_rejoin(self) -> bool:
         """Return whether the rebalance is over, or only waits for an on_partitions_assigned that has failed."""
-        done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.tried)
-        return done and not self._working
+        done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.install_called)
+        return done and not self._in_role_method
 
-    def _leave_when_said(self) -> None:
-        farewell = self._channel.farewell
-        said = farewell is None or farewell.over or (self._resubscribe is not None and farewell.out is not None)
+    def _finish_leave(self) -> None:
+        leave_attempt = self._channel.leave_attempt
+        said = (
+            leave_attempt is None
+            or leave_attempt.is_over
+            or (self._resubscribe is not None and leave_attempt.in_flight is not None)
+        )
         if not said:
             return
         self._coordinator.unwant(self.asker)
@@ -307,13 +311,13 @@ class ClassicMember:
             reason, self._resubscribe = self._resubscribe, None
             self.subscribe(reason)
 
-    def _forget_group(self, now: float) -> None:
+    def _leave_after_poll_timeout(self, now: float) -> None:
         """Leave the group because ``max_poll_interval_ms`` has passed without a poll; the next poll joins again."""
         limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
-        why = f"{self._poll_timer.away(now):.1f} s between polls, {limit}"
+        why = f"{self._poll_timer.seconds_since_poll(now):.1f} s between polls, {limit}"
         log.warning("group %s: %s: leaving the group until the next poll", self.identity.group_id, why)
         if self.identity.group_instance_id is None:
-            self._channel.say_goodbye(self.identity, why, now)
+            self._channel.start_leave(self.identity, why, now)
         self._awaits_poll = True
         self._expel(Action.RESET_MEMBER_ID, KafkaError(why), now, said=True)
 
@@ -322,17 +326,17 @@ class ClassicMember:
         group_id = self.identity.group_id
         said = said or self.held is not None or not self.identity.is_member
         self.identity = self.identity.behind() if action is Action.RESET_GENERATION else self.identity.lost()
-        self._channel.take_back()
+        self._channel.withdraw_unwritten()
         self._expulsion = self.held = str(error)
         self.stats.expulsions += 1
         if action is not Action.GIVE_UP:
             level = logging.INFO if said else logging.WARNING
-            self._join_failures.say(level, "group %s: expelled: %s", group_id, error)
+            self._join_failures.log_limited(level, "group %s: expelled: %s", group_id, error)
         self._settle()
 
     def _settle(self) -> None:
         """Move to LOSING after an expulsion, once no role method is running."""
-        if self._expulsion is not None and not self._working:
+        if self._expulsion is not None and not self._in_role_method:
             self._attempt.reason = self._expulsion
             self._expulsion = None
             self._move(_E.EXPELLED)
@@ -340,7 +344,7 @@ class ClassicMember:
     # -- requests
 
     def _join_or_sync(self, now: float) -> Request | None:
-        if self._working or now < self._join_failures.not_before:
+        if self._in_role_method or now < self._join_failures.not_before:
             return None
         if self.state is _S.PREPARING_REBALANCE and self._attempt.protocols is not None:
             return self._channel.join(self._who, self._role.protocol_type, self._attempt, now)
@@ -351,18 +355,18 @@ class ClassicMember:
     def _who(self) -> Identity:
         return self.identity
 
-    def _beats_now(self) -> bool:
-        return self.identity.is_member and self.state in _BEATING
+    def _sends_heartbeats(self) -> bool:
+        return self.identity.is_member and self.state in _HEARTBEATING
 
-    def _beat(self, now: float) -> Request | None:
-        request = self._channel.beat(self._who, now) if self._beats_now() else None
+    def _heartbeat(self, now: float) -> Request | None:
+        request = self._channel.heartbeat(self._who, now) if self._sends_heartbeats() else None
         if request is not None:
             self.stats.heartbeats += 1
             self.stats.heartbeat_at = now
         return request
 
-    def _doubt(self, now: float) -> None:
-        if self._channel.doubt(now):
+    def _check_pending(self, now: float) -> None:
+        if self._channel.check_pending(now):
             self._join_anew()
 
     def _join_anew(self) -> None:
@@ -374,38 +378,38 @@ class ClassicMember:
     # -- responses
 
     def _join_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        self._channel.out = None
+        self._channel.in_flight = None
         response: JoinGroupResponse = answer.response
         if action is Action.ACCEPT:
             error = unusable_join(answer, self._role.protocol_type, self._offered())
         if error is None:
-            self.stats.joins.add(now - self._channel.out_at)
+            self.stats.joins.add(now - self._channel.sent_at)
             self._attempt.joined(self.identity, response, now)
             self.identity = self.identity.joined(response.generation_id, response.member_id)
-            self._channel.beats.heard(now)
+            self._channel.heartbeats.session_restarted(now)
             self._move(_E.JOINED)
-            self._heard(self._channel.out_at, now)
+            self._note_accepted(self._channel.sent_at, now)
         elif action is Action.USE_MEMBER_ID and response.member_id:
             if self.identity.member_id:
-                self._join_failures.pace(now)  # a second MEMBER_ID_REQUIRED: back off
+                self._join_failures.back_off(now)  # a second MEMBER_ID_REQUIRED: back off
             # The next JoinGroup repeats the protocols, so the role is not asked for them again.
             self.identity = self.identity.named(response.member_id)
         else:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
 
     def _sync_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        self._channel.out = None
+        self._channel.in_flight = None
         response: SyncGroupResponse = answer.response
         if action is Action.ACCEPT:
             error = unusable_sync(answer, self._role.protocol_type, self._attempt.protocol)
         if error is None:
-            self.stats.syncs.add(now - self._channel.out_at)
+            self.stats.syncs.add(now - self._channel.sent_at)
             self._attempt.share = bytes(response.assignment)
             self._attempt.synced_at = now
-            self._channel.beats.heard(now)
-            self._join_failures.cured(now)
+            self._channel.heartbeats.session_restarted(now)
+            self._join_failures.recovered(now)
             self._move(_E.SYNCED)
-            self._heard(self._channel.out_at, now)
+            self._note_accepted(self._channel.sent_at, now)
         else:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
 
@@ -417,46 +421,46 @@ class ClassicMember:
         self.stats.failed += 1
         self._join_failures.note(action, error, answer.request.api, now)
         if action in EXPULSIONS:
-            self._join_failures.pace(now, at_once=True)
+            self._join_failures.back_off(now, at_once=True)
             self._expel(action, error, now)
             return
-        self._join_failures.pace(now, at_once=action is Action.REJOIN, at_leisure=action is Action.RAISE)
+        self._join_failures.back_off(now, at_once=action is Action.REJOIN, at_maximum=action is Action.RAISE)
         self._join_anew()
 
-    def _beat_answered(self, action: Action, error: KafkaError | None, now: float) -> None:
-        sent_at = self._channel.beats.sent_at
+    def _heartbeat_answered(self, action: Action, error: KafkaError | None, now: float) -> None:
+        sent_at = self._channel.heartbeats.sent_at
         if error is None or action is Action.REJOIN:
-            self._channel.beats.answered()
+            self._channel.heartbeats.answered()
             self.stats.heartbeat.add(now - sent_at)
-            self._heard(sent_at, now)
-            self._join_failures.cured(now, HeartbeatRequest)
-            if error is None and self.state in _PROVEN:
-                self._attempt.proven = True
-                self._join_failures.over()
+            self._note_accepted(sent_at, now)
+            self._join_failures.recovered(now, HeartbeatRequest)
+            if error is None and self.state in _CONFIRMING:
+                self._attempt.is_confirmed = True
+                self._join_failures.heartbeat_succeeded()
             elif error is not None and self.state not in _JOINING:
-                if self.state in _PROVEN and not self._attempt.proven:
+                if self.state in _CONFIRMING and not self._attempt.is_confirmed:
                     # The generation ended before its first successful heartbeat: back off, counted from the sync.
-                    self._join_failures.pace(self._attempt.synced_at, at_once=True)
+                    self._join_failures.back_off(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
-        self._channel.beats.failed(now, at_leisure=action is Action.RAISE)
-        if action is Action.RAISE or (action in EXPULSIONS and self._channel.out is None):
+        self._channel.heartbeats.failed(now, after_interval=action is Action.RAISE)
+        if action is Action.RAISE or (action in EXPULSIONS and self._channel.in_flight is None):
             self._join_failures.note(action, error, HeartbeatRequest, now)
-        if action in EXPULSIONS and self._channel.out is None:
-            self._join_failures.pace(now, at_once=True)
+        if action in EXPULSIONS and self._channel.in_flight is None:
+            self._join_failures.back_off(now, at_once=True)
             self._expel(action, error, now)
 
-    def _heard(self, sent_at: float, now: float) -> None:
+    def _note_accepted(self, sent_at: float, now: float) -> None:
         """Note that the coordinator accepted the member in a request sent at ``sent_at``."""
         self.stats.answered_at = now
-        if sent_at >= self._away_at:
+        if sent_at >= self._unconfirmed_since:
             self.held = None
 
     # -- role methods
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
         """Return whether a role method is due; without ``every``, whether one that JoinGroup or SyncGroup needs is."""
-        return not self._working and now >= self._again_at and self._task(now, every=every) is not None
+        return not self._in_role_method and now >= self._call_again_at and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
         """Call the role method that is due, which may call the listener or assignor. Return whether it made progress.
@@ -467,45 +471,45 @@ class ClassicMember:
                 repeated by the next call.
         """
         task = self._task(now, every=every)
-        if task is None or self._working:
+        if task is None or self._in_role_method:
             return False
-        before = self._moved
-        self._worked = every
+        before = self._transitions
+        self._listener_may_have_run = every
         failure: Exception | None = None
         event: MemberEvent | None = None
-        self._working = True
+        self._in_role_method = True
         try:
             event = task(now)
         except Exception as error:  # noqa: BLE001 - from a listener or assignor; raised again below
             failure = error
         finally:
-            self._working = False
+            self._in_role_method = False
         if self._expulsion is not None:
             self._settle()
-        elif self._moved == before:  # else the role method left the group or changed the state otherwise
+        elif self._transitions == before:  # else the role method left the group or changed the state otherwise
             if failure is not None:
                 event = self._after_failure(now)
             if event is not None:
                 self._finish(event, now)
         if failure is not None:
             raise failure
-        return self._again_at <= now
+        return self._call_again_at <= now
 
     def _task(self, now: float, *, every: bool) -> Callable[[float], MemberEvent | None] | None:
         """Return the role method that is due, or None."""
         if self.state is _S.PREPARING_REBALANCE:
-            due = self._channel.out is None and self._attempt.protocols is None
+            due = self._channel.in_flight is None and self._attempt.protocols is None
             due = due and now >= self._join_failures.not_before
             return self._ask_protocols if due and self._coordinator.target() is not None else None
         if self.state is _S.COMPLETING_REBALANCE:
-            due = self._channel.out is None and self._attempt.plan is None
+            due = self._channel.in_flight is None and self._attempt.plan is None
             return self._plan if due else None
         return self._tasks.get(self.state) if every else None
 
     def _unless_done(self, done: bool, event: MemberEvent, now: float) -> MemberEvent | None:
         if done:
             return event
-        self._again_at = now + PAUSE
+        self._call_again_at = now + PAUSE
         return None
 
     def _prepare(self, now: float) -> MemberEvent | None:
@@ -520,7 +524,7 @@ class ClassicMember:
         plan = self._attempt
         if not plan.ready and now < plan.ready_by:
             if not self._role.ready_to_assign(plan.protocol, plan.members, now):
-                self._again_at = now + PAUSE
+                self._call_again_at = now + PAUSE
                 return None
             plan.ready = True
             return None
@@ -537,7 +541,7 @@ class ClassicMember:
         return self._unless_done(self._role.revoke(self.identity, now), _E.REVOKED, now)
 
     def _install(self, now: float) -> MemberEvent | None:
-        self._attempt.tried = True
+        self._attempt.install_called = True
         return self._unless_done(self._role.install(self.identity, now), _E.ASSIGNED, now)
 
     def _lose(self, now: float) -> MemberEvent | None:
@@ -547,14 +551,14 @@ class ClassicMember:
         """Return the event that follows a role method that raised."""
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.taken:
             # The assignment cannot be decoded: join again, or its partitions stay unread.
-            self._join_failures.pace(now)
+            self._join_failures.back_off(now)
             return _E.REJOIN
         if self.state is _S.COMPLETING_REBALANCE:
-            self._join_failures.pace(now)
+            self._join_failures.back_off(now)
             return _E.RETRY
         if self.state is _S.PREPARING_REBALANCE:
-            self._join_failures.pace(now)
-        return _GIVEN_UP.get(self.state)
+            self._join_failures.back_off(now)
+        return _AFTER_EXCEPTION.get(self.state)
 
     def _finish(self, event: MemberEvent, now: float) -> None:
         if event is _E.RETRY:
@@ -577,7 +581,7 @@ class ClassicMember:
         took = now - self._attempt.started_at
         self.stats.rebalances.add(took)
         self.stats.rebalanced_at = now
-        self._join_failures.say(
+        self._join_failures.log_limited(
             logging.INFO,
             "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s",
             self.identity.group_id,
@@ -590,7 +594,7 @@ class ClassicMember:
 
 
 #: Events after a prepare, revoke or lose that raised: each counts as done, because the rebalance waits for it.
-_GIVEN_UP = {
+_AFTER_EXCEPTION = {
     _S.REVOKING_BEFORE_JOIN: _E.PREPARED,
     _S.REVOKING_AFTER_SYNC: _E.REVOKED,
     _S.LOSING: _E.LOST,

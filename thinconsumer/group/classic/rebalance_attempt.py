@@ -35,11 +35,11 @@ class RebalanceAttempt:
     share: bytes = b""
     synced_at: float = 0.0  #: When the SyncGroup response arrived.
     taken: bool = False  #: Whether the role has decoded the assignment.
-    proven: bool = False  #: Whether a heartbeat of the new generation has succeeded.
-    tried: bool = False  #: Whether ``Role.install`` has been called.
+    is_confirmed: bool = False  #: Whether a heartbeat of the new generation has succeeded.
+    install_called: bool = False  #: Whether ``Role.install`` has been called.
 
     @property
-    def loses(self) -> bool:
+    def drops_kept_partitions(self) -> bool:
         """Whether partitions kept across a missed generation may have had another owner, and are not dropped yet."""
         return self.missed and not self.taken
 
