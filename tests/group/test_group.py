@@ -1,4 +1,4 @@
-"""The group under one roof: who is asked what, and what survives an interruption."""
+"""A consumer's group: how its managers are wired, and what a restart keeps."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def partitions(group):
     return group._partitions
 
 
-def test_a_group_that_nobody_uses_asks_for_nothing(make):
+def test_an_unused_group_sends_no_request(make):
     group = make()
     assert step(group, 1.0) == [] and all(manager.wake_at(1.0) == NEVER for manager in group.managers())
     assert group.topics() == frozenset() and not group.wants_all_topics and not group.has_work(1.0)
     assert list(group.errors()) == [] and group.held is None
 
 
-def test_subscribing_looks_for_the_coordinator(make):
+def test_subscribing_searches_for_the_coordinator(make):
     group = make()
     group.subscription.subscribe(["t"], None, None)
     group.subscribed()
@@ -59,8 +59,8 @@ def test_subscribing_looks_for_the_coordinator(make):
     assert group.wants_all_topics
 
 
-def test_who_subscribes_while_still_leaving_joins_again_afterwards(make):
-    """Else unsubscribe() and subscribe() without a poll in between left a consumer that never read anything again."""
+def test_a_subscription_made_while_leaving_joins_afterwards(make):
+    """Otherwise unsubscribe() and subscribe() without a poll in between leave a consumer that reads nothing."""
     group = make()
     group.subscription.subscribe(["t"], None, None)
     group.subscribed()
@@ -75,7 +75,7 @@ def test_who_subscribes_while_still_leaving_joins_again_afterwards(make):
     assert group.member.state is MemberState.UNJOINED and group.is_member
 
 
-def test_partitions_by_hand_begin_at_what_is_committed_and_need_no_member(make):
+def test_manually_assigned_partitions_start_at_committed_offsets_without_membership(make):
     group = make()
     group.assign_by_hand([A, B], 0.0)
     assert [p.state for p in partitions(group)] == [PositionState.AWAITING_COMMITTED] * 2
@@ -86,7 +86,7 @@ def test_partitions_by_hand_begin_at_what_is_committed_and_need_no_member(make):
         group.subscription.subscribe(["t"], None, None)
 
 
-def test_positions_are_those_that_are_known_with_their_epochs(make):
+def test_positions_are_returned_with_their_leader_epochs(make):
     group = make()
     group.assign_by_hand([A, B], 0.0)
     partitions(group).require(A).place(PositionEvent.SEEK_VALIDATED, 7, 3)
@@ -94,19 +94,19 @@ def test_positions_are_those_that_are_known_with_their_epochs(make):
     assert group.owns(A) and not group.owns(TopicPartition("t", 9))
 
 
-def test_time_since_the_last_poll_is_a_fact(make):
+def test_seconds_since_the_last_poll(make):
     group = make()
     assert group.seconds_since_poll(5.0) is None
     group.polled(6.0)
     assert group.seconds_since_poll(18.0) == 12.0
     group.poll_begins(20.0)
-    group.polled(21.0)  # it goes on waiting
-    assert group.seconds_since_poll(21.0) == 14.0, "what fails in a poll comes from the time before it"
+    group.polled(21.0)  # the poll goes on waiting
+    assert group.seconds_since_poll(21.0) == 14.0, "during a poll, the time counts from the poll before"
     group.poll_ends()
     assert group.seconds_since_poll(24.0) == 3.0
 
 
-def test_everything_is_asked_again_after_an_interruption(make):
+def test_requests_are_repeated_after_a_restart(make):
     group = make()
     group.subscription.subscribe(["t"], None, None)
     group.subscribed()
@@ -116,6 +116,6 @@ def test_everything_is_asked_again_after_an_interruption(make):
     assert len(step(group, 1.2)) == 1
 
 
-def test_who_we_are_is_told_in_kafka_pythons_names(make):
+def test_group_metadata_has_kafka_pythons_names(make):
     found = make(group_instance_id="i").metadata()
     assert (found.group_id, found.generation_id, found.member_id, found.group_instance_id) == ("g", -1, "", "i")

@@ -1,4 +1,4 @@
-"""Listeners: the three calls, and objects that know only two of them."""
+"""Rebalance listeners with three callbacks, and with two."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def heard(listener):
     return [(name, tps == set(TPS)) for name, tps in listener.heard]
 
 
-def test_lost_is_revoked_for_who_does_not_tell_them_apart():
-    """kafka-python's own listeners have two methods; so has a subclass that leaves the third as it is."""
+def test_without_a_lost_callback_the_revoked_callback_is_called():
+    """kafka-python's listeners have two methods; so has a subclass that does not override the third."""
     expected = [("assigned", True), ("revoked", True), ("revoked", True)]
     assert heard(Two()) == heard(Base()) == expected
 
 
-def test_lost_is_told_apart_by_who_does():
+def test_an_overridden_lost_callback_is_called():
     assert heard(Three())[2] == ("lost", True)
 
 
-def test_no_listener_hears_nothing():
+def test_without_a_listener_nothing_is_called():
     for hear in (call_assigned, call_revoked, call_lost):
         assert hear(None, TPS) is None
 

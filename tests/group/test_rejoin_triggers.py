@@ -1,4 +1,4 @@
-"""Who rejoins for what: only counts, names and racks of the group's own topics count."""
+"""Reasons to rejoin: partition counts, names and racks of the group's topics."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ BEFORE = view([(1, 2), (2, 3)], other=[(1,)])
         (view([]), False, "0 partitions, 2 when"),
     ],
 )
-def test_pain_E5_only_what_the_plan_depends_on_counts(after, racks, words):
+def test_only_partition_counts_and_used_racks_are_a_change(after, racks, words):
     changed = shapes_changed(shapes(BEFORE, {"t"}, racks=racks), shapes(after, {"t"}, racks=racks))
     assert changed is None if words is None else words in changed
 
 
-def test_a_topic_that_appears_is_a_change_once():
+def test_a_created_topic_is_a_change_once():
     before = shapes(ClusterView({}, {}), {"t"}, racks=False)
     after = shapes(BEFORE, {"t"}, racks=False)
     assert "has 2 partitions, 0 when" in shapes_changed(before, after)
     assert shapes_changed(after, after) is None
 
 
-def test_topics_are_compared_as_sets_and_named():
+def test_topics_are_compared_as_sets_and_listed():
     assert topics_changed(["a", "b"], ["b", "a"]) is None
     assert topics_changed(["a", "b"], ["b", "c"]).endswith("new c, gone a")
     assert topics_changed([], [f"t{n}" for n in range(7)]).endswith("new t0, t1, t2, t3, t4 and 2 more")
@@ -58,8 +58,8 @@ def test_topics_are_compared_as_sets_and_named():
     ("after", "same"),
     [(BEFORE, True), (view([(2, 1), (3, 2)]), True), (view([(1, 2)]), False), (view([(1,), (2,), (3,)]), False)],
 )
-def test_a_note_says_whether_a_plan_still_holds(withheld, after, same):
-    """Where replicas are takes no partition from anybody."""
+def test_a_leaders_note_shows_whether_its_assignment_is_still_valid(withheld, after, same):
+    """Racks of replicas do not invalidate the assignment."""
     note = note_of(shapes(BEFORE, {"t"}, racks=True), withheld=withheld)
     words = reassign_reason(note, shapes(after, {"t"}, racks=False), cooperative=True)
     if not same:
@@ -68,13 +68,13 @@ def test_a_note_says_whether_a_plan_still_holds(withheld, after, same):
         assert ("half of a handover" in words) if withheld else words is None
 
 
-def test_without_a_note_only_a_cooperative_leader_asks():
+def test_without_a_note_only_a_cooperative_leader_rejoins():
     now = shapes(BEFORE, {"t"}, racks=False)
     assert reassign_reason(None, now, cooperative=False) is None
     assert "not made" in reassign_reason(None, now, cooperative=True)
 
 
-def test_a_topic_that_was_planned_without_is_in_the_note():
+def test_a_new_topic_invalidates_the_note():
     then = shapes(BEFORE, {"t"}, racks=False)
     assert reassign_reason(
         note_of(then, withheld=False), shapes(BEFORE, {"t", "other"}, racks=False), cooperative=False

@@ -1,4 +1,4 @@
-"""What the user chose: topics, a pattern or partitions by hand, and never two of them."""
+"""The user's subscription: topics, a pattern or manually assigned partitions, never two of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KNOWN = {
 }
 
 
-def test_topics_are_wanted_as_named_whether_they_exist_or_not():
+def test_subscribed_topics_need_not_exist():
     subscription = UserSubscription()
     subscription.subscribe(["orders", "later", "orders"], None, None)
     assert subscription.wanted(KNOWN, internal=False) == {"orders", "later"}
@@ -51,7 +51,7 @@ def test_a_pattern_matches_whole_names_as_in_java(pattern, internal, wanted):
     assert subscription.wanted(KNOWN, internal=internal) == wanted
 
 
-def test_a_topic_that_is_gone_matches_no_pattern():
+def test_a_deleted_topic_matches_no_pattern():
     subscription = UserSubscription()
     subscription.subscribe((), ".*", None)
     assert subscription.wanted({"orders": TopicMetadata("orders")}, internal=False) == set()
@@ -72,19 +72,19 @@ def test_a_topic_that_is_gone_matches_no_pattern():
         ((), 7),
     ],
 )
-def test_what_cannot_be_meant_is_refused_at_once(topics, pattern):
+def test_illegal_subscriptions_raise_at_once(topics, pattern):
     subscription = UserSubscription()
     with pytest.raises(IllegalArgumentError):
         subscription.subscribe(topics, pattern, None)
     assert subscription.mode is Mode.NONE and subscription.version == 0
 
 
-def test_a_listener_that_lacks_a_method_is_refused_at_once():
+def test_a_listener_without_a_required_method_raises_at_once():
     with pytest.raises(IllegalArgumentError, match="on_partitions_revoked"):
         UserSubscription().subscribe(["a"], None, type("Half", (), {"on_partitions_assigned": print})())
 
 
-def test_kinds_do_not_mix_until_unsubscribed():
+def test_subscription_and_manual_assignment_do_not_mix():
     subscription = UserSubscription()
     subscription.subscribe(["a"], None, RebalanceListener())
     with pytest.raises(IllegalStateError, match="unsubscribe"):

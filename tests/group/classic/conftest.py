@@ -1,4 +1,4 @@
-"""What the tests of membership share: a role that notes what it is called for, a coordinator that follows a script."""
+"""Fixtures of the membership tests: a role that records its calls, and a scripted coordinator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from thinconsumer.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
 GROUP = "g"
-#: What a script may say besides an error code.
+#: Entries of a script besides error codes: no response, or a broken connection.
 SILENCE = "silence"
 RESET = "reset"
 
@@ -47,18 +47,18 @@ class Settings:
 
 
 class Nodes:
-    """As much of the metadata as discovery needs."""
+    """The part of the metadata that the search for the coordinator uses."""
 
     def __init__(self, *node_ids: int) -> None:
         self.nodes = {node_id: Node(node_id, f"b{node_id}", 9092, f"r{node_id}") for node_id in node_ids}
 
     def learn_node(self, node: Node) -> None:
-        """Take a node that is named."""
+        """Add a node."""
         self.nodes[node.node_id] = node
 
 
 class FakeRole:
-    """A role that says yes, unless it is told otherwise."""
+    """A role whose methods return True, unless the test sets another result in ``says``."""
 
     protocol_type = "pool"
 
@@ -84,7 +84,7 @@ class FakeRole:
         return says() if callable(says) else says
 
     def take_calls(self) -> list[str]:
-        """Return what was called since the last time."""
+        """Return the calls since the last time."""
         calls, self.calls = self.calls, []
         return calls
 
@@ -133,7 +133,7 @@ class FakeRole:
 
 
 class Script:
-    """The coordinator's side: does what a healthy one would, but for what is written for each API."""
+    """A healthy coordinator, except for the faults listed by API."""
 
     def __init__(self) -> None:
         self.lines: dict[type[Message], deque[Any]] = defaultdict(deque)
@@ -218,7 +218,7 @@ _GOOD: dict[type[Message], Callable[..., Message]] = {
 
 @dataclass
 class World:
-    """A member, its coordinator's keeper, a role, a script, and a clock turned by hand."""
+    """A member, its ``Coordinator``, a role, a script, and a manual clock."""
 
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 1
@@ -235,16 +235,16 @@ class World:
         self.member = ClassicMember(self.settings, identity, self.role, self.coordinator, draws)
         self.member.drop_connection = lambda target: self.dropped.append(target)
         self.script = Script()
-        self.dropped: list[Any] = []  #: Connections that the member has ended.
-        self.open: list[Request] = []  #: Given to the links and not answered.
-        self.said: list[tuple[float, Request, Any]] = []  #: Everything written: when, what, as a message.
-        self.unheard: list[Request] = []  #: Those of them that were written and met with silence.
-        self.working = True  #: Whether the user polls, and does not only drive.
+        self.dropped: list[Any] = []  #: Connections that the member has closed.
+        self.open: list[Request] = []  #: Requests without a response.
+        self.said: list[tuple[float, Request, Any]] = []  #: Written requests: time, request and decoded message.
+        self.unheard: list[Request] = []  #: Written requests that get no response.
+        self.working = True  #: Whether calls are polls, not only ``drive``.
 
     # -- turning
 
     def step(self) -> list[Request]:
-        """Let the managers go once; what they ask is open then."""
+        """Step the managers once; their requests become open."""
         requests = self.coordinator.step(self.now) + self.member.step(self.now)
         self.open += requests
         dropped, self.dropped = self.dropped, []
@@ -253,7 +253,7 @@ class World:
         return requests
 
     def serve(self) -> bool:
-        """Answer what is open as the script says; return whether anything was."""
+        """Answer open requests as scripted; return whether there were any."""
         busy = False
         for request in list(self.open):
             if request not in self.open:
@@ -271,7 +271,7 @@ class World:
         return busy
 
     def write(self, request: Request) -> Any:
-        """Have the message built, as a link does, and return what the script says to it."""
+        """Build the message, as a connection does, and return the scripted response."""
         version = request.api.VERSIONS[1] if self.version is None else max(self.version, request.min_version)
         try:
             message = request.build(version)
@@ -286,14 +286,14 @@ class World:
         return says
 
     def reply(self, request: Request, says: Any) -> None:
-        """Hand an answer to who asked."""
+        """Give an answer to the manager that sent the request."""
         self.open.remove(request)
         answer = says if isinstance(says, Answer) else Answer(request, request.target.node_id, error=says)
         manager = self.coordinator if request.asker == self.coordinator.asker else self.member
         manager.handle(answer, self.now)
 
     def turn(self, *, every: bool = True) -> None:
-        """Do at this moment what a poll does: steps, answers and work until nothing happens any more."""
+        """Do what a poll does without waiting: steps, answers and work until nothing is due."""
         self.member.called(self.now)
         if self.working and every:
             self.member.polled(self.now)
@@ -304,10 +304,10 @@ class World:
                 busy = self.member.work(self.now, every=every) or busy
             if not busy:
                 return
-        raise AssertionError("it never comes to rest: something loops without a pause")
+        raise AssertionError("the member loops without a pause")
 
     def run(self, seconds: float, *, until: Callable[[], bool] | None = None) -> bool:
-        """Turn the clock, to each moment that somebody has asked for, and at least once a second."""
+        """Advance the clock to each wake-up, and at least once a second."""
         end = self.now + seconds
         while True:
             self.turn()
@@ -317,33 +317,33 @@ class World:
                 return until is None
             due = min(self.coordinator.wake_at(self.now), self.member.wake_at(self.now))
             due = min([due, *(request.deadline for request in self.open)])
-            # What is due at once and does not happen waits for something else; the clock must not stand still for it.
+            # Something due at once may wait for another event: the clock must advance nevertheless.
             self.now = min(end, self.now + 1.0, due if due > self.now else self.now + 0.001)
 
     # -- looking
 
     def sent(self, api: type[Message]) -> list[Any]:
-        """Return every message of an API that was written."""
+        """Return the written messages of an API."""
         return [message for _, request, message in self.said if request.api is api]
 
     def times(self, api: type[Message]) -> list[float]:
-        """Return when."""
+        """Return when messages of an API were written."""
         return [at for at, request, _ in self.said if request.api is api]
 
     def join(self) -> World:
-        """Subscribe and become stable."""
+        """Subscribe and run until stable."""
         self.member.subscribe("the test wants it")
         self.turn()
         return self
 
     def restart(self) -> None:
-        """Lose every connection without an answer, as when an interrupted step is mended."""
+        """Lose every connection without a response, as after an interrupted step."""
         self.open.clear()
         self.coordinator.restart(self.now)
         self.member.restart(self.now)
 
     def reach(self, state: MemberState) -> World:
-        """Bring the member into a state, and have it stay there."""
+        """Bring the member into a state, and keep it there."""
         member, script, role = self.member, self.script, self.role
         if state is MemberState.UNSUBSCRIBED:
             return self
@@ -375,7 +375,7 @@ class World:
         return self
 
     def heal(self) -> None:
-        """Have everybody behave."""
+        """End all faults."""
         self.script.always.clear()
         self.script.lines.clear()
         self.role.says.clear()
@@ -383,7 +383,7 @@ class World:
 
 @pytest.fixture
 def options() -> Settings:
-    """Return options with round numbers, to be changed at will."""
+    """Return options with round numbers."""
     return Settings()
 
 
@@ -395,5 +395,5 @@ def world() -> World:
 
 @pytest.fixture(scope="session")
 def make_world() -> type[World]:
-    """Return what makes worlds."""
+    """Return the class, to make worlds with options."""
     return World

@@ -1,4 +1,4 @@
-"""What may be out at a time, on which connection, and when it is given up."""
+"""The requests that a member may have in flight to its coordinator, on which connection, and when it abandons them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHO = Identity("g", 3, "m")
 
 
 class Keeper:
-    """The coordinator's keeper, as far as a line needs one."""
+    """Record what the channel reports to ``Coordinator``."""
 
     def __init__(self):
         self.node_id = 1
@@ -56,7 +56,7 @@ def line(keeper, options):
 
 
 def say(line, what, now=100.0):
-    """Say one of the four things."""
+    """Send a JoinGroup, SyncGroup or Heartbeat, if the channel allows it."""
     who = lambda: WHO  # noqa: E731
     attempt = RebalanceAttempt("why", now, protocols=[("a", b"")], protocol="a", plan={})
     if what == "join":
@@ -67,26 +67,26 @@ def say(line, what, now=100.0):
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(["join", "sync"], ["join", "sync", "beat"])))
-def test_nothing_follows_a_join_or_a_sync(line, first, second):
+def test_no_request_follows_an_unanswered_join_or_sync(line, first, second):
     assert line.is_open
     assert say(line, first) is not None
     assert not line.is_open and say(line, second) is None
 
 
 @pytest.mark.parametrize("second", ["join", "sync"])
-def test_a_join_may_follow_a_heartbeat_which_is_answered_at_once(line, second):
+def test_join_or_sync_may_follow_an_unanswered_heartbeat(line, second):
     heartbeat = say(line, "beat")
     assert say(line, "beat") is None and say(line, second) is not None
     assert heartbeat.target == line.in_flight.target == (1, MEMBERSHIP)
 
 
 @pytest.mark.parametrize("what", ["join", "sync", "beat"])
-def test_without_a_coordinator_nothing_is_said(line, keeper, what):
+def test_without_a_coordinator_no_request_is_sent(line, keeper, what):
     keeper.node_id = None
     assert not line.is_open and say(line, what) is None
 
 
-def test_how_long_each_may_take(line):
+def test_deadline_and_held_back_time_of_each_request(line):
     join = say(line, "join")
     assert (join.api, join.deadline, join.held_back) == (JoinGroupRequest, 165.0, 60.0)
     line.in_flight = None
@@ -94,13 +94,13 @@ def test_how_long_each_may_take(line):
     assert (sync.api, sync.deadline, sync.held_back) == (SyncGroupRequest, 130.0, 30.0)
     line.in_flight = None
     leader = line.sync(lambda: WHO, "pool", RebalanceAttempt("", 0.0, leads=True, plan={}), 100.0)
-    assert leader.held_back == 0.0, "it is the others who wait for a leader"
+    assert leader.held_back == 0.0, "the coordinator does not hold back a leader's response"
     line.in_flight = None
     heartbeat = say(line, "beat")
     assert (heartbeat.api, heartbeat.deadline, heartbeat.held_back) == (HeartbeatRequest, 110.0, 0.0)
 
 
-def test_what_was_abandoned_before_it_was_written_is_not_written(line):
+def test_an_abandoned_request_is_not_written(line):
     join = say(line, "join")
     assert join.build(9).member_id == "m" and line.awaits(join)
     line.abandon_rebalance_request()
@@ -111,14 +111,14 @@ def test_what_was_abandoned_before_it_was_written_is_not_written(line):
     assert line.connections_to_drop == [join.target]
 
 
-def test_the_message_is_made_from_what_holds_when_it_is_written(line):
+def test_a_message_carries_the_identity_at_the_time_of_writing(line):
     who = [Identity("g")]
     join = line.join(lambda: who[0], "pool", RebalanceAttempt("why", 0.0, protocols=[("a", b"")]), 100.0)
     who[0] = WHO
     assert join.build(9).member_id == "m"
 
 
-def test_a_goodbye_takes_another_connection_while_something_is_parked(line):
+def test_leave_group_uses_its_own_connection_while_a_join_is_unanswered(line):
     line.start_leave(WHO, "done", 100.0)
     assert line.leave_request(100.0).target == (1, MEMBERSHIP)
     line.leave_answered(100.0, again=False)
@@ -129,7 +129,7 @@ def test_a_goodbye_takes_another_connection_while_something_is_parked(line):
     assert line.leave_request(100.0).target == (1, LEAVING_CONNECTION)
 
 
-def test_a_goodbye_that_is_said_again_does_not_get_behind_a_join_of_since(line):
+def test_a_retried_leave_group_does_not_follow_a_newer_join(line):
     line.start_leave(WHO, "done", 100.0)
     line.leave_request(100.0)
     line.leave_answered(100.0, again=True)
@@ -137,14 +137,14 @@ def test_a_goodbye_that_is_said_again_does_not_get_behind_a_join_of_since(line):
     assert line.leave_request(101.0).target == (1, LEAVING_CONNECTION)
 
 
-def test_a_goodbye_that_takes_too_long_is_over(line, keeper):
+def test_leave_group_is_abandoned_at_its_deadline(line, keeper):
     keeper.node_id = None
     line.start_leave(WHO, "done", 100.0)
     assert line.leave_request(104.0) is None and line.leave_at() == 105.0
     assert line.leave_request(105.0) is None and line.leave_attempt is None
 
 
-def test_doubts_are_told_since_the_oldest_question(line, keeper):
+def test_the_oldest_pending_request_is_reported(line, keeper):
     line.check_pending(100.0)
     say(line, "beat", 101.0)
     line.check_pending(101.0)
@@ -155,10 +155,10 @@ def test_doubts_are_told_since_the_oldest_question(line, keeper):
     assert keeper.told == [("waiting", None), ("waiting", 101.0), ("waiting", 101.0), ("waiting", 102.0)]
 
 
-def test_a_coordinator_that_has_moved_is_hung_up_on(line, keeper):
+def test_requests_to_a_former_coordinator_are_abandoned(line, keeper):
     heartbeat, join = say(line, "beat"), say(line, "join")
     keeper.node_id = None
-    assert not line.check_pending(101.0) and line.in_flight is join, "it may turn out to be the same"
+    assert not line.check_pending(101.0) and line.in_flight is join, "FindCoordinator may name the same node again"
     keeper.node_id = 2
     assert line.check_pending(101.0)
     assert line.connections_to_drop == [Target(1, MEMBERSHIP)] and not line.awaits(heartbeat) and not line.awaits(join)
@@ -177,13 +177,13 @@ def test_a_coordinator_that_has_moved_is_hung_up_on(line, keeper):
         (Action.FIND_COORDINATOR, False, ("lost", 1)),
     ],
 )
-def test_what_an_answer_says_of_the_coordinator_is_told(line, keeper, action, answered, told):
+def test_responses_are_reported_to_the_coordinator(line, keeper, action, answered, told):
     answer = Answer(say(line, "beat"), 1, 4, HeartbeatResponse() if answered else None)
     line.report(action, KafkaConnectionError("x"), answer, 100.0)
     assert keeper.told == ([] if told is None else [told])
 
 
-def test_a_restart_forgets_what_is_out(line):
+def test_a_restart_forgets_requests_in_flight(line):
     say(line, "beat")
     join = say(line, "join")
     line.start_leave(WHO, "done", 100.0)

@@ -1,4 +1,4 @@
-"""When a heartbeat is due, and when a user is late: arithmetic."""
+"""When a heartbeat is due, and when a poll is overdue."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def heartbeats(options):
 REQUEST = Request("x", HeartbeatRequest, ANY_NODE, lambda version: HeartbeatRequest(group_id="g"), 0.0)
 
 
-def test_one_interval_after_the_last_one_was_sent_not_answered(heartbeats):
+def test_the_interval_counts_from_the_sending_of_the_last_heartbeat(heartbeats):
     heartbeats.sent(REQUEST, 100.0)
     assert heartbeats.due_at() == NEVER and heartbeats.sent_at == 100.0
     heartbeats.answered()
     assert heartbeats.due_at() == 103.0
 
 
-def test_a_join_or_a_sync_begins_the_session_anew(heartbeats):
+def test_a_join_or_sync_restarts_the_interval(heartbeats):
     heartbeats.sent(REQUEST, 100.0)
     heartbeats.session_restarted(101.0)
     assert heartbeats.in_flight is None and heartbeats.due_at() == 104.0
 
 
-def test_failures_back_off_up_to_the_longest(heartbeats):
+def test_failed_heartbeats_back_off_up_to_the_maximum(heartbeats):
     now, waits = 100.0, []
     for _ in range(8):
         heartbeats.sent(REQUEST, now)
@@ -46,20 +46,20 @@ def test_failures_back_off_up_to_the_longest(heartbeats):
     assert heartbeats.due_at() == now + 3.0
 
 
-def test_a_refusal_is_no_reason_to_hurry(heartbeats):
+def test_after_a_rejected_heartbeat_the_next_is_due_after_an_interval(heartbeats):
     heartbeats.sent(REQUEST, 100.0)
     heartbeats.failed(100.0, after_interval=True)
     assert heartbeats.due_at() == 103.0
 
 
-def test_a_hurry_overtakes_the_backoff(heartbeats):
+def test_make_due_ends_the_backoff(heartbeats):
     for _ in range(5):
         heartbeats.failed(100.0)
     heartbeats.make_due(100.2)
     assert heartbeats.due_at() == 100.2
     heartbeats.sent(REQUEST, 100.2)
     heartbeats.make_due(100.3)
-    assert heartbeats.due_at() == NEVER, "one at a time"
+    assert heartbeats.due_at() == NEVER, "one heartbeat is in flight"
     heartbeats.answered()
     assert heartbeats.due_at() == 100.3
     heartbeats.sent(REQUEST, 100.3)
@@ -67,13 +67,13 @@ def test_a_hurry_overtakes_the_backoff(heartbeats):
     assert heartbeats.in_flight is None
 
 
-def test_nobody_waits_longer_for_an_answer_than_the_session_lasts(options):
+def test_the_request_timeout_is_at_most_the_session_timeout(options):
     assert Heartbeats(options, random.Random(1)).timeout == 10.0
     options.request_timeout_ms = 4000
     assert Heartbeats(options, random.Random(1)).timeout == 4.0
 
 
-def test_attendance_counts_from_call_to_call_and_poll_to_poll(options):
+def test_the_poll_timer_measures_gaps_between_calls_and_between_polls(options):
     attendance = PollTimer(options)
     assert attendance.overdue_at() == NEVER and attendance.seconds_since_poll(5.0) == 0.0
     assert [attendance.called(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]

@@ -24,7 +24,7 @@ def failures(caplog, options):
 REFUSED = to_error(Code.GROUP_AUTHORIZATION_FAILED)
 
 
-def test_what_may_go_at_once_does_so_a_few_times_in_a_row(failures):
+def test_immediate_retries_are_limited_to_a_few_in_a_row(failures):
     waits = []
     for _ in range(AT_ONCE_MAX + 3):
         failures.back_off(100.0, at_once=True)
@@ -35,7 +35,7 @@ def test_what_may_go_at_once_does_so_a_few_times_in_a_row(failures):
     assert failures.not_before == 100.0
 
 
-def test_the_rest_backs_off_and_what_others_have_to_cure_waits_longest(failures):
+def test_failures_back_off_and_rejections_wait_the_maximum(failures):
     failures.back_off(100.0)
     assert 0.08 <= failures.not_before - 100.0 <= 0.12
     failures.heartbeat_succeeded()
@@ -43,13 +43,13 @@ def test_the_rest_backs_off_and_what_others_have_to_cure_waits_longest(failures)
     assert failures.not_before == 101.0
 
 
-def test_an_error_stays_until_the_same_api_or_a_sync_cures_it(failures):
+def test_an_error_lasts_until_the_same_api_or_a_sync_succeeds(failures):
     failures.note(Action.RAISE, REFUSED, JoinGroupRequest, 100.0)
     assert failures.error is REFUSED and not failures.is_final
     failures.recovered(100.0, HeartbeatRequest)
     assert failures.error is REFUSED
     failures.note(Action.FIND_COORDINATOR, KafkaConnectionError("x"), JoinGroupRequest, 100.0)
-    assert failures.error is REFUSED, "a lost connection has not cured it"
+    assert failures.error is REFUSED, "a lost connection does not end the error"
     failures.recovered(100.0)
     assert failures.error is None
     failures.note(Action.RAISE, REFUSED, HeartbeatRequest, 100.0)
@@ -57,14 +57,14 @@ def test_an_error_stays_until_the_same_api_or_a_sync_cures_it(failures):
     assert failures.error is None
 
 
-def test_a_final_one_says_so(failures, caplog):
+def test_a_final_error_is_logged_as_error_and_marked_final(failures, caplog):
     failures.note(Action.GIVE_UP, to_error(Code.FENCED_INSTANCE_ID), HeartbeatRequest, 100.0)
     assert failures.is_final and caplog.records[0].levelno == logging.ERROR
     failures.recovered(100.0)
     assert failures.error is None and not failures.is_final
 
 
-def test_each_reason_is_one_warning_and_the_end_of_all_is_one_line_each(failures, caplog):
+def test_each_error_is_logged_once_and_its_end_once(failures, caplog):
     loading = to_error(Code.COORDINATOR_LOAD_IN_PROGRESS)
     for second in range(10):
         failures.note(Action.RAISE, REFUSED, JoinGroupRequest, 100.0 + second)
@@ -74,13 +74,13 @@ def test_each_reason_is_one_warning_and_the_end_of_all_is_one_line_each(failures
     assert [record.levelname for record in caplog.records[2:]] == ["INFO", "INFO"]
 
 
-def test_what_others_log_is_not_logged_here(failures, caplog):
+def test_expulsions_and_lost_coordinators_are_not_logged_here(failures, caplog):
     failures.note(Action.FIND_COORDINATOR, KafkaConnectionError("x"), JoinGroupRequest, 100.0)
     failures.note(Action.RESET_MEMBER_ID, to_error(Code.UNKNOWN_MEMBER_ID), JoinGroupRequest, 100.0)
     assert caplog.records == []
 
 
-def test_an_incident_fills_a_few_lines_and_one_that_says_how_many_there_were(failures, caplog):
+def test_log_lines_of_an_incident_are_limited_and_the_rest_is_counted(failures, caplog):
     failures.back_off(0.0)
     for number in range(LINES_MAX + 4):
         failures.log_limited(logging.INFO, "line %d", number)
@@ -90,7 +90,7 @@ def test_an_incident_fills_a_few_lines_and_one_that_says_how_many_there_were(fai
     assert caplog.messages == [*expected, "group g: in order again; lines left out here: 4"]
 
 
-def test_without_an_incident_every_line_counts(failures, caplog):
+def test_without_an_incident_every_line_is_logged(failures, caplog):
     for number in range(20):
         failures.log_limited(logging.INFO, "line %d", number)
     assert len(caplog.messages) == 20

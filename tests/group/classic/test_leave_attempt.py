@@ -1,4 +1,4 @@
-"""Saying goodbye: once, again when nobody heard it, and not for ever."""
+"""LeaveGroup: sent once, retried if it was not processed, and ended at its deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def leave_attempt(options):
     return LeaveGroupAttempt(options, WHO, "done", MEMBERSHIP, 100.0, random.Random(1))
 
 
-def test_it_is_said_once(leave_attempt):
+def test_leave_group_is_sent_once(leave_attempt):
     request = leave_attempt.step("member", THERE, 100.0)
     assert request.target == THERE and request.deadline == 100.0 + PATIENCE
     assert request.build(5).members[0].member_id == "m"
@@ -33,7 +33,7 @@ def test_it_is_said_once(leave_attempt):
         request.build(5)
 
 
-def test_it_waits_for_a_coordinator_but_not_for_ever(leave_attempt):
+def test_it_waits_for_a_coordinator_until_its_deadline(leave_attempt):
     assert leave_attempt.step("member", None, 100.0) is None
     assert leave_attempt.wake_at(None) == 100.0 + PATIENCE
     assert leave_attempt.wake_at(THERE) <= 100.0
@@ -41,7 +41,7 @@ def test_it_waits_for_a_coordinator_but_not_for_ever(leave_attempt):
     assert leave_attempt.is_over and leave_attempt.wake_at(None) == NEVER
 
 
-def test_what_nobody_heard_is_said_again_after_a_pause(leave_attempt):
+def test_an_unprocessed_request_is_retried_after_a_backoff(leave_attempt):
     leave_attempt.step("member", THERE, 100.0)
     leave_attempt.answered(100.0, again=True)
     assert not leave_attempt.is_over and leave_attempt.step("member", THERE, 100.0) is None
@@ -52,13 +52,13 @@ def test_what_nobody_heard_is_said_again_after_a_pause(leave_attempt):
     assert leave_attempt.is_over
 
 
-def test_what_was_lost_with_its_connection_is_said_again(leave_attempt):
+def test_after_a_restart_the_request_is_sent_again(leave_attempt):
     leave_attempt.step("member", THERE, 100.0)
     leave_attempt.restart()
     assert leave_attempt.step("member", THERE, 100.0) is not None
 
 
-def test_a_short_request_timeout_makes_it_shorter(options):
+def test_a_shorter_request_timeout_shortens_the_deadline(options):
     options.request_timeout_ms = 1000
     leave_attempt = LeaveGroupAttempt(
         options, WHO._replace(group_instance_id="i"), "", MEMBERSHIP, 0.0, random.Random(1)

@@ -1,4 +1,4 @@
-"""A member's life with a coordinator that behaves: join, lead, follow, rebalance, what makes no sense; its states."""
+"""A member and a healthy coordinator: join, lead, follow, rebalance, inconsistent responses; every state."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SILENCE = "silence"
 # -- joining
 
 
-def test_nothing_is_said_before_anybody_subscribes(world):
+def test_no_request_is_sent_before_a_subscription(world):
     world.run(5.0)
     assert world.said == [] and world.member.wake_at(world.now) == NEVER
     assert not world.member.has_work(world.now)
 
 
-def test_joining_asks_the_role_in_order_and_is_stable_within_one_moment(world):
+def test_joining_calls_the_role_methods_in_order(world):
     world.join()
     assert world.member.state is S.STABLE
     assert world.role.calls == WHOLE
@@ -44,8 +44,8 @@ def test_joining_asks_the_role_in_order_and_is_stable_within_one_moment(world):
     assert world.role.taken == [(Identity("g", 1, "m1"), "a", b"a share")]
 
 
-def test_the_first_join_is_sent_away_for_an_id_and_comes_back_with_it_at_once(world):
-    """KIP-394, with the same protocols: the role is not asked twice."""
+def test_after_member_id_required_the_join_is_repeated_at_once(world):
+    """KIP-394. The second JoinGroup repeats the protocols without asking the role again."""
     world.join()
     first, second = world.sent(JoinGroupRequest)
     assert (first.member_id, second.member_id) == ("", "m1")
@@ -53,8 +53,8 @@ def test_the_first_join_is_sent_away_for_an_id_and_comes_back_with_it_at_once(wo
     assert [p.name for p in second.protocols] == ["a", "b"]
 
 
-def test_a_member_that_drives_only_comes_back_with_its_id_too(world):
-    """Between the two joins nothing is to be asked of users' code, and the id does not keep for long."""
+def test_a_call_without_callbacks_repeats_the_join_after_member_id_required(world):
+    """No user code is due between the two joins, and the coordinator drops an unused member id soon."""
     answers = world.script.lines[JoinGroupRequest]
     world.reach(S.REVOKING_BEFORE_JOIN)
     world.heal()
@@ -63,10 +63,10 @@ def test_a_member_that_drives_only_comes_back_with_its_id_too(world):
     world.working = False
     world.turn()
     assert not answers and world.member.state is S.REVOKING_AFTER_SYNC
-    assert world.role.taken == [], "the share is looked at in work, not in a step"
+    assert world.role.taken == [], "the role decodes the assignment in work, not in a step"
 
 
-def test_what_a_join_says(make_world):
+def test_the_fields_of_a_join_request(make_world):
     world = make_world({"max_poll_interval_ms": 77_000})
     world.member.subscribe("x" * 300)
     world.turn()
@@ -80,14 +80,14 @@ def test_what_a_join_says(make_world):
     assert request.target == (1, MEMBERSHIP)
 
 
-def test_a_join_waits_at_least_for_the_request_timeout(make_world):
+def test_a_join_may_take_at_least_the_request_timeout(make_world):
     world = make_world({"max_poll_interval_ms": 1000})
     world.join()
     assert {r.deadline for _, r, _ in world.said if r.api is JoinGroupRequest} == {1030.0}
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_every_version_joins_beats_and_leaves(make_world, version):
+def test_join_heartbeat_and_leave_work_in_every_version(make_world, version):
     world = make_world(version=version)
     world.nodes.learn_node(world.nodes.nodes[1])
     highest = {JoinGroupRequest: 9, SyncGroupRequest: 5, HeartbeatRequest: 4, LeaveGroupRequest: 5}
@@ -109,24 +109,24 @@ def test_every_version_joins_beats_and_leaves(make_world, version):
     assert (leave_request.member_id or leave_request.members[0].member_id) == "m1"
 
 
-def test_a_static_member_names_itself_in_all_it_says_and_asks_for_versions_that_can(make_world):
+def test_a_static_member_sends_its_instance_id_in_every_request(make_world):
     world = make_world({"group_instance_id": "i"})
     world.join().run(3.0)
     for api, lowest in ((JoinGroupRequest, 5), (SyncGroupRequest, 3), (HeartbeatRequest, 3)):
         assert {m.group_instance_id for m in world.sent(api)} == {"i"}
         assert {r.min_version for _, r, _ in world.said if r.api is api} == {lowest}
-    assert len(world.sent(JoinGroupRequest)) == 1, "its name is known beforehand"
+    assert len(world.sent(JoinGroupRequest)) == 1, "a static member needs no member id for its first JoinGroup"
 
 
 # -- leading
 
 
-def test_a_leader_waits_until_it_is_ready_then_plans_and_hands_the_plan_in(world):
+def test_a_leader_waits_for_metadata_then_sends_the_assignments(world):
     world.script.leads = True
     world.role.says["ready_to_assign"] = deque([False, False, True])
     world.join()
     assert world.member.state is S.COMPLETING_REBALANCE
-    assert world.member.wake_at(world.now) <= world.now + 0.02, "a role that was not ready is asked again soon"
+    assert world.member.wake_at(world.now) <= world.now + 0.02, "ready_to_assign is called again soon"
     world.run(0.1)
     assert world.member.state is S.STABLE and world.member.leads
     assert world.role.calls == [
@@ -140,7 +140,7 @@ def test_a_leader_waits_until_it_is_ready_then_plans_and_hands_the_plan_in(world
     assert [(m.member_id, m.metadata) for m in world.role.members] == [("m1", b"x"), ("other", b"y")]
 
 
-def test_a_leader_that_never_gets_ready_plans_with_what_it_knows(world):
+def test_a_leader_assigns_without_metadata_after_a_time_limit(world):
     world.script.leads = True
     world.role.says["ready_to_assign"] = False
     world.join()
@@ -150,8 +150,8 @@ def test_a_leader_that_never_gets_ready_plans_with_what_it_knows(world):
     assert world.member.wake_at(begun) > begun
 
 
-def test_time_in_which_nobody_called_does_not_count_against_the_leader(world):
-    """After a minute away the metadata may be there in a millisecond: a plan without it would be a bad one."""
+def test_gaps_between_calls_do_not_count_for_the_leaders_time_limit(world):
+    """After a long gap the metadata may arrive at once; an assignment without it would leave topics out."""
     world.script.leads = True
     world.role.says["ready_to_assign"] = False
     world.join()
@@ -161,16 +161,16 @@ def test_time_in_which_nobody_called_does_not_count_against_the_leader(world):
     assert world.run(READY_WITHIN + 0.1, until=lambda: world.member.state is S.STABLE)
 
 
-def test_a_leader_beats_while_it_plans(world):
-    """The coordinator counts on it from the join's answer on."""
+def test_a_leader_sends_heartbeats_before_it_assigns(world):
+    """The session timeout runs from the JoinGroup response on."""
     world.script.leads = True
     world.role.says["ready_to_assign"] = False
     world.join().run(3.5)
     assert world.times(HeartbeatRequest) == [pytest.approx(1003.0, abs=0.02)]
 
 
-def test_a_returning_static_leader_keeps_the_plan(make_world):
-    """KIP-814: the role sees the members, so as to notice changes, and hands nothing in."""
+def test_a_restarted_static_leader_keeps_the_assignment(make_world):
+    """KIP-814: the role gets the members, to notice changes later; SyncGroup has no assignments."""
     world = make_world({"group_instance_id": "i"})
     world.script.leads = world.script.skips = True
     world.join()
@@ -178,8 +178,8 @@ def test_a_returning_static_leader_keeps_the_plan(make_world):
     assert world.sent(SyncGroupRequest)[0].assignments == []
 
 
-def test_blocking_calls_do_the_leaders_work_only(world):
-    """commit() must not stall the group, nor call listeners."""
+def test_blocking_calls_compute_the_assignment_but_call_no_listener(world):
+    """commit() must neither stall the group nor call listeners."""
     world.script.leads = True
     world.join()
     world.role.take_calls()
@@ -197,7 +197,7 @@ def test_blocking_calls_do_the_leaders_work_only(world):
 # -- a rebalance
 
 
-def test_a_heartbeat_tells_of_a_rebalance_and_identity_stays(world):
+def test_a_rebalance_keeps_the_member_id(world):
     world.join()
     world.role.take_calls()
     world.script.lines[HeartbeatRequest].append(Code.REBALANCE_IN_PROGRESS)
@@ -207,7 +207,7 @@ def test_a_heartbeat_tells_of_a_rebalance_and_identity_stays(world):
     assert world.sent(JoinGroupRequest)[-1].member_id == "m1"
 
 
-def test_the_role_can_ask_for_a_rebalance_and_so_can_the_user(world):
+def test_the_role_and_the_user_can_request_a_rebalance(world):
     world.join()
     world.role.why = "its topics have changed"
     world.step()
@@ -221,7 +221,7 @@ def test_the_role_can_ask_for_a_rebalance_and_so_can_the_user(world):
     assert world.member.identity.generation_id == 3
 
 
-def test_what_is_asked_for_while_a_join_is_out_follows_when_it_is_over(world):
+def test_a_rejoin_requested_during_a_join_follows_it(world):
     world.script.always[JoinGroupRequest] = SILENCE
     world.join()
     world.member.subscribe("more topics")
@@ -230,14 +230,14 @@ def test_what_is_asked_for_while_a_join_is_out_follows_when_it_is_over(world):
     world.heal()
     world.reply(parked, world.write(parked))
     world.turn()
-    assert world.member.identity.generation_id == 2, "the parked one, and the one asked for"
+    assert world.member.identity.generation_id == 2, "the held-back join, and the requested one"
     assert world.sent(JoinGroupRequest)[-1].reason == "more topics"
     world.run(5.0)
     assert world.member.identity.generation_id == 2
 
 
-def test_what_changes_before_the_join_is_sent_is_in_it(world):
-    """The protocols were asked for, then the coordinator was lost, then the user subscribed to more."""
+def test_an_unsent_join_is_rebuilt_after_a_new_subscription(world):
+    """The role supplied its protocols before the user subscribed to another topic."""
     world.reach(S.REVOKING_BEFORE_JOIN)
     world.heal()
     world.now += 1
@@ -249,12 +249,12 @@ def test_what_changes_before_the_join_is_sent_is_in_it(world):
     world.turn()
     assert [p.name for p in world.sent(JoinGroupRequest)[0].protocols] == ["b"]
     world.run(10.0)
-    assert world.member.state is S.STABLE and world.member.identity.generation_id == 1, "and that was all of it"
+    assert world.member.state is S.STABLE and world.member.identity.generation_id == 1, "one rebalance is enough"
 
 
 @pytest.mark.parametrize("call", ["prepare", "revoke", "install", "lose"])
-def test_a_role_that_is_not_done_is_asked_again_with_steps_in_between(world, call):
-    """That is how a commit is waited for before partitions are given up; heartbeats go on."""
+def test_a_role_method_that_returns_false_is_repeated(world, call):
+    """A revocation waits for a commit this way; heartbeats go on."""
     if call == "lose":
         world.reach(S.LOSING)
     else:
@@ -269,8 +269,8 @@ def test_a_role_that_is_not_done_is_asked_again_with_steps_in_between(world, cal
     assert world.member.state is S.STABLE
 
 
-def test_work_says_whether_it_got_any_further(world):
-    """A shell that goes on as long as it does would otherwise spin."""
+def test_work_returns_whether_it_made_progress(world):
+    """Otherwise a caller that repeats it while it makes progress would loop."""
     world.reach(S.REVOKING_BEFORE_JOIN)
     world.now += 1
     assert world.member.has_work(world.now)
@@ -283,15 +283,15 @@ def test_work_says_whether_it_got_any_further(world):
     assert world.member.work(world.now) is False
 
 
-def test_a_rebalance_goes_on_without_users_code_that_fails_to_take_its_share(world):
+def test_a_listener_that_keeps_failing_does_not_block_the_next_rebalance(world):
     world.reach(S.ASSIGNING)
     world.script.lines[HeartbeatRequest].append(Code.REBALANCE_IN_PROGRESS)
     world.run(3.5)
     assert world.member.identity.generation_id == 2
 
 
-def test_a_rebalance_waits_for_users_code_that_had_no_chance_yet(world):
-    """Else assigned would never be heard of partitions that are then revoked."""
+def test_a_rebalance_waits_for_an_assigned_callback_that_has_not_run(world):
+    """Otherwise partitions would be revoked without having been assigned."""
     world.working = False
     world.reach_by_hand = None
     world.member.subscribe("x")
@@ -312,10 +312,10 @@ def test_a_rebalance_waits_for_users_code_that_had_no_chance_yet(world):
 
 
 @pytest.mark.parametrize(("heartbeat_ms", "least", "most"), [(3000, 3.0, 3.1), (100, 0.5, 1.3)])
-def test_generations_that_do_not_last_for_a_heartbeat_follow_one_by_one(make_world, heartbeat_ms, least, most):
-    """Members that come one after the other make such: no join waits longer than that takes, lest everybody waits.
+def test_short_generations_are_joined_at_most_once_per_heartbeat_or_backoff(make_world, heartbeat_ms, least, most):
+    """Members that join one after the other cause short generations, and a late join delays the whole group.
 
-    Where heartbeats are frequent the backoff is what keeps a coordinator's nonsense from going round and round.
+    With frequent heartbeats, only the backoff prevents a fast loop of rebalances.
     """
     world = make_world({"heartbeat_interval_ms": heartbeat_ms})
     world.script.lines[HeartbeatRequest] += [Code.REBALANCE_IN_PROGRESS] * 500
@@ -325,7 +325,7 @@ def test_generations_that_do_not_last_for_a_heartbeat_follow_one_by_one(make_wor
     assert least <= min(apart) and max(apart) <= most
 
 
-def test_one_line_per_rebalance_says_why_how_long_and_what(world, caplog):
+def test_one_log_line_per_rebalance_with_its_reason_and_duration(world, caplog):
     caplog.set_level(logging.INFO, "thinconsumer.group.classic")
     world.join()
     world.run(2.5)
@@ -337,7 +337,7 @@ def test_one_line_per_rebalance_says_why_how_long_and_what(world, caplog):
     assert line == "group g: rebalanced in 0.010 s, generation 2, because the user wants it: something moved"
 
 
-def test_it_counts(world):
+def test_requests_and_rebalances_are_counted(world):
     world.script.leads = True
     world.join().run(7.0)
     stats = world.member.stats
@@ -346,8 +346,8 @@ def test_it_counts(world):
     assert stats.rebalanced_at == 1000.0 and stats.answered_at == stats.heartbeat_at == 1006.0
 
 
-def test_a_sync_that_fails_asks_the_role_anew(world):
-    """What it owns is part of the join, and so is whether it leads."""
+def test_after_a_failed_sync_the_role_supplies_new_protocols(world):
+    """The owned partitions are part of a JoinGroup, and the leader may change."""
     world.script.leads = True
     world.script.lines[SyncGroupRequest] += [Code.REBALANCE_IN_PROGRESS, SILENCE]
     world.join()
@@ -356,8 +356,8 @@ def test_a_sync_that_fails_asks_the_role_anew(world):
     assert not world.member.leads
 
 
-def test_trouble_that_is_over_is_forgotten(world):
-    """Expelled now and then for an hour: each time it is back at once."""
+def test_a_stable_generation_resets_the_backoff(world):
+    """A member expelled every ten seconds joins again at once each time."""
     world.join()
     for number in range(2, 12):
         world.run(7.0)
@@ -366,7 +366,7 @@ def test_trouble_that_is_over_is_forgotten(world):
         assert world.member.state is S.STABLE and world.member.identity == Identity("g", number, f"m{number}")
 
 
-# -- what can only be wrong
+# -- inconsistent responses
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_trouble_that_is_over_is_forgotten(world):
         {"member_id": ""},
     ],
 )
-def test_a_join_that_makes_no_sense_is_an_error_that_every_poll_raises(world, bad):
+def test_an_inconsistent_join_response_is_an_error_until_a_good_one(world, bad):
     good = world.script.join
 
     def spoil(message):
@@ -392,14 +392,14 @@ def test_a_join_that_makes_no_sense_is_an_error_that_every_poll_raises(world, ba
     world.script.always[JoinGroupRequest] = spoil
     world.join().run(10.0)
     assert isinstance(world.member.error, InconsistentGroupProtocolError | KafkaProtocolError)
-    assert len(world.sent(JoinGroupRequest)) < 15, "once a second: the longest backoff"
+    assert len(world.sent(JoinGroupRequest)) < 15, "at most one per maximum backoff"
     world.heal()
     world.run(2.0)
     assert world.member.error is None and world.member.state is S.STABLE
 
 
 @pytest.mark.parametrize("bad", [{"protocol_name": "b"}, {"protocol_type": "consumer"}])
-def test_a_sync_of_another_protocol_is_an_error(world, bad):
+def test_a_sync_response_of_another_protocol_is_an_error(world, bad):
     def spoil(message):
         response = world.script.sync(message, 5, 0)
         for name, value in bad.items():
@@ -417,8 +417,8 @@ def test_a_sync_of_another_protocol_is_an_error(world, bad):
 # -- rebalancing, as commits see it
 
 
-def test_rebalancing_is_from_the_join_to_the_end_of_the_sync(world):
-    """A commit() that waits does not run listeners, and need not: who we are is known again by then."""
+def test_rebalancing_lasts_from_the_join_to_the_end_of_the_sync(world):
+    """A blocking commit() runs no listener; the generation is known once SyncGroup has succeeded."""
     seen = {}
     world.role.says["prepare"] = lambda: seen.setdefault("prepare", world.member.rebalancing) in (True, False)
     for call in ("protocols", "take", "revoke", "install"):
@@ -431,8 +431,8 @@ def test_rebalancing_is_from_the_join_to_the_end_of_the_sync(world):
 
 
 @pytest.mark.parametrize("state", S)
-def test_a_restart_forgets_what_is_out_and_goes_on(make_world, state):
-    """The engine was built anew after a Ctrl-C: no answer will come."""
+def test_a_restart_repeats_requests_in_flight(make_world, state):
+    """After Ctrl-C the engine is rebuilt, and responses cannot arrive."""
     world = make_world().reach(state)
     world.restart()
     world.heal()
@@ -442,11 +442,11 @@ def test_a_restart_forgets_what_is_out_and_goes_on(make_world, state):
     if state is S.LEAVING:
         assert len(world.sent(LeaveGroupRequest)) == 2
     if state in (S.COMPLETING_REBALANCE, S.STABLE, S.ASSIGNING):
-        assert world.member.identity.generation_id == 1, "a sync can be repeated: the group is spared a rebalance"
+        assert world.member.identity.generation_id == 1, "a repeated SyncGroup avoids a rebalance"
 
 
 @pytest.mark.parametrize("state", S)
-def test_answers_of_before_a_restart_do_not_matter(make_world, state):
+def test_responses_to_requests_before_a_restart_are_dropped(make_world, state):
     world = make_world().reach(state)
     old = list(world.open)
     world.restart()
@@ -457,7 +457,7 @@ def test_answers_of_before_a_restart_do_not_matter(make_world, state):
 
 
 @pytest.mark.parametrize("state", S)
-def test_from_every_state_one_can_leave(make_world, state):
+def test_a_member_can_leave_in_every_state(make_world, state):
     world = make_world().reach(state)
     world.member.leave("x", world.now)
     world.heal()
@@ -468,8 +468,8 @@ def test_from_every_state_one_can_leave(make_world, state):
 
 
 @pytest.mark.parametrize("state", S)
-def test_nothing_spins_in_any_state(make_world, state):
-    """Who only drives, with no answer coming and no work being done, is not called more than now and then."""
+def test_no_state_loops_without_a_pause(make_world, state):
+    """Without responses and without callbacks, few steps are due."""
     world = make_world().reach(state)
     world.working = False
     world.script.always = dict.fromkeys(

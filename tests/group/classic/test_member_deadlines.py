@@ -1,4 +1,4 @@
-"""Time: heartbeats, a user who stays away, a coordinator that does not answer, and clocks that jump."""
+"""A member and time: heartbeats, gaps between polls, a silent coordinator, and clock jumps."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_one_heartbeat_per_interval(world):
 
 
 @pytest.mark.parametrize(("options", "deadline"), [({}, 10.0), ({"request_timeout_ms": 4000}, 4.0)])
-def test_a_heartbeat_is_given_up_when_the_session_is_over_at_the_latest(make_world, options, deadline):
+def test_a_heartbeat_times_out_with_the_session_at_the_latest(make_world, options, deadline):
     world = make_world(options).join()
     world.run(3.0)
     [request] = [r for _, r, _ in world.said if r.api is HeartbeatRequest]
     assert request.deadline == 1003.0 + deadline and request.target == (1, MEMBERSHIP)
 
 
-def test_the_session_begins_anew_with_the_end_of_the_sync(world):
+def test_the_heartbeat_interval_restarts_with_the_sync_response(world):
     world.script.always[SyncGroupRequest] = SILENCE
     world.join()
     [parked] = world.open
@@ -56,8 +56,8 @@ def test_the_session_begins_anew_with_the_end_of_the_sync(world):
     assert world.member.wake_at(world.now) == 1005.0
 
 
-def test_frequent_heartbeats_do_not_hurry_joins_that_fail(make_world):
-    """They go on being answered well between two attempts."""
+def test_successful_heartbeats_do_not_end_the_backoff_of_joins(make_world):
+    """Heartbeats succeed between two failed joins."""
     world = make_world({"heartbeat_interval_ms": 50}).join()
     world.script.always[JoinGroupRequest] = Code.REQUEST_TIMED_OUT
     world.member.request_rejoin("x")
@@ -65,14 +65,14 @@ def test_frequent_heartbeats_do_not_hurry_joins_that_fail(make_world):
     assert len(world.sent(HeartbeatRequest)) > 100 and len(world.sent(JoinGroupRequest)) < 40
 
 
-def test_one_heartbeat_at_a_time(world):
+def test_one_heartbeat_is_in_flight_at_a_time(world):
     world.script.always[HeartbeatRequest] = SILENCE
     world.join().run(9.0)
     assert len(world.sent(HeartbeatRequest)) == 1
 
 
-def test_no_heartbeat_while_a_join_or_a_sync_is_out(world):
-    """The coordinator would not see it, and keeps the session meanwhile."""
+def test_no_heartbeat_during_an_unanswered_join_or_sync(world):
+    """The coordinator would not read it, and keeps the session meanwhile."""
     for api in (JoinGroupRequest, SyncGroupRequest):
         world.script.always[api] = SILENCE
         world.join().run(20.0)
@@ -84,8 +84,7 @@ def test_no_heartbeat_while_a_join_or_a_sync_is_out(world):
         assert parked not in world.open
 
 
-def test_a_heartbeat_that_waits_for_its_connection_is_not_written_by_who_is_no_member_any_more(world):
-    """It is stamped when it is written; by then we may be nobody."""
+def test_a_queued_heartbeat_is_not_written_after_leaving(world):
     world.join()
     world.now += 3.0
     world.member.called(world.now)
@@ -95,8 +94,8 @@ def test_a_heartbeat_that_waits_for_its_connection_is_not_written_by_who_is_no_m
     assert "abandoned" in str(error) and world.sent(HeartbeatRequest) == []
 
 
-def test_pain_A2_driving_keeps_us_in_the_group(world):
-    """A minute of work, with a call every three seconds, and the poll interval not over."""
+def test_driving_without_polling_keeps_the_membership(world):
+    """A minute of processing with a call every three seconds, within the poll interval."""
     world.join()
     identity = world.member.identity
     for _ in range(19):
@@ -107,10 +106,10 @@ def test_pain_A2_driving_keeps_us_in_the_group(world):
     assert len(world.sent(HeartbeatRequest)) == 19
 
 
-# -- the user stays away
+# -- long gaps between calls
 
 
-def test_pain_A1_who_was_away_too_long_asks_first_is_lost_and_joins_as_somebody_new(world, caplog):
+def test_after_a_gap_beyond_the_session_an_expelled_member_loses_its_partitions_and_rejoins(world, caplog):
     world.join()
     world.role.take_calls()
     world.script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
@@ -125,18 +124,18 @@ def test_pain_A1_who_was_away_too_long_asks_first_is_lost_and_joins_as_somebody_
     assert "12.0 s between polls, session_timeout_ms=10000" in warning
 
 
-def test_who_was_away_and_is_a_member_still_goes_on(world):
+def test_after_a_gap_a_successful_heartbeat_confirms_the_membership(world):
     world.join()
     world.now += 12.0
     world.member.called(world.now)
     world.step()
-    assert world.member.held is not None, "until the coordinator has said so"
+    assert world.member.held is not None, "until a heartbeat succeeds"
     world.serve()
     assert world.member.held is None and world.member.state is S.STABLE
 
 
-def test_an_answer_from_before_the_absence_proves_nothing(world):
-    """It lay in the socket all the time; the session may have ended since."""
+def test_a_response_to_a_heartbeat_sent_before_the_gap_confirms_nothing(world):
+    """The response waited in the socket; the session may have ended since."""
     world.script.lines[HeartbeatRequest].append(SILENCE)
     world.join()
     world.run(3.0)
@@ -152,7 +151,7 @@ def test_an_answer_from_before_the_absence_proves_nothing(world):
     assert world.member.held is None
 
 
-def test_a_sync_from_after_the_absence_proves_it_too(world):
+def test_a_sync_sent_after_the_gap_confirms_the_membership(world):
     world.join()
     world.member.request_rejoin("x")
     world.script.always[JoinGroupRequest] = SILENCE
@@ -162,26 +161,26 @@ def test_a_sync_from_after_the_absence_proves_it_too(world):
     world.now += 11.0
     world.member.called(world.now)
     world.reply(parked, world.write(parked))
-    assert world.member.held is not None, "the join was sent before"
+    assert world.member.held is not None, "the join was sent before the gap"
     world.turn()
     assert world.member.held is None and world.member.state is S.STABLE
 
 
-def test_an_absence_within_the_session_is_none(world, caplog):
+def test_a_gap_within_the_session_needs_no_confirmation(world, caplog):
     world.join()
     world.now += 9.9
     world.turn()
     assert world.member.held is None and warnings(caplog) == []
 
 
-def test_who_is_no_member_cannot_be_away(world, caplog):
+def test_a_gap_before_the_first_join_needs_no_confirmation(world, caplog):
     world.member.subscribe("x")
     world.member.called(world.now)
     world.member.called(world.now + 100.0)
     assert world.member.held is None and warnings(caplog) == []
 
 
-def test_while_the_coordinator_cannot_be_asked_nothing_is_handed_out(world):
+def test_polls_return_no_records_until_the_membership_is_confirmed(world):
     world.join()
     world.script.always[HeartbeatRequest] = SILENCE
     world.now += 12.0
@@ -194,10 +193,10 @@ def test_while_the_coordinator_cannot_be_asked_nothing_is_handed_out(world):
     assert world.member.held is None
 
 
-# -- the user drives, but does not poll (KIP-62)
+# -- drive without poll (KIP-62)
 
 
-def test_who_does_not_poll_leaves_and_joins_again_with_the_next_poll(world, caplog):
+def test_without_polls_the_member_leaves_and_rejoins_with_the_next_poll(world, caplog):
     world.join()
     world.role.take_calls()
     world.working = False
@@ -216,7 +215,7 @@ def test_who_does_not_poll_leaves_and_joins_again_with_the_next_poll(world, capl
     assert world.role.calls == ["lose", *WHOLE] and world.member.identity.member_id == "m2"
 
 
-def test_somebody_has_to_call_when_the_poll_interval_is_over(world):
+def test_the_end_of_the_poll_interval_is_a_wake_up(world):
     world.script.always[HeartbeatRequest] = SILENCE
     world.join()
     world.now += 3.0
@@ -225,7 +224,7 @@ def test_somebody_has_to_call_when_the_poll_interval_is_over(world):
     assert world.member.wake_at(world.now) == 1060.0
 
 
-def test_the_leaders_work_in_a_blocking_call_is_no_poll(world):
+def test_the_leaders_assignment_in_a_blocking_call_does_not_count_as_poll(world):
     world.script.leads = True
     world.join()
     world.run(50.0)
@@ -245,8 +244,8 @@ def test_the_leaders_work_in_a_blocking_call_is_no_poll(world):
     assert world.times(LeaveGroupRequest) == [1110.0]
 
 
-def test_it_does_not_join_again_before_the_next_poll(world):
-    """A blocking call may run the role's work, too: the group must not wait for a member that does not come."""
+def test_after_the_poll_timeout_only_a_poll_joins_again(world):
+    """A blocking call may run role methods, too; the group must not wait for a member that does not poll."""
     world.join()
     world.working = False
     world.run(61.0)
@@ -258,8 +257,8 @@ def test_it_does_not_join_again_before_the_next_poll(world):
     assert world.member.state is S.STABLE
 
 
-def test_a_static_member_just_stops_beating(make_world):
-    """KIP-345: its partitions are kept for it until its session is over."""
+def test_a_static_member_stops_heartbeats_without_leave_group(make_world):
+    """KIP-345: its partitions stay assigned to it until its session expires."""
     world = make_world({"group_instance_id": "i"}).join()
     world.working = False
     world.run(70.0)
@@ -267,8 +266,7 @@ def test_a_static_member_just_stops_beating(make_world):
     assert max(world.times(HeartbeatRequest)) < 1060.0
 
 
-def test_a_poll_that_comes_late_without_anybody_driving_is_in_time(world):
-    """Nobody was told anything meanwhile, and the session has not ended."""
+def test_gaps_within_the_session_do_not_end_the_membership(world):
     world.settings.session_timeout_ms = 10_000
     world.join()
     for _ in range(3):
@@ -277,8 +275,8 @@ def test_a_poll_that_comes_late_without_anybody_driving_is_in_time(world):
     assert world.member.state is S.STABLE and world.sent(LeaveGroupRequest) == []
 
 
-def test_time_within_users_code_does_not_count(world):
-    """The poll that called it is not over."""
+def test_time_within_a_listener_does_not_count_for_the_poll_interval(world):
+    """The poll that called the listener has not returned."""
 
     def slow():
         for _ in range(13):
@@ -295,7 +293,7 @@ def test_time_within_users_code_does_not_count(world):
     assert world.sent(LeaveGroupRequest) == [] and world.member.state is S.STABLE
 
 
-def test_a_join_that_is_parked_is_not_left_for_the_poll_interval(world):
+def test_the_poll_timeout_does_not_abandon_a_join_in_flight(world):
     world.join()
     world.member.request_rejoin("x")
     world.script.always[JoinGroupRequest] = SILENCE
@@ -309,8 +307,8 @@ def test_a_join_that_is_parked_is_not_left_for_the_poll_interval(world):
 
 
 @pytest.mark.parametrize("api", [JoinGroupRequest, SyncGroupRequest])
-def test_a_stopped_coordinator_is_found_out_by_asking_others(world, api):
-    """A parked join looks the same; the others know that the group has moved."""
+def test_a_stopped_coordinator_is_detected_during_a_join_or_sync(world, api):
+    """A held-back join looks the same; other brokers know that the group has moved."""
     world.join()
     world.member.request_rejoin("x")
     world.script.always[api] = SILENCE
@@ -318,7 +316,9 @@ def test_a_stopped_coordinator_is_found_out_by_asking_others(world, api):
     asked = len(world.said)
     world.run(8.5)
     probes = [r for _, r, _ in world.said[asked:] if r.api is FindCoordinatorRequest]
-    assert [p.target.node_id in (2, 3) for p in probes] == [True, True], "one per heartbeat interval, not the suspect"
+    assert [p.target.node_id in (2, 3) for p in probes] == [True, True], (
+        "one per heartbeat interval, not to the coordinator"
+    )
     assert world.member.state in (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
     parked = next(request for request in world.open if request.api is api)
     world.heal()
@@ -338,7 +338,7 @@ def test_a_stopped_coordinator_is_found_out_by_asking_others(world, api):
     assert last.target == (2, MEMBERSHIP)
 
 
-def test_a_stopped_coordinator_is_found_out_by_its_silence_on_a_heartbeat(world):
+def test_a_stopped_coordinator_is_detected_by_an_unanswered_heartbeat(world):
     world.join()
     world.script.always[HeartbeatRequest] = SILENCE
     world.run(5.0)
@@ -347,10 +347,10 @@ def test_a_stopped_coordinator_is_found_out_by_its_silence_on_a_heartbeat(world)
     world.run(3.0)
     assert world.coordinator.node_id == 3 and world.member.state is S.STABLE
     assert [r.target.node_id for _, r, _ in world.said if r.api is HeartbeatRequest] == [1, 3]
-    assert world.member.identity == Identity("g", 1, "m1"), "the new one knows us from the log"
+    assert world.member.identity == Identity("g", 1, "m1"), "the new coordinator has loaded the member from its log"
 
 
-def test_a_coordinator_that_others_confirm_is_waited_for(world):
+def test_a_join_stays_in_flight_if_other_brokers_confirm_the_coordinator(world):
     world.join()
     world.member.request_rejoin("x")
     world.script.always[JoinGroupRequest] = SILENCE
@@ -358,8 +358,8 @@ def test_a_coordinator_that_others_confirm_is_waited_for(world):
     assert len([r for r in world.open if r.api is JoinGroupRequest]) == 1 and world.dropped == []
 
 
-def test_a_coordinator_lost_by_others_and_found_again_is_waited_for(world):
-    """A commit's connection broke; the join is parked on another one, which is fine."""
+def test_a_join_stays_in_flight_if_the_same_coordinator_is_found_again(world):
+    """Only the connection for commits broke; the join is on another one."""
     world.join()
     world.member.request_rejoin("x")
     world.script.always[JoinGroupRequest] = SILENCE
@@ -375,8 +375,8 @@ def test_a_coordinator_lost_by_others_and_found_again_is_waited_for(world):
 
 @pytest.mark.parametrize("state", S)
 @pytest.mark.parametrize("jump", [15.0, 100.0, 1e6])
-def test_after_any_jump_of_the_clock_it_recovers(make_world, state, jump):
-    """A laptop that slept. The coordinator has forgotten us, and what was out has timed out."""
+def test_the_member_recovers_from_any_clock_jump(make_world, state, jump):
+    """After a suspended laptop wakes up, the session has expired and requests in flight have timed out."""
     world = make_world().reach(state)
     world.heal()
     world.unheard.clear()

@@ -1,4 +1,4 @@
-"""Leaving a group: who says goodbye, over which connection, and how long anybody waits for the answer."""
+"""Leaving a group: when LeaveGroup is sent, on which connection, and how long the member waits for its response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SILENCE = "silence"
 # -- leaving
 
 
-def test_leaving_says_goodbye_with_a_reason(world):
+def test_leaving_sends_leave_group_with_a_reason(world):
     world.join()
     world.member.leave("the test is over", world.now)
     assert world.member.state is S.LEAVING and not world.member.has_left
@@ -38,8 +38,8 @@ def test_leaving_says_goodbye_with_a_reason(world):
     ("instance", "leave_group", "said"),
     [(None, None, True), (None, True, True), (None, False, False), ("i", None, False), ("i", True, True)],
 )
-def test_who_says_goodbye(make_world, instance, leave_group, said):
-    """E8: a static member comes back; KIP-1092 lets the user decide."""
+def test_which_members_send_leave_group(make_world, instance, leave_group, said):
+    """By default a static member does not (KIP-345); KIP-1092 lets the user decide."""
     world = make_world({"group_instance_id": instance}).join()
     world.member.leave("x", world.now, leave_group=leave_group)
     world.turn()
@@ -48,15 +48,15 @@ def test_who_says_goodbye(make_world, instance, leave_group, said):
         assert world.sent(LeaveGroupRequest)[0].members[0].group_instance_id == instance
 
 
-def test_who_has_no_id_has_nobody_to_take_leave_of(world):
+def test_without_a_member_id_no_leave_group_is_sent(world):
     world.script.always[FindCoordinatorRequest] = SILENCE
     world.join()
     world.member.leave("x", world.now)
     assert world.member.has_left
 
 
-def test_a_goodbye_does_not_wait_behind_a_parked_join(world):
-    """It dials anew, and what nobody waits for any more is hung up."""
+def test_leave_group_does_not_wait_behind_a_held_back_join(world):
+    """It uses another connection; that of the abandoned JoinGroup is closed."""
     world.join()
     world.member.request_rejoin("again")
     world.script.always[JoinGroupRequest] = SILENCE
@@ -70,8 +70,8 @@ def test_a_goodbye_does_not_wait_behind_a_parked_join(world):
     assert leave_request.target == (1, LEAVING_CONNECTION)
 
 
-def test_who_was_only_named_takes_leave_too(world):
-    """The coordinator waits for it."""
+def test_a_member_with_an_id_but_no_generation_sends_leave_group(world):
+    """Otherwise the coordinator's next rebalance would wait for this member id."""
     world.script.lines[JoinGroupRequest] += [0, SILENCE]
     world.join()
     assert world.member.state is S.PREPARING_REBALANCE
@@ -80,7 +80,7 @@ def test_who_was_only_named_takes_leave_too(world):
     assert world.sent(LeaveGroupRequest)[0].members[0].member_id == "m1"
 
 
-def test_leaving_and_subscribing_again_does_not_wait_for_the_answer(world):
+def test_subscribing_again_does_not_wait_for_the_leave_group_response(world):
     world.script.always[LeaveGroupRequest] = SILENCE
     world.join()
     world.member.leave("unsubscribed", world.now)
@@ -93,7 +93,7 @@ def test_leaving_and_subscribing_again_does_not_wait_for_the_answer(world):
     assert world.member.state is S.STABLE
 
 
-def test_leaving_twice_and_changing_ones_mind(world):
+def test_leaving_again_withdraws_a_subscription_made_while_leaving(world):
     world.script.always[LeaveGroupRequest] = SILENCE
     world.join()
     world.member.leave("x", world.now)
@@ -105,7 +105,7 @@ def test_leaving_twice_and_changing_ones_mind(world):
     assert world.member.state is S.UNSUBSCRIBED
 
 
-def test_after_leaving_nothing_is_looked_for(world):
+def test_after_leaving_the_coordinator_is_not_searched(world):
     world.join()
     world.member.leave("x", world.now)
     world.turn()

@@ -1,7 +1,7 @@
 """The matrix: every group error and silence in every answer, once and for a while; each cell recovers or raises.
 
-Rows of data: what a member is afterwards (the same one, another one, or none), whether it has lost what it owned, what
-every poll raises meanwhile, and how long it takes at most.
+Each row says the member id afterwards (the same, another, or none), whether the partitions are lost, the error that
+every poll raises meanwhile, and how long the recovery takes at most.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ TOO_OLD = UnsupportedVersionError("too old", code=35, name="UNSUPPORTED_VERSION"
 
 
 class Cell(NamedTuple):
-    """What comes of one fault in one answer."""
+    """The effects of one fault in one response."""
 
-    member: str | None = "m1"  #: Who we are afterwards; None: nobody, for good.
-    drops_kept_partitions: bool = False  #: Whether the role hears that what it owns is gone.
-    raises: type[KafkaError] | None = None  #: What every poll raises meanwhile.
+    member: str | None = "m1"  #: The member id afterwards; None: none, for good.
+    drops_kept_partitions: bool = False  #: Whether ``Role.lose`` is called.
+    raises: type[KafkaError] | None = None  #: The error that every poll raises meanwhile.
 
 
 KEEPS = Cell()
@@ -58,16 +58,16 @@ BEHIND = Cell("m1", drops_kept_partitions=True)
 
 
 def refused(error: type[KafkaError]) -> Cell:
-    """Return what comes of an error that somebody else has to cure."""
+    """Return the effects of an error that lasts until the broker's administrator acts."""
     return Cell(raises=error)
 
 
 def fatal(error: type[KafkaError]) -> Cell:
-    """Return what comes of an error that nothing cures."""
+    """Return the effects of a final error."""
     return Cell(None, drops_kept_partitions=True, raises=error)
 
 
-#: The same in the answers to JoinGroup, SyncGroup and Heartbeat.
+#: Effects in responses to JoinGroup, SyncGroup and Heartbeat.
 TO_MEMBERS: dict[Any, Cell] = {
     Code.COORDINATOR_LOAD_IN_PROGRESS: KEEPS,
     Code.COORDINATOR_NOT_AVAILABLE: KEEPS,
@@ -93,7 +93,7 @@ TO_MEMBERS: dict[Any, Cell] = {
 MATRIX: dict[tuple[Any, Any], Cell] = {
     (api, fault): cell for api in (JOIN, SYNC, BEAT) for fault, cell in TO_MEMBERS.items()
 }
-#: Asked of any broker, and before anybody is a member: nothing is lost, whatever comes.
+#: FindCoordinator goes to any broker, and its faults cost no partitions.
 MATRIX |= {
     (FIND, fault): KEEPS._replace(raises=cell.raises if cell.raises is not None or fault in (RESET, SILENCE) else None)
     for fault, cell in TO_MEMBERS.items()
@@ -109,15 +109,16 @@ MATRIX |= {
 }
 MATRIX |= {(LEAVE, fault): Cell(None) for fault in TO_MEMBERS}
 
-#: After one silence, in seconds: another broker is asked after an interval, a member waits for the session, a sync for
-#: the request timeout, a join for the rebalance timeout and five, a goodbye for five. All else within three.
+#: Seconds until a missing response is noticed: FindCoordinator asks another broker after a heartbeat interval; a
+#: heartbeat times out with the session, a sync with the request timeout, a join 5 s after the rebalance timeout, and
+#: LeaveGroup after 5 s. All else recovers within 3 s.
 PATIENCE = {FIND: 3.5, BEAT: 11.0, SYNC: 31.0, JOIN: 66.0, LEAVE: 5.5}
 
 CELLS = [pytest.param(api, fault, cell, id=f"{api.__name__}-{fault!s:.30}") for (api, fault), cell in MATRIX.items()]
 
 
 def provoke(world, api):
-    """Have a member that has joined say this."""
+    """Make a stable member send this request."""
     if api is LEAVE:
         world.member.leave("x", world.now)
     elif api is BEAT:
@@ -129,7 +130,7 @@ def provoke(world, api):
 
 
 def over(world, api):
-    """Return whether everything is in order again."""
+    """Return whether the member has recovered, or is fatal."""
     if api is LEAVE:
         return world.member.has_left
     in_order = world.coordinator.node_id is not None and world.member.error is None and world.coordinator.error is None
@@ -166,8 +167,8 @@ def test_one_fault(make_world, caplog, api, fault, cell):
 
 
 @pytest.mark.parametrize(("api", "fault", "cell"), CELLS)
-def test_a_fault_that_lasts(make_world, caplog, api, fault, cell):
-    """Pain B1: no loop without a pause, no flood of lines, and back within the longest backoff when it is over."""
+def test_a_lasting_fault(make_world, caplog, api, fault, cell):
+    """There is no loop without a pause and no flood of log lines; it recovers within the maximum backoff."""
     caplog.set_level(logging.INFO, "thinconsumer.group")
     world = make_world().join()
     world.run(2.9)
@@ -177,7 +178,7 @@ def test_a_fault_that_lasts(make_world, caplog, api, fault, cell):
     provoke(world, api)
     world.run(30.0)
     asked = len(world.said) - before
-    assert asked < 120, "30 seconds: a handful of rounds, then one per second, of three or four questions each"
+    assert asked < 120, "30 seconds: a few attempts, then one per second, of three or four requests each"
     if cell.member is not None and cell.raises is not None:
         assert isinstance(world.member.error or world.coordinator.error, cell.raises)
     world.heal()
@@ -194,8 +195,8 @@ def test_a_fault_that_lasts(make_world, caplog, api, fault, cell):
 
 
 @pytest.mark.parametrize("fault", list(TO_MEMBERS), ids=str)
-def test_the_first_join_of_all(make_world, fault):
-    """Nobody yet, with nothing to lose: the same faults before the first generation."""
+def test_the_first_join(make_world, fault):
+    """The same faults before the first generation, when there are no partitions to lose."""
     world = make_world()
     world.script.lines[JOIN].append(fault)
     world.join()
@@ -204,8 +205,8 @@ def test_the_first_join_of_all(make_world, fault):
 
 
 @pytest.mark.parametrize("fault", [RESET, SILENCE, Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS])
-def test_a_goodbye_that_nobody_heard_is_said_again(make_world, fault):
-    """Else the others wait for our session to end, with nobody reading what was ours."""
+def test_an_unprocessed_leave_group_is_retried(make_world, fault):
+    """Otherwise the partitions are unassigned until the session expires."""
     world = make_world().join()
     world.script.lines[LEAVE].append(fault)
     world.member.leave("x", world.now)
@@ -214,7 +215,7 @@ def test_a_goodbye_that_nobody_heard_is_said_again(make_world, fault):
     assert len(world.sent(LEAVE)) == (1 if fault == SILENCE else 2)
 
 
-def test_what_every_poll_raises_names_the_group(make_world):
+def test_errors_that_polls_raise_name_the_group(make_world):
     world = make_world()
     world.script.always[JOIN] = Code.GROUP_AUTHORIZATION_FAILED
     world.join()
@@ -225,7 +226,7 @@ def test_what_every_poll_raises_names_the_group(make_world):
     assert other.coordinator.error.group_id == "g"
 
 
-def test_pain_C6_a_refusal_is_raised_until_it_is_cured_and_no_longer(make_world):
+def test_an_authorization_error_is_raised_until_the_join_succeeds(make_world):
     world = make_world()
     world.script.always[JOIN] = Code.GROUP_AUTHORIZATION_FAILED
     world.join()
@@ -237,18 +238,18 @@ def test_pain_C6_a_refusal_is_raised_until_it_is_cured_and_no_longer(make_world)
     assert world.member.error is None and world.member.state is S.STABLE
 
 
-def test_a_refused_heartbeat_is_cured_by_a_heartbeat_only(make_world):
+def test_a_rejected_heartbeat_is_an_error_until_a_heartbeat_succeeds(make_world):
     world = make_world().join()
     world.script.always[BEAT] = Code.GROUP_AUTHORIZATION_FAILED
     world.run(4.0)
     assert isinstance(world.member.error, GroupAuthorizationFailedError) and world.member.state is S.STABLE
-    assert world.times(BEAT) == [1003.0], "at the usual pace"
+    assert world.times(BEAT) == [1003.0], "one per interval"
     world.heal()
     world.run(3.0)
     assert world.member.error is None
 
 
-def test_who_was_fenced_can_leave_and_begin_anew(make_world):
+def test_a_fenced_member_can_leave_and_join_again(make_world):
     world = make_world().join()
     world.member.expelled(to_error(Code.FENCED_INSTANCE_ID), world.member.identity, world.now)
     world.turn()

@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: rules that no sequence of events may break, and a good end for all of them."""
+"""Random sequences of events: rules that none may break, and each ends in a stable member or a final error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CODES = [
     Code.FENCED_INSTANCE_ID,
 ]
 CALLS = ["prepare", "protocols", "ready_to_assign", "perform_assignment", "take", "revoke", "install", "lose"]
-#: What may come directly before each call of the role, other than itself.
+#: The role methods that may be called directly before each, other than itself.
 BEFORE = {
     "prepare": {None, "protocols", "ready_to_assign", "perform_assignment", "take", "revoke", "install", "lose"},
     "protocols": {None, "prepare", "ready_to_assign", "perform_assignment"},
@@ -45,28 +45,28 @@ BEFORE = {
 
 
 class Watch:
-    """The rules, looked after while a world goes on."""
+    """Check the rules after each step of a world."""
 
     def __init__(self, world):
         self.world = world
         self.seen = 0
 
     def step(self):
-        """Step, and look at what was asked."""
+        """Step, and check the new requests."""
         world = self.world
         for request in world.step():
             others = [other for other in world.open if other is not request and other.target == request.target]
             if request.target.channel == MEMBERSHIP:
-                assert not any(other.api in HELD_BACK for other in others), "behind something that is held back"
+                assert not any(other.api in HELD_BACK for other in others), "behind a held-back request"
             if request.api is HeartbeatRequest:
                 assert world.member.identity.is_member
                 assert not any(other.api is HeartbeatRequest for other in others)
             if request.api in HELD_BACK:
-                assert not world.member.has_work(world.now), "users' code is due, and the join does not wait for it"
+                assert not world.member.has_work(world.now), "a callback is due, and the join does not wait for it"
         self.look()
 
     def look(self):
-        """Look at what must hold at any moment."""
+        """Check what holds at any moment."""
         world, member = self.world, self.world.member
         for _, request, message in world.said[self.seen :]:
             if request.api is HeartbeatRequest:
@@ -85,7 +85,7 @@ class Watch:
             assert member.held is None and member.error is None
 
     def order(self):
-        """Look at the order in which the role was called."""
+        """Check the order of role methods."""
         before = None
         for call in self.world.role.calls:
             assert call == before or before in BEFORE[call], (before, call)
@@ -93,7 +93,7 @@ class Watch:
 
 
 def act(world, watch, what, which):
-    """Let one thing happen."""
+    """Apply one event."""
     member, role = world.member, world.role
     if what == 0:
         world.now += [0.0, 0.05, 0.5, 3.0, 11.0, 61.0][which % 6]
@@ -125,7 +125,7 @@ def act(world, watch, what, which):
 
 
 def work(world):
-    """Run one call of the role; what it raises is what it was told to raise."""
+    """Run one role method; ignore the exceptions that it was told to raise."""
     try:
         return world.member.work(world.now)
     except (ValueError, KafkaProtocolError):
@@ -133,7 +133,7 @@ def work(world):
 
 
 def rare(world, which):
-    """Let one of the things happen that end a round, or begin one."""
+    """Apply one of the events that begin or end a rebalance."""
     member = world.member
     if which == 0:
         member.leave("x", world.now, leave_group=[None, True, False][which % 3])
@@ -155,7 +155,7 @@ def rare(world, which):
 
 
 def interrupt(world):
-    """Have the next call of the role interrupted, and everything built anew."""
+    """Interrupt the next role method, and restart the engine."""
     calls = {call: KeyboardInterrupt() for call in CALLS}
     says, world.role.says = world.role.says, calls
     try:
@@ -172,7 +172,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 11)), max_size=12
 
 @settings(max_examples=150, deadline=None)
 @given(EVENTS, st.integers(0, 3), st.booleans())
-def test_no_sequence_of_events_breaks_the_rules_and_all_end_well(make_world, events, seed, static):
+def test_random_events_break_no_rule_and_end_stable_or_fatal(make_world, events, seed, static):
     world = make_world({"group_instance_id": "i" if static else None}, seed=seed)
     watch = Watch(world)
     world.member.subscribe("the beginning")

@@ -1,4 +1,4 @@
-"""Users' code around a rebalance: it raises, it is interrupted, it calls us, and it leaves while it is called."""
+"""User code in a rebalance: it raises, is interrupted, steps the engine, or leaves the group."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
 SILENCE, RESET = "silence", "reset"
 
 
-# -- users' code that raises
+# -- user code that raises
 
 
 @pytest.mark.parametrize("call", ["prepare", "revoke"])
-def test_giving_up_counts_as_done_even_if_it_fails(world, call):
-    """It runs once, the rejoin goes on, and the error comes out."""
+def test_a_revocation_that_raises_counts_as_done(world, call):
+    """It runs once, the rebalance goes on, and the exception propagates."""
     error = ValueError("users' code")
     world.role.says[call] = deque([error])
     with pytest.raises(ValueError) as caught:
@@ -37,7 +37,7 @@ def test_giving_up_counts_as_done_even_if_it_fails(world, call):
     assert world.member.state is S.STABLE and world.role.calls == WHOLE
 
 
-def test_losing_counts_as_done_even_if_it_fails(world):
+def test_a_loss_that_raises_counts_as_done(world):
     world.join()
     world.role.says["lose"] = ValueError()
     world.script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
@@ -47,7 +47,7 @@ def test_losing_counts_as_done_even_if_it_fails(world):
     assert world.member.state is S.STABLE and world.role.calls.count("lose") == 1
 
 
-def test_taking_what_is_new_is_tried_again_by_every_call(world):
+def test_an_install_that_raises_is_repeated_by_every_call(world):
     world.role.says["install"] = ValueError()
     world.member.subscribe("x")
     for _ in range(3):
@@ -60,7 +60,7 @@ def test_taking_what_is_new_is_tried_again_by_every_call(world):
 
 
 @pytest.mark.parametrize("call", ["ready_to_assign", "perform_assignment"])
-def test_a_plan_that_fails_is_made_anew_in_another_round_after_a_pause(world, call):
+def test_a_failed_assignment_is_repeated_in_another_generation_after_a_backoff(world, call):
     world.script.leads = True
     world.role.says[call] = deque([ValueError(), ValueError()])
     with pytest.raises(ValueError):
@@ -74,7 +74,7 @@ def test_a_plan_that_fails_is_made_anew_in_another_round_after_a_pause(world, ca
     assert world.sent(JoinGroupRequest)[-1].member_id == "m1"
 
 
-def test_metadata_that_fails_is_asked_for_again_after_a_pause(world):
+def test_protocols_that_raise_are_asked_for_again_after_a_backoff(world):
     world.role.says["protocols"] = deque([ValueError()])
     with pytest.raises(ValueError):
         world.join()
@@ -83,8 +83,8 @@ def test_metadata_that_fails_is_asked_for_again_after_a_pause(world):
     assert world.member.state is S.STABLE
 
 
-def test_a_share_that_cannot_be_read_is_not_kept(world):
-    """As long as we kept it nobody else would be given it."""
+def test_after_an_undecodable_assignment_the_member_joins_again(world):
+    """As long as it kept the assignment, no member would read these partitions."""
     world.role.says["take"] = deque([KafkaProtocolError("garbage")])
     with pytest.raises(KafkaProtocolError):
         world.join()
@@ -94,8 +94,8 @@ def test_a_share_that_cannot_be_read_is_not_kept(world):
 
 
 @pytest.mark.parametrize("call", WHOLE)
-def test_an_interrupt_leaves_everything_to_be_done_again(world, call):
-    """Ctrl-C in a callback: neither done nor failed."""
+def test_an_interrupted_role_method_is_called_again(world, call):
+    """Ctrl-C in a callback counts neither as done nor as failed."""
     world.role.says[call] = deque([KeyboardInterrupt()])
     with pytest.raises(KeyboardInterrupt):
         world.join()
@@ -105,8 +105,8 @@ def test_an_interrupt_leaves_everything_to_be_done_again(world, call):
     assert world.role.calls.count(call) == 2 and sorted(set(world.role.calls)) == sorted(WHOLE)
 
 
-def test_an_interrupt_that_left_work_begun_is_mended_by_a_restart(world):
-    """It can strike between any two statements, the last ones of a call included."""
+def test_a_restart_ends_an_interrupted_role_method(world):
+    """Ctrl-C can strike between any two statements, also at the end of a call."""
     world.reach(S.ASSIGNING)
     world.heal()
     world.member._in_role_method = True
@@ -117,7 +117,7 @@ def test_an_interrupt_that_left_work_begun_is_mended_by_a_restart(world):
     assert world.member.state is S.STABLE
 
 
-# -- users' code that calls us
+# -- user code that calls the consumer
 
 
 def during(world, call, act):
@@ -133,7 +133,7 @@ def during(world, call, act):
 
 
 @pytest.mark.parametrize("call", ["prepare", "revoke", "install"])
-def test_steps_within_users_code_beat_and_do_not_move(world, call):
+def test_steps_within_user_code_send_heartbeats_and_keep_the_state(world, call):
     """A listener that commits for ten seconds."""
     seen = []
 
@@ -157,7 +157,7 @@ def test_steps_within_users_code_beat_and_do_not_move(world, call):
 
 
 @pytest.mark.parametrize("call", ["prepare", "revoke", "install"])
-def test_who_is_expelled_within_users_code_is_nobody_at_once_and_loses_what_it_has_afterwards(world, call):
+def test_an_expulsion_within_user_code_drops_the_identity_at_once_and_the_partitions_afterwards(world, call):
     states = []
 
     def act():
@@ -180,7 +180,7 @@ def test_who_is_expelled_within_users_code_is_nobody_at_once_and_loses_what_it_h
     assert world.member.state is S.STABLE and world.member.identity.member_id == "m2"
 
 
-def test_an_expulsion_that_an_interrupt_left_behind_is_followed_by_the_next_step(world):
+def test_after_an_interrupt_the_next_step_completes_an_expulsion(world):
     def act():
         world.member.expelled(to_error(Code.ILLEGAL_GENERATION), world.member.identity, world.now)
         raise KeyboardInterrupt
@@ -196,8 +196,8 @@ def test_an_expulsion_that_an_interrupt_left_behind_is_followed_by_the_next_step
 
 
 @pytest.mark.parametrize("call", WHOLE)
-def test_leaving_within_users_code_holds_at_once(world, call):
-    """close() in a listener: it has to be able to wait for the goodbye."""
+def test_leaving_within_user_code_takes_effect_at_once(world, call):
+    """close() in a listener must be able to wait for the LeaveGroup response."""
     world.join()
     world.member.request_rejoin("again")
 
@@ -213,8 +213,8 @@ def test_leaving_within_users_code_holds_at_once(world, call):
     assert world.member.state is S.UNSUBSCRIBED and len(world.sent(LeaveGroupRequest)) == 1
 
 
-def test_leaving_and_joining_again_within_users_code_is_a_new_round(world):
-    """The state is the same again, but what returns belongs to the round before."""
+def test_leaving_and_subscribing_within_user_code_starts_a_new_rebalance(world):
+    """The state is the same again, but the callback that returns belongs to the former rebalance."""
 
     def act():
         world.member.leave("closing", world.now)
@@ -232,7 +232,7 @@ def test_leaving_and_joining_again_within_users_code_is_a_new_round(world):
     assert world.role.calls == ["prepare", *WHOLE]
 
 
-# -- expelled by what others hear
+# -- expelled by responses to commits
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_leaving_and_joining_again_within_users_code_is_a_new_round(world):
         (Code.REBALANCE_IN_PROGRESS, Identity("g", 2, "m1")),
     ],
 )
-def test_a_commits_answer_sends_us_back_to_the_group(world, code, identity):
+def test_a_membership_error_of_a_commit_makes_the_member_rejoin(world, code, identity):
     world.join()
     world.role.take_calls()
     world.member.expelled(to_error(code), world.member.identity, world.now)
@@ -253,8 +253,8 @@ def test_a_commits_answer_sends_us_back_to_the_group(world, code, identity):
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.NONE])
-def test_a_heartbeat_that_was_out_then_is_of_somebody_who_is_no_more(world, code):
-    """Both are told the same; once is enough."""
+def test_a_heartbeat_in_flight_at_an_expulsion_is_abandoned(world, code):
+    """Its response repeats the error, and must not expel the new member id."""
     world.script.always[HeartbeatRequest] = SILENCE
     world.join().run(3.0)
     [heartbeat] = world.open
@@ -268,7 +268,7 @@ def test_a_heartbeat_that_was_out_then_is_of_somebody_who_is_no_more(world, code
     assert world.role.calls.count("lose") == 1
 
 
-def test_a_commit_that_fences_us_is_the_end(world):
+def test_a_commit_error_that_fences_the_member_is_final(world):
     world.join()
     world.member.expelled(to_error(Code.FENCED_INSTANCE_ID), world.member.identity, world.now)
     world.turn()
@@ -276,8 +276,8 @@ def test_a_commit_that_fences_us_is_the_end(world):
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID])
-def test_what_is_said_of_who_we_were_does_not_matter(world, code):
-    """D1: a commit's late answer must not cost the new generation."""
+def test_a_commit_error_about_an_older_identity_is_ignored(world, code):
+    """A late response to a commit must not end the new generation."""
     world.join()
     world.member.expelled(to_error(code), Identity("g", 0, "m1"), world.now)
     world.member.expelled(to_error(code), Identity("g"), world.now)
@@ -285,8 +285,8 @@ def test_what_is_said_of_who_we_were_does_not_matter(world, code):
 
 
 @pytest.mark.parametrize("state", [S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE])
-def test_while_a_join_is_running_it_will_tell(world, state):
-    """D1: ILLEGAL_GENERATION on a commit during a running join does not start another one."""
+def test_a_commit_error_during_a_written_join_or_sync_is_ignored(world, state):
+    """ILLEGAL_GENERATION in response to a commit does not start another join."""
     world.join()
     world.member.request_rejoin("again")
     api = JoinGroupRequest if state is S.PREPARING_REBALANCE else SyncGroupRequest
@@ -297,8 +297,8 @@ def test_while_a_join_is_running_it_will_tell(world, state):
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
-def test_while_a_join_is_only_due_what_a_commit_is_told_counts(world, code):
-    """The coordinator may be out of reach for long, for joins at least; what we have is somebody else's by then."""
+def test_a_commit_error_expels_a_member_whose_join_is_not_written(world, code):
+    """The join may wait long for its connection; meanwhile other members may own the partitions."""
     world.join()
     before = world.member.identity
     world.script.always[JoinGroupRequest] = RESET
@@ -319,8 +319,8 @@ def test_while_a_join_is_only_due_what_a_commit_is_told_counts(world, code):
     assert world.member.state is S.STABLE
 
 
-def test_a_join_that_waits_for_its_connection_is_taken_back_by_what_a_commit_is_told(world):
-    """It would be said by somebody who is no more."""
+def test_a_commit_error_withdraws_an_unwritten_join(world):
+    """The queued JoinGroup carries a member id that the coordinator has dropped."""
     world.join()
     world.member.request_rejoin("again")
     while not world.open:
@@ -335,8 +335,8 @@ def test_a_join_that_waits_for_its_connection_is_taken_back_by_what_a_commit_is_
     assert [message.member_id for message in world.sent(JoinGroupRequest)][2:] == ["", "m2"]
 
 
-def test_a_role_is_told_of_a_generation_that_went_by_without_it(world):
-    """KIP-345: a static member that is late to join stays in the group, which goes on without it."""
+def test_the_role_learns_of_a_missed_generation(world):
+    """KIP-345: a static member that rejoins late stays in the group, whose generations go on without it."""
     world.join()
     world.script.generation = 4
     world.script.lines[SyncGroupRequest].append(Code.REBALANCE_IN_PROGRESS)
@@ -349,8 +349,8 @@ def test_a_role_is_told_of_a_generation_that_went_by_without_it(world):
 
 
 @pytest.mark.parametrize("missed", [False, True])
-def test_after_a_missed_generation_the_rebalance_is_not_over_before_the_role_has_let_go(world, missed):
-    """A member that drives only is not asked; what it commits meanwhile may be another's."""
+def test_after_a_missed_generation_rebalancing_lasts_until_kept_partitions_are_dropped(world, missed):
+    """Meanwhile a commit of these partitions could reset another member's offsets."""
     world.join()
     world.script.generation += 3 if missed else 0
     world.script.always[SyncGroupRequest] = SILENCE
@@ -365,14 +365,14 @@ def test_after_a_missed_generation_the_rebalance_is_not_over_before_the_role_has
     assert world.member.work(world.now) and not world.member.rebalancing
 
 
-def test_other_errors_of_commits_say_nothing_of_us(world):
+def test_other_commit_errors_do_not_concern_the_membership(world):
     world.join()
     world.member.expelled(KafkaConnectionError("x"), world.member.identity, world.now)
     world.member.expelled(to_error(Code.OFFSET_METADATA_TOO_LARGE), world.member.identity, world.now)
     assert world.member.state is S.STABLE
 
 
-def test_pain_B4_a_coordinator_that_expels_us_with_every_commit_is_joined_with_pauses(world):
+def test_expulsions_by_every_commit_back_off(world):
     world.join()
     for _ in range(100):
         world.member.expelled(to_error(Code.UNKNOWN_MEMBER_ID), world.member.identity, world.now)

@@ -1,4 +1,4 @@
-"""What one rebalance remembers, and what it forgets when it has to begin again."""
+"""The data of one rebalance, and what a retried join resets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def response(**more):
     return JoinGroupResponse(**(fields | more))
 
 
-def test_a_leader_has_its_plan_still_to_make():
+def test_a_leader_has_no_assignments_after_the_join():
     attempt = RebalanceAttempt("why", 0.0)
     attempt.joined(Identity("g"), response(skip_assignment=True), 5.0)
     assert attempt.leads and attempt.skips and attempt.plan is None and not attempt.ready
@@ -22,24 +22,24 @@ def test_a_leader_has_its_plan_still_to_make():
     assert attempt.members == (JoinedMember("m", "i", b"x"),) and isinstance(attempt.members[0].metadata, bytes)
 
 
-def test_a_follower_hands_in_nothing():
+def test_a_follower_sends_empty_assignments():
     attempt = RebalanceAttempt("why", 0.0)
     attempt.joined(Identity("g"), response(leader="other", members=[]), 5.0)
     assert not attempt.leads and attempt.plan == {} and attempt.protocol == "a"
 
 
-def test_beginning_again_asks_the_role_anew():
+def test_a_retried_join_resets_protocols_and_assignments():
     attempt = RebalanceAttempt("why", 3.0, protocols=[("a", b"")])
     attempt.joined(Identity("g"), response(), 5.0)
     attempt.ready, attempt.plan = True, {"m": b""}
     attempt.again()
     assert attempt.protocols is None and not attempt.leads
-    assert (attempt.reason, attempt.started_at) == ("why", 3.0), "it is the same rebalance for its user"
+    assert (attempt.reason, attempt.started_at) == ("why", 3.0), "a retried join belongs to the same rebalance"
     attempt.joined(Identity("g"), response(), 6.0)
     assert attempt.plan is None and not attempt.ready
 
 
-def test_a_generation_that_went_by_is_remembered_however_often_it_joins_then():
+def test_a_missed_generation_is_kept_across_retried_joins():
     four = Identity("g").joined(4, "m")
     for before, generation, missed in ((four, 4, False), (four, 5, False), (four, 6, True), (Identity("g"), 6, False)):
         attempt = RebalanceAttempt("why", 0.0)

@@ -1,4 +1,4 @@
-"""What a member says, as messages that every version of a broker understands."""
+"""The requests of a member, in every version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def through(message, version):
 
 @pytest.mark.parametrize("who", [DYNAMIC, STATIC])
 @pytest.mark.parametrize("version", range(10))
-def test_every_version_from_the_lowest_on_can_be_written(options, who, version):
+def test_requests_can_be_encoded_in_every_allowed_version(options, who, version):
     def lowest(api):
         return max(version, requests.lowest_version(api, who))
 
@@ -51,8 +51,8 @@ def test_every_version_from_the_lowest_on_can_be_written(options, who, version):
         )
 
 
-def test_who_is_static_is_not_spoken_for_in_versions_that_would_hide_it(options):
-    """The broker would take us for another, dynamic member."""
+def test_a_static_member_uses_only_versions_with_an_instance_id(options):
+    """In an older version the broker would treat it as a dynamic member."""
     assert requests.lowest_version(JoinGroupRequest, DYNAMIC) == 0
     for api, lowest in requests.STATIC_SINCE.items():
         assert requests.lowest_version(api, STATIC) == lowest
@@ -60,7 +60,7 @@ def test_who_is_static_is_not_spoken_for_in_versions_that_would_hide_it(options)
         requests.join(options, STATIC, "pool", [], "").encode(4)
 
 
-def test_reasons_are_cut_at_javas_limit(options):
+def test_reasons_are_cut_to_255_characters(options):
     assert requests.reason_of("x" * 1000) == "x" * 255
     join = requests.join(options, DYNAMIC, "pool", [], "ü" * 1000)
     assert through(join, 9).reason == "ü" * 255

@@ -1,4 +1,4 @@
-"""The classic member's table: every pair of state and event is decided, and every state can be left and reached."""
+"""The transition table of a classic member."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def test_every_state_can_be_reached_and_left(state):
 
 
 @pytest.mark.parametrize("event", MemberEvent)
-def test_every_event_happens_somewhere(event):
+def test_every_event_is_legal_in_some_state(event):
     assert any(event in moves for moves in TRANSITIONS.values())
 
 
-def test_users_code_is_never_skipped():
-    """Who joined has prepared, who is stable has taken its share, and who was expelled has been told."""
+def test_no_transition_skips_a_callback():
+    """JoinGroup follows a revocation, STABLE an assignment, and FATAL a loss of partitions."""
     for start, moves in TRANSITIONS.items():
         for event, end in moves.items():
             if end is MemberState.PREPARING_REBALANCE:
@@ -33,7 +33,7 @@ def test_users_code_is_never_skipped():
                 assert start is MemberState.LOSING
 
 
-def test_from_everywhere_there_is_a_way_back_to_the_start():
+def test_unsubscribed_is_reachable_from_every_state():
     reach = {state: set(TRANSITIONS[state].values()) for state in MemberState}
     for _, (a, b) in itertools.product(range(len(MemberState)), itertools.product(MemberState, MemberState)):
         if b in reach[a]:
@@ -43,8 +43,8 @@ def test_from_everywhere_there_is_a_way_back_to_the_start():
 
 @pytest.mark.parametrize("state", MemberState)
 @pytest.mark.parametrize("event", MemberEvent)
-def test_every_pair_is_a_move_or_a_bug(make_world, state, event):
-    """An illegal move names both, and leaves the member where it is."""
+def test_every_illegal_event_raises(make_world, state, event):
+    """The error names state and event, and the state does not change."""
     member = make_world().member
     member.state = state
     after = TRANSITIONS[state].get(event)

@@ -1,11 +1,11 @@
-"""What a member counts."""
+"""The counters and timings of a member."""
 
 from __future__ import annotations
 
 from thinconsumer.group.classic.stats import MemberStats, Timing
 
 
-def test_a_timing_keeps_what_averages_and_maxima_are_made_from():
+def test_a_timing_keeps_count_last_total_and_highest():
     timing = Timing()
     for seconds in (1.0, 3.0, 2.0):
         timing.add(seconds)

@@ -1,4 +1,4 @@
-"""What an answer to a member means, and which joins and syncs are unusable."""
+"""The action for each response to a member, and inconsistent JoinGroup and SyncGroup responses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def answer(api, response, error=None):
         (to_error(Code.FENCED_INSTANCE_ID), Action.GIVE_UP),
     ],
 )
-def test_without_an_answer_the_coordinator_is_looked_for_unless_the_error_is_a_brokers(error, action):
+def test_a_missing_response_leads_to_find_coordinator(error, action):
     assert judge(answer(HeartbeatRequest, None, error), "g") == (action, error)
 
 
@@ -64,7 +64,7 @@ JOINED = {"generation_id": 1, "member_id": "m", "leader": "m", "protocol_name": 
         ({"member_id": ""}, KafkaProtocolError),
     ],
 )
-def test_which_joins_can_be_used(change, error):
+def test_inconsistent_join_responses_are_detected(change, error):
     found = unusable_join(answer(JoinGroupRequest, JoinGroupResponse(**(JOINED | change))), "pool", {"a", "b"})
     assert found is None if error is None else isinstance(found, error)
 
@@ -78,6 +78,6 @@ def test_which_joins_can_be_used(change, error):
         ({"protocol_name": "b"}, False),
     ],
 )
-def test_which_syncs_can_be_used(change, usable):
+def test_inconsistent_sync_responses_are_detected(change, usable):
     found = unusable_sync(answer(SyncGroupRequest, SyncGroupResponse(**({"assignment": b""} | change))), "pool", "a")
     assert (found is None) is usable

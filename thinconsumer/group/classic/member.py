@@ -40,18 +40,6 @@ _E = MemberEvent
 #: Seconds before a role method that returned False is called again; meanwhile steps send and receive.
 PAUSE = 0.01
 
-#: States in which a member that has a generation sends heartbeats.
-_HEARTBEATING = frozenset(
-    {
-        _S.UNJOINED,
-        _S.REVOKING_BEFORE_JOIN,
-        _S.PREPARING_REBALANCE,
-        _S.COMPLETING_REBALANCE,
-        _S.REVOKING_AFTER_SYNC,
-        _S.ASSIGNING,
-        _S.STABLE,
-    }
-)
 #: States in which a JoinGroup or SyncGroup is due or in flight.
 _JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
 #: States in which a successful Heartbeat response is about the new generation, not about the previous one.
@@ -206,7 +194,8 @@ class ClassicMember:
             self._finish_leave()
         if not self._in_role_method:
             self._advance(now)
-        self._check_pending(now)
+        if self._channel.check_pending(now):
+            self._join_anew()
         found = (leave_request or self._channel.leave_request(now), self._join_or_sync(now), self._heartbeat(now))
         connections_to_drop, self._channel.connections_to_drop = self._channel.connections_to_drop, []
         for target in connections_to_drop:
@@ -224,7 +213,7 @@ class ClassicMember:
 
     def _wakes(self, now: float) -> list[float]:
         """Return the moments at which a request or transition is due, given that the channel is open."""
-        due = [self._channel.heartbeats.due_at() if self._sends_heartbeats() else NEVER]
+        due = [self._channel.heartbeats.due_at() if self.identity.is_member else NEVER]
         if self.state is _S.UNJOINED and not self._awaits_poll and not self._in_role_method:
             due.append(now)
         if self._rejoin is not None and self._may_rejoin():
@@ -355,19 +344,12 @@ class ClassicMember:
     def _who(self) -> Identity:
         return self.identity
 
-    def _sends_heartbeats(self) -> bool:
-        return self.identity.is_member and self.state in _HEARTBEATING
-
     def _heartbeat(self, now: float) -> Request | None:
-        request = self._channel.heartbeat(self._who, now) if self._sends_heartbeats() else None
+        request = self._channel.heartbeat(self._who, now) if self.identity.is_member else None
         if request is not None:
             self.stats.heartbeats += 1
             self.stats.heartbeat_at = now
         return request
-
-    def _check_pending(self, now: float) -> None:
-        if self._channel.check_pending(now):
-            self._join_anew()
 
     def _join_anew(self) -> None:
         """Go back to the beginning of the join."""
@@ -381,7 +363,7 @@ class ClassicMember:
         self._channel.in_flight = None
         response: JoinGroupResponse = answer.response
         if action is Action.ACCEPT:
-            error = unusable_join(answer, self._role.protocol_type, self._offered())
+            error = unusable_join(answer, self._role.protocol_type, dict(self._attempt.protocols or ()))
         if error is None:
             self.stats.joins.add(now - self._channel.sent_at)
             self._attempt.joined(self.identity, response, now)
@@ -412,9 +394,6 @@ class ClassicMember:
             self._note_accepted(self._channel.sent_at, now)
         else:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
-
-    def _offered(self) -> set[str]:
-        return {name for name, _ in self._attempt.protocols or ()}
 
     def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
         """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
