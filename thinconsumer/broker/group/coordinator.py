@@ -7,7 +7,7 @@ requests by topic id were translated before. Follows Kafka's ``GroupCoordinatorS
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...wire.delete_groups import DeletableGroupResult
 from ...wire.describe_groups import DescribedGroup, DescribedGroupMember
@@ -31,17 +31,19 @@ from ...wire.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ..interfaces import CoordinatorNode
 from . import committing, joining, membership, retention
 from .append_errors import append_error
 from .event_processor import EventProcessor
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .hashing import partition_for
-from .interfaces import OffsetsPartition
 from .joining import JoinGroupCall
 from .records import CoordinatorRecord, end_transaction, group_tombstone, offset_tombstone
 from .shard import GroupCoordinatorShard
 from .states import GroupState, ShardState
+
+if TYPE_CHECKING:
+    from ..node import BrokerNode
+    from ..partition import PartitionReplica
 
 OFFSETS_TOPIC = "__consumer_offsets"
 #: The group type in ListGroups (KIP-848).
@@ -53,14 +55,14 @@ T = TypeVar("T")
 class GroupCoordinator:
     """Coordinates groups; the node reports which partitions of ``__consumer_offsets`` it leads."""
 
-    def __init__(self, node: CoordinatorNode) -> None:
+    def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._event_processor = EventProcessor()
         self._shards: dict[int, GroupCoordinatorShard] = {}
 
     # -- node events
 
-    def elected(self, index: int, leader_epoch: int, partition: OffsetsPartition) -> None:
+    def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
         """Load a partition that this broker now leads."""
         shard = self._shards.setdefault(index, GroupCoordinatorShard(self._node, index, self._event_processor))
         self._event_processor.run(lambda: shard.elected(leader_epoch, partition))

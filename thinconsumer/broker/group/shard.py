@@ -10,20 +10,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...wire.error_codes import Code
 from ...wire.join_group import JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
 from ..config import BrokerConfig
-from ..interfaces import CoordinatorNode
 from ..schedule import Timer
 from . import loading, rebalance, retention
 from .event_processor import EventProcessor
 from .group import ClassicGroup
-from .interfaces import OffsetsPartition
 from .offsets import NO_PRODUCER_ID
 from .records import CoordinatorRecord, Replay, ReplayedState, empty_group_record, group_record, put_group
 from .states import SHARD_TRANSITIONS, GroupEvent, GroupState, ShardEvent, ShardState, next_state
+
+if TYPE_CHECKING:
+    from ..node import BrokerNode
+    from ..partition import PartitionReplica
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +67,7 @@ class _PendingWrite:
 class GroupCoordinatorShard:
     """Coordinates the groups of one partition; provides time, ids and the log to them as their ``GroupServices``."""
 
-    def __init__(self, node: CoordinatorNode, index: int, turns: EventProcessor) -> None:
+    def __init__(self, node: BrokerNode, index: int, turns: EventProcessor) -> None:
         self.index = index
         self.state = ShardState.DOWN
         self.epoch = -1
@@ -72,7 +75,7 @@ class GroupCoordinatorShard:
         self.committed = ReplayedState()
         self._node = node
         self._event_processor = turns
-        self._partition: OffsetsPartition | None = None
+        self._partition: PartitionReplica | None = None
         self._pending_writes: list[_PendingWrite] = []
         self._created: list[ClassicGroup] = []  #: New groups without a record in the log.
         self._refusal_code = 0
@@ -85,7 +88,7 @@ class GroupCoordinatorShard:
 
     # -- lifecycle
 
-    def elected(self, epoch: int, partition: OffsetsPartition) -> None:
+    def elected(self, epoch: int, partition: PartitionReplica) -> None:
         """Load the partition: this broker has become its leader."""
         self._transition(ShardEvent.ELECTED)
         self.epoch = epoch
@@ -146,7 +149,7 @@ class GroupCoordinatorShard:
     def _group_of(self, group_id: str) -> ClassicGroup:
         return self.latest.groups.get(group_id) or self.new_group(group_id)
 
-    def _complete_at_high_watermark(self, partition: OffsetsPartition, end: int, write: _PendingWrite) -> None:
+    def _complete_at_high_watermark(self, partition: PartitionReplica, end: int, write: _PendingWrite) -> None:
         """Apply what the previous coordinator left uncommitted once all ISR members have it."""
         self._pending_writes.append(write)
 

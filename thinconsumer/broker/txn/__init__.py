@@ -1,6 +1,5 @@
 """The transaction coordinator: transactional ids, the states of their transactions, and transaction markers.
 
-Must not know the broker beyond :class:`.interfaces.TransactionCoordinatorNode`. Follows KIP-98, KIP-360, KIP-890 and
-Kafka 4.3's ``TransactionCoordinator``, ``TransactionStateManager``, ``TransactionMarkerChannelManager`` and
-``TransactionMetadata``.
+Follows KIP-98, KIP-360, KIP-890 and Kafka 4.3's ``TransactionCoordinator``, ``TransactionStateManager``,
+``TransactionMarkerChannelManager`` and ``TransactionMetadata``.
 """

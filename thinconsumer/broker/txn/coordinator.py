@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ...types import TopicPartition
 from ...wire.error_codes import Code
 from ..group.hashing import partition_for
 from ..schedule import Timer
-from .interfaces import TransactionCoordinatorNode, TransactionLogPartition
 from .markers import TransactionCompletion
 from .shard import TransactionCoordinatorShard
 from .states import PREPARED_STATES, TransactionState
@@ -28,6 +28,10 @@ from .transitions import (
     prepare_abort_unrequested,
 )
 
+if TYPE_CHECKING:
+    from ..node import BrokerNode
+    from ..partition import PartitionReplica
+
 log = logging.getLogger(__name__)
 
 TOPIC = "__transaction_state"
@@ -39,9 +43,9 @@ PartitionsDone = Callable[[Mapping[TopicPartition, int]], None]
 
 
 class TransactionCoordinator:
-    """Coordinates transactions; uses its node only as :class:`.interfaces.TransactionCoordinatorNode`."""
+    """Coordinates the transactions of the ``__transaction_state`` partitions that the node leads."""
 
-    def __init__(self, node: TransactionCoordinatorNode) -> None:
+    def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._shards: dict[int, TransactionCoordinatorShard] = {}
         self._timeouts: Timer | None = None
@@ -49,7 +53,7 @@ class TransactionCoordinator:
 
     # -- leadership
 
-    def elected(self, index: int, leader_epoch: int, partition: TransactionLogPartition) -> None:
+    def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
         """Load a partition of the topic that this broker now leads."""
         self.resigned(index)
         shard = self._shards[index] = TransactionCoordinatorShard(self._node, index, leader_epoch, partition)

@@ -11,14 +11,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ...timers import Backoff
 from ...types import TopicPartition
 from ...wire.error_codes import Code
-from .interfaces import TransactionCoordinatorNode
 from .shard import TransactionCoordinatorShard
 from .states import TransactionState
 from .transaction import Transaction, TransactionMetadata
+
+if TYPE_CHECKING:
+    from ..node import BrokerNode
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ class TransactionCompletion:
 
     def __init__(
         self,
-        node: TransactionCoordinatorNode,
+        node: BrokerNode,
         shard: TransactionCoordinatorShard,
         txn: Transaction,
         metadata: TransactionMetadata,

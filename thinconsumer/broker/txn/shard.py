@@ -9,16 +9,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
 from ...records.builder import NewRecord
 from ...wire.error_codes import Code
 from ..group.append_errors import APPEND_ERRORS
 from ..schedule import Timer
-from .interfaces import TransactionCoordinatorNode, TransactionLogPartition
 from .log_format import decode_key, decode_value, encode_key, encode_value
 from .states import IDLE_STATES, TransactionState
 from .transaction import Transaction, TransactionMetadata
+
+if TYPE_CHECKING:
+    from ..node import BrokerNode
+    from ..partition import PartitionReplica
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ class TransactionCoordinatorShard:
     """Coordinates the transactions of one partition. ``epoch`` is the leader epoch, written in transaction markers."""
 
     def __init__(
-        self, node: TransactionCoordinatorNode, index: int, epoch: int, partition: TransactionLogPartition
+        self, node: BrokerNode, index: int, epoch: int, partition: PartitionReplica
     ) -> None:
         self.index = index
         self.epoch = epoch
