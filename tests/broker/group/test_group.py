@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.group.group import ClassicGroup
 from thinconsumer.broker.group.member import ClassicGroupMember
 from thinconsumer.broker.group.states import GroupEvent, GroupState
-from thinconsumer.broker.schedule import Schedule, Timer
+from thinconsumer.broker.schedule import Schedule
 from thinconsumer.errors import IllegalStateError
 
 RANGE_FIRST = ("range", "roundrobin")
 ROUNDROBIN_FIRST = ("roundrobin", "range")
 
 
-class FakeServices:
+class FakeShard:
     """A clock, and no log."""
-
-    config = BrokerConfig()
 
     def __init__(self) -> None:
         self.schedule = Schedule(0.0, 1.0)
-
-    def wall_ms(self) -> int:
-        return self.schedule.wall_ms()
-
-    def new_uuid(self) -> str:
-        raise AssertionError
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        return self.schedule.call_later(seconds, callback)
-
-    def write_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Any = None) -> None:
-        raise AssertionError
+        self.wall_ms = self.schedule.wall_ms
+        self.call_later = self.schedule.call_later
 
 
 @pytest.fixture
-def services() -> FakeServices:
-    return FakeServices()
+def shard() -> FakeShard:
+    return FakeShard()
 
 
 @pytest.fixture
-def group(services: FakeServices) -> ClassicGroup:
-    return ClassicGroup("billing", services)
+def group(shard: FakeShard) -> ClassicGroup:
+    return ClassicGroup("billing", shard)
 
 
 def member(name: str, protocols: tuple[str, ...] = RANGE_FIRST, **options: Any) -> ClassicGroupMember:
@@ -188,19 +174,19 @@ def test_unknown_subscription_counts_as_any_topic(group: ClassicGroup) -> None:
     assert group.is_subscribed_to("t")
 
 
-def test_timer_replaces_the_one_of_the_same_name(group: ClassicGroup, services: FakeServices) -> None:
+def test_timer_replaces_the_one_of_the_same_name(group: ClassicGroup, shard: FakeShard) -> None:
     seen: list[str] = []
     group.schedule("join", 1000, lambda: seen.append("first"))
     group.schedule("join", 3000, lambda: seen.append("second"))
-    services.schedule.advance(2.0)
+    shard.schedule.advance(2.0)
     assert seen == []
-    services.schedule.advance(3.0)
+    shard.schedule.advance(3.0)
     assert seen == ["second"]
     assert not group.timers
 
 
-def test_state_change_sets_the_timestamp(group: ClassicGroup, services: FakeServices) -> None:
-    services.schedule.advance(2.0)
+def test_state_change_sets_the_timestamp(group: ClassicGroup, shard: FakeShard) -> None:
+    shard.schedule.advance(2.0)
     group.move(GroupEvent.CHANGED)
     assert group.state_timestamp_ms == 3000
     assert group.previous_state is GroupState.EMPTY

@@ -1,55 +1,31 @@
 """One classic group: its members, generation and elected protocol.
 
-Owns the membership data; ``rebalance`` and ``joining`` decide when it changes. Time, ids and the log come from
-:class:`GroupServices`, which a shard or a test provides. Follows Kafka's ``ClassicGroup``.
+Owns the membership data; ``rebalance`` and ``joining`` decide when it changes. Time, ids and the log come from the
+shard. Follows Kafka's ``ClassicGroup``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ...errors import IllegalStateError, KafkaProtocolError
 from ...wire.error_codes import Code
 from ...wire.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ...wire.sync_group import SyncGroupResponse
-from ..config import BrokerConfig
 from ..schedule import Timer
 from .hashing import hash_map_order
 from .member import ClassicGroupMember, JoinReply, Protocols, SyncReply
 from .states import GROUP_TRANSITIONS, GroupEvent, GroupState, next_state
 from .subscription import subscribed_topics
 
+if TYPE_CHECKING:
+    from .shard import GroupCoordinatorShard
+
 CONSUMER = "consumer"
 UNKNOWN_MEMBER_ID = ""
-
-
-class GroupServices(Protocol):
-    """Services that a group requires of its shard."""
-
-    @property
-    def config(self) -> BrokerConfig:
-        """The cluster's configuration."""
-        ...
-
-    def wall_ms(self) -> int:
-        """Return wall-clock milliseconds since the epoch."""
-        ...
-
-    def new_uuid(self) -> str:
-        """Return a unique id for a member."""
-        ...
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after ``seconds``, unless the shard resigns."""
-        ...
-
-    def write_group(
-        self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Callable[[int], None] | None = None
-    ) -> None:
-        """Append the group's record; ``done(code)`` is called once, when it is committed or rejected."""
-        ...
 
 
 class ClassicGroup:
@@ -58,7 +34,7 @@ class ClassicGroup:
     def __init__(
         self,
         group_id: str,
-        services: GroupServices,
+        shard: GroupCoordinatorShard,
         *,
         state: GroupState = GroupState.EMPTY,
         generation: int = 0,
@@ -68,7 +44,7 @@ class ClassicGroup:
         state_timestamp_ms: int | None = None,
     ) -> None:
         self.group_id = group_id
-        self.services = services
+        self.shard = shard
         self.state = state
         self.previous_state = GroupState.DEAD
         self.generation = generation
@@ -94,7 +70,7 @@ class ClassicGroup:
         """Apply an event to the state. Raises: IllegalStateError."""
         after = next_state(GROUP_TRANSITIONS, self.state, event, self)
         self.previous_state, self.state = self.state, after
-        self.state_timestamp_ms = self.services.wall_ms()
+        self.state_timestamp_ms = self.shard.wall_ms()
 
     @property
     def can_rebalance(self) -> bool:
@@ -143,20 +119,8 @@ class ClassicGroup:
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
         """Replace a static member by one with a new member id; the old member id is fenced."""
         old = self.members.pop(old_id)
-        self.answer_join(old, JoinGroupResponse(member_id=old_id, error_code=int(Code.FENCED_INSTANCE_ID)))
-        self.answer_sync(old, SyncGroupResponse(error_code=int(Code.FENCED_INSTANCE_ID)))
-        new = ClassicGroupMember(
-            new_id,
-            old.instance_id,
-            old.client_id,
-            old.client_host,
-            old.rebalance_timeout_ms,
-            old.session_timeout_ms,
-            old.protocol_type,
-            old.protocols,
-            old.assignment,
-        )
-        self.members[new_id] = new
+        self.fail_parked(old, Code.FENCED_INSTANCE_ID, old_id)
+        new = self.members[new_id] = replace(old, member_id=new_id, is_new=False)
         if self.leader_id == old_id:
             self.leader_id = new_id
         self.static_members[instance_id] = new_id
@@ -279,6 +243,11 @@ class ClassicGroup:
             reply(response)
         return reply is not None
 
+    def fail_parked(self, member: ClassicGroupMember, code: Code, join_member_id: str) -> None:
+        """Reply to the member's parked requests with an error."""
+        self.answer_join(member, JoinGroupResponse(member_id=join_member_id, error_code=int(code)))
+        self.answer_sync(member, SyncGroupResponse(error_code=int(code)))
+
     def join_response(self, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
         """Return the JoinGroup response of the current generation."""
         members = []
@@ -311,7 +280,7 @@ class ClassicGroup:
             del self._timers[name]
             callback()
 
-        self._timers[name] = self.services.call_later(max(timeout_ms, 0) / 1000, fire)
+        self._timers[name] = self.shard.call_later(max(timeout_ms, 0) / 1000, fire)
 
     def cancel(self, name: str) -> None:
         """Cancel a named timer, if it is set."""

@@ -68,7 +68,7 @@ def join(group: ClassicGroup, call: JoinGroupCall) -> None:
 
 
 def _has_room(group: ClassicGroup, member_id: str) -> bool:
-    limit = group.services.config.group_max_size
+    limit = group.shard.config.group_max_size
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return True
     member = group.members.get(member_id)
@@ -81,7 +81,7 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
 
 def _join_unknown(group: ClassicGroup, call: JoinGroupCall) -> None:
     instance_id = call.request.group_instance_id
-    new_id = f"{call.client_id if instance_id is None else instance_id}-{group.services.new_uuid()}"
+    new_id = f"{call.client_id if instance_id is None else instance_id}-{group.shard.new_uuid()}"
     if instance_id is not None:
         existing = group.static_members.get(instance_id)
         if existing is None:
@@ -168,7 +168,7 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
             else:
                 _keep_generation(group, call, member, old_leader)
 
-        group.services.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, written)
+        group.shard.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, written)
     elif group.state is GroupState.COMPLETING_REBALANCE:
         # The leader may be assigning partitions to the old member id; no member would get them.
         rebalance.prepare(group, f"static member {new_id} is back")

@@ -8,12 +8,13 @@ Kafka's ``CoordinatorLoaderImpl`` and ``GroupMetadataManager.replay``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from ...errors import IllegalStateError, KafkaError
 from ...records.batch import ControlType, RecordBatch
 from . import records
-from .group import ClassicGroup, GroupServices
+from .group import ClassicGroup
 from .log_format import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -27,13 +28,14 @@ from .offsets import NO_PRODUCER_ID, CommittedOffset
 from .records import Replay
 from .states import GroupState
 
+if TYPE_CHECKING:
+    from .shard import GroupCoordinatorShard
+
 log = logging.getLogger(__name__)
 
 
-def changes(
-    batches: Iterable[RecordBatch], services: GroupServices, group_of: Callable[[str], ClassicGroup]
-) -> Iterator[tuple[Replay, int]]:
-    """Yield the change and offset of each record. ``group_of`` returns a group by its id, or a new empty one.
+def changes(batches: Iterable[RecordBatch], shard: GroupCoordinatorShard) -> Iterator[tuple[Replay, int]]:
+    """Yield the change and offset of each record.
 
     Invalid records are logged and skipped; otherwise one group would make its whole partition unavailable.
     """
@@ -51,7 +53,7 @@ def changes(
         producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
         for row in rows:
             try:
-                change = _change(row.key, row.value, producer_id, services, group_of)
+                change = _change(row.key, row.value, producer_id, shard)
             except (KafkaError, IllegalStateError) as error:
                 log.warning("__consumer_offsets: skipping invalid record at offset %d: %s", row.offset, error)
                 continue
@@ -59,31 +61,26 @@ def changes(
                 yield change, row.offset
 
 
-def _change(
-    key: bytes | None,
-    value: bytes | None,
-    producer_id: int,
-    services: GroupServices,
-    group_of: Callable[[str], ClassicGroup],
-) -> Replay | None:
+def _change(key: bytes | None, value: bytes | None, producer_id: int, shard: GroupCoordinatorShard) -> Replay | None:
     about = decode_key(key)
     if isinstance(about, OffsetCommitKey):
         if value is None:
             return records.remove_offset(about.group, about.topic, about.partition)
         committed = CommittedOffset.from_value(decode_offset_value(value), -1)
-        return records.put_offset(group_of(about.group), about.topic, about.partition, committed, producer_id)
+        group = shard.latest.groups.get(about.group) or shard.new_group(about.group)
+        return records.put_offset(group, about.topic, about.partition, committed, producer_id)
     if isinstance(about, GroupMetadataKey):
         if value is None:
             return records.remove_group(about.group)
-        return records.put_group(load_group(about.group, decode_group_value(value), services))
+        return records.put_group(load_group(about.group, decode_group_value(value), shard))
     return None
 
 
-def load_group(group_id: str, value: GroupMetadataValue, services: GroupServices) -> ClassicGroup:
+def load_group(group_id: str, value: GroupMetadataValue, shard: GroupCoordinatorShard) -> ClassicGroup:
     """Return the group of a record. Raises: IllegalStateError: Its members have no protocol in common."""
     group = ClassicGroup(
         group_id,
-        services,
+        shard,
         state=GroupState.STABLE if value.members else GroupState.EMPTY,
         generation=value.generation,
         protocol_type=value.protocol_type or None,

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping
 
 from ...wire.error_codes import Code
-from ...wire.join_group import JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
 from .append_errors import append_error
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
@@ -50,7 +49,7 @@ def prepare(group: ClassicGroup, reason: str) -> None:
     is_initial = group.state is GroupState.EMPTY
     if is_initial:
         # In a new group more members are likely to join soon.
-        delay = group.services.config.group_initial_rebalance_delay_ms
+        delay = group.shard.config.group_initial_rebalance_delay_ms
         remaining = max(group.rebalance_timeout_ms - delay, 0)
         group.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
     group.move(GroupEvent.CHANGED)
@@ -68,7 +67,7 @@ def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
         complete_join(group)
         return
     group.new_member_added = False
-    new_delay = min(group.services.config.group_initial_rebalance_delay_ms, remaining)
+    new_delay = min(group.shard.config.group_initial_rebalance_delay_ms, remaining)
     new_remaining = max(remaining - delay, 0)
     group.schedule(JOIN, new_delay, lambda: _end_initial_delay(group, new_delay, new_remaining))
 
@@ -94,7 +93,7 @@ def complete_join(group: ClassicGroup) -> None:
     group.begin_generation()
     if group.state is GroupState.EMPTY:
         # If this append fails, the next coordinator loads the previous generation, and its sessions expire there.
-        group.services.write_group(group, {})
+        group.shard.write_group(group, {})
         return
     for member in list(group.members.values()):
         is_leader = member.member_id == group.leader_id
@@ -147,7 +146,7 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
             group.move(GroupEvent.ASSIGNED)
 
     complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
-    group.services.write_group(group, complete, written)
+    group.shard.write_group(group, complete, written)
 
 
 def remove_pending_sync(group: ClassicGroup, member_id: str) -> None:
@@ -208,7 +207,5 @@ def remove_member(group: ClassicGroup, member: ClassicGroupMember) -> None:
 
     Kafka never responds to a parked SyncGroup of a removed member.
     """
-    unknown = int(Code.UNKNOWN_MEMBER_ID)
-    group.answer_join(member, JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=unknown))
-    group.answer_sync(member, SyncGroupResponse(error_code=unknown))
+    group.fail_parked(member, Code.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)

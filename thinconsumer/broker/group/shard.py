@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...wire.error_codes import Code
-from ...wire.join_group import JoinGroupResponse
-from ...wire.sync_group import SyncGroupResponse
 from ..config import BrokerConfig
 from ..schedule import Timer
 from . import loading, rebalance, retention
@@ -65,7 +63,7 @@ class _PendingWrite:
 
 
 class GroupCoordinatorShard:
-    """Coordinates the groups of one partition; provides time, ids and the log to them as their ``GroupServices``."""
+    """Coordinates the groups of one partition; provides time, ids and the log to them."""
 
     def __init__(self, node: BrokerNode, index: int, turns: EventProcessor) -> None:
         self.index = index
@@ -129,7 +127,7 @@ class GroupCoordinatorShard:
         safe = partition.high_watermark
         rest: list[tuple[Replay, int]] = []
         batches = partition.log.read_batches(partition.log.start_offset, end)
-        for change, offset in loading.changes(batches, self, self._group_of):
+        for change, offset in loading.changes(batches, self):
             change(self.latest, offset)
             if offset < safe:
                 change(self.committed, offset)
@@ -145,9 +143,6 @@ class GroupCoordinatorShard:
             if len(group.members) > self.config.group_max_size:
                 rebalance.prepare(group, "the group exceeds group.max.size")
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
-
-    def _group_of(self, group_id: str) -> ClassicGroup:
-        return self.latest.groups.get(group_id) or self.new_group(group_id)
 
     def _complete_at_high_watermark(self, partition: PartitionReplica, end: int, write: _PendingWrite) -> None:
         """Apply what the previous coordinator left uncommitted once all ISR members have it."""
@@ -167,7 +162,7 @@ class GroupCoordinatorShard:
         if entries:
             self.append(entries)
 
-    # -- GroupServices
+    # -- for its groups
 
     @property
     def config(self) -> BrokerConfig:
@@ -324,10 +319,8 @@ class GroupCoordinatorShard:
 
 def _unload(group: ClassicGroup) -> None:
     """Fail the group's parked requests, so that clients look for its next coordinator."""
-    moved = int(Code.NOT_COORDINATOR)
     group.cancel_all()
     if group.state is not GroupState.DEAD:
         group.move(GroupEvent.REMOVED)
     for member in group.members.values():
-        group.answer_join(member, JoinGroupResponse(member_id=member.member_id, error_code=moved))
-        group.answer_sync(member, SyncGroupResponse(error_code=moved))
+        group.fail_parked(member, Code.NOT_COORDINATOR, member.member_id)

@@ -6,12 +6,22 @@ The coordinator keeps offsets of topics that a stable group subscribes to. Follo
 
 from __future__ import annotations
 
-from struct import Struct
+from dataclasses import dataclass
 
 from ...errors import KafkaProtocolError
+from ...wire import Message
+from ...wire.schema import array, string
 
-_HEAD = Struct(">hi")
-_LENGTH = Struct(">h")
+_VERSION_SIZE = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class SubscribedTopics(Message):
+    """The fields of a subscription that the coordinator reads."""
+
+    VERSIONS = (0, 0)
+
+    topics: list[str] = array(string, "0+")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
@@ -20,24 +30,6 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
     Raises:
         KafkaProtocolError: The bytes are no consumer subscription.
     """
-    size = len(metadata)
-    if size < _HEAD.size:
-        raise KafkaProtocolError(f"subscription of {size} bytes")
-    version, count = _HEAD.unpack_from(metadata)
-    if version < 0 or not 0 <= count <= (size - _HEAD.size) // _LENGTH.size:
-        raise KafkaProtocolError(f"subscription version {version} with {count} topics in {size} bytes")
-    position = _HEAD.size
-    topics = []
-    for _ in range(count):
-        if position + _LENGTH.size > size:
-            raise KafkaProtocolError("subscription ends early")
-        (length,) = _LENGTH.unpack_from(metadata, position)
-        position += _LENGTH.size
-        if not 0 <= length <= size - position:
-            raise KafkaProtocolError(f"topic of {length} bytes in a subscription with {size - position} left")
-        try:
-            topics.append(metadata[position : position + length].decode())
-        except UnicodeDecodeError as error:
-            raise KafkaProtocolError(f"topic in a subscription is not UTF-8: {error}") from None
-        position += length
-    return frozenset(topics)
+    if len(metadata) < _VERSION_SIZE or metadata[0] & 0x80:
+        raise KafkaProtocolError(f"subscription of {len(metadata)} bytes has no valid version")
+    return frozenset(SubscribedTopics.decode(metadata, 0, _VERSION_SIZE, ignore_trailing=True).topics)

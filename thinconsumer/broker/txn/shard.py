@@ -39,9 +39,7 @@ _ANSWERS: Mapping[int, Code] = {
 class TransactionCoordinatorShard:
     """Coordinates the transactions of one partition. ``epoch`` is the leader epoch, written in transaction markers."""
 
-    def __init__(
-        self, node: BrokerNode, index: int, epoch: int, partition: PartitionReplica
-    ) -> None:
+    def __init__(self, node: BrokerNode, index: int, epoch: int, partition: PartitionReplica) -> None:
         self.index = index
         self.epoch = epoch
         self.transactions: dict[str, Transaction] = {}
