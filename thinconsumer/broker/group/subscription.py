@@ -6,8 +6,6 @@ The coordinator keeps offsets of topics that a stable group subscribes to. Follo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...errors import KafkaProtocolError
 from ...wire import Message
 from ...wire.schema import array, string
@@ -15,7 +13,6 @@ from ...wire.schema import array, string
 _VERSION_SIZE = 2
 
 
-@dataclass(slots=True, kw_only=True)
 class SubscribedTopics(Message):
     """The fields of a subscription that the coordinator reads."""
 
