@@ -27,9 +27,9 @@ class Coordinator:
     def __init__(self):
         self.asked = []
 
-    def add_or_verify_for_leader(self, *args, add):
-        *what, done = args
-        self.asked.append((*what, add, done))
+    def add_or_verify(self, transactional_id, producer, tps, done, *, client_version, verify_only):
+        assert client_version == 2
+        self.asked.append((transactional_id, *producer, tps, not verify_only, done))
 
     def answer(self, codes):
         self.asked.pop(0)[-1](codes)
@@ -73,7 +73,7 @@ def test_verification_reaches_the_coordinators_broker(world, version, add):
 
 def test_rejected_partitions_are_returned(world):
     world.ask()
-    world.coordinator.answer({TPS[1]: int(Code.INVALID_TXN_STATE)})
+    world.coordinator.answer({TPS[0]: 0, TPS[1]: int(Code.INVALID_TXN_STATE)})
     assert world.told == [{TPS[1]: Code.INVALID_TXN_STATE}]
 
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..types import TopicPartition
 from ..wire.error_codes import Code
+from .txn.transaction import EPOCH_PER_TRANSACTION
+from .txn.transitions import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from .node import BrokerNode
-    from .schedule import Timer
 
 TRANSACTION = 1  #: Coordinator type of transactional ids.
 FIRST_WITH_ABORTABLE = 11  #: First Produce version that knows TRANSACTION_ABORTABLE.
-FIRST_TO_ADD_PARTITIONS = (
-    12  #: From this Produce version on a write adds the partition to the transaction; before, it must have been added.
-)
+#: From this Produce version on a write adds the partition to the transaction; before, it must have been added.
+FIRST_TO_ADD_PARTITIONS = 12
 TIMEOUT_S = 30.0
 #: How long the leader retries while the producer's previous transaction is completing. This is common right after a
 #: commit, and a retry by the producer would send the records again.
@@ -80,9 +80,38 @@ def add_or_verify(
 ) -> None:
     """Ask the coordinator once to add partitions to the producer's transaction, or to verify that they are in it.
 
-    ``done`` gets the coordinator's codes of rejected partitions.
+    ``done`` gets the coordinator's codes of rejected partitions, once: with its response, or NETWORK_EXCEPTION after
+    30 s. Kafka's brokers send AddPartitionsToTxn.
     """
-    _AddOrVerifyRequest(node, producer, tps, done).ask(add)
+    code, broker = node.coordinator_for(TRANSACTION, producer.transactional_id)
+    if broker is None:
+        done(dict.fromkeys(tps, code))
+        return
+    unreachable = dict.fromkeys(tps, int(Code.NETWORK_EXCEPTION))
+    coordinator = node.cluster.nodes.get(broker.node_id)
+    if (
+        coordinator is None
+        or not coordinator.is_running
+        or not node.cluster.reachable(node.node_id, coordinator.node_id)
+    ):
+        done(unreachable)
+        return
+    # A coordinator that is killed or paused while it handles the request never responds.
+    timer = node.call_later(TIMEOUT_S, lambda: done(unreachable))
+
+    def answered(codes: Codes) -> None:
+        if timer.is_pending:
+            timer.cancel()
+            done({tp: code for tp, code in codes.items() if code})
+
+    coordinator.transaction_coordinator.add_or_verify(
+        producer.transactional_id,
+        ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch),
+        tps,
+        answered,
+        client_version=EPOCH_PER_TRANSACTION,
+        verify_only=not add,
+    )
 
 
 def produce_error_code(code: int, version: int) -> int:
@@ -96,46 +125,3 @@ def produce_error_code(code: int, version: int) -> int:
     if code == Code.TRANSACTION_ABORTABLE and version < FIRST_WITH_ABORTABLE:
         return int(Code.INVALID_TXN_STATE)
     return code
-
-
-class _AddOrVerifyRequest:
-    """One request to the coordinator; completed once: by the response, the timeout, or a missing coordinator."""
-
-    __slots__ = ("_done", "_node", "_producer", "_timer", "_tps")
-
-    def __init__(
-        self, node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], done: Done
-    ) -> None:
-        self._node = node
-        self._producer = producer
-        self._tps = tps
-        self._done: Done | None = done
-        self._timer: Timer | None = None
-
-    def ask(self, add: bool) -> None:
-        """Send the request."""
-        code, broker = self._node.coordinator_for(TRANSACTION, self._producer.transactional_id)
-        if broker is None:
-            self._fail(code)
-            return
-        cluster = self._node.cluster
-        coordinator = cluster.nodes.get(broker.node_id)
-        if coordinator is None or not coordinator.is_running:
-            self._fail(int(Code.NETWORK_EXCEPTION))
-            return
-        if not cluster.reachable(self._node.node_id, coordinator.node_id):
-            self._fail(int(Code.NETWORK_EXCEPTION))
-            return
-        # A coordinator that is killed or paused while it handles the request never responds.
-        self._timer = self._node.call_later(TIMEOUT_S, lambda: self._fail(int(Code.NETWORK_EXCEPTION)))
-        coordinator.transaction_coordinator.add_or_verify_for_leader(*self._producer, self._tps, self._answer, add=add)
-
-    def _fail(self, code: int) -> None:
-        self._answer(dict.fromkeys(self._tps, code))
-
-    def _answer(self, codes: Codes) -> None:
-        done, self._done = self._done, None
-        if self._timer is not None:
-            self._timer.cancel()
-        if done is not None:
-            done(codes)

@@ -41,7 +41,7 @@ def orders_id(client: Any) -> bytes:
 def committed(client: Any) -> dict[tuple[str, int], int]:
     shards = client.cluster.nodes[1].group_coordinator.shards.values()
     found = [shard.committed.offsets.of_group("billing") for shard in shards]
-    return {place: offset.offset for offsets in found for place, offset in offsets.items()}
+    return {place: offset.value.offset for offsets in found for place, offset in offsets.items()}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -68,7 +68,7 @@ def test_topic_id_is_stored_in_every_version(version: int, client: Any) -> None:
         for s in client.cluster.nodes[1].group_coordinator.shards.values()
         for o in s.latest.offsets.of_group("billing").values()
     ]
-    assert offset.topic_id == orders_id(client)
+    assert offset.value.topic_id == orders_id(client)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -345,8 +345,8 @@ class Coordinator:
         self.code = code
         self.asked = []
 
-    def add_or_verify_for_leader(self, transactional_id, producer_id, producer_epoch, tps, done, *, add):
-        self.asked.append((transactional_id, producer_id, producer_epoch, list(tps), add))
+    def add_or_verify(self, transactional_id, producer, tps, done, *, client_version, verify_only):
+        self.asked.append((transactional_id, *producer, list(tps), not verify_only))
         done({tp: self.code for tp in tps if self.code})
 
 

@@ -1,5 +1,6 @@
 """TxnOffsetCommit: unknown partitions, transaction verification, group coordinator, and the error codes of each."""
 
+from itertools import repeat
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +16,6 @@ from thinconsumer.wire.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 
 VERSIONS = range(API.lowest, API.highest + 1)
@@ -52,28 +50,13 @@ class FakeNode:
     def call_later(self, seconds, callback):
         return self.schedule.call_later(seconds, callback)
 
-    def add_or_verify_for_leader(self, transactional_id, producer_id, epoch, tps, done, *, add):
-        self.asked.append((transactional_id, producer_id, epoch, tuple(tps), add))
-        done(dict.fromkeys(tps, self._says) if self._says else {})
+    def add_or_verify(self, transactional_id, producer, tps, done, *, client_version, verify_only):
+        self.asked.append((transactional_id, *producer, tuple(tps), not verify_only))
+        done(dict.fromkeys(tps, self._says))
 
-    def txn_commit(self, request, version, done):
+    def commit(self, request, version, done):
         self.committed.append((request.group_id, version, [(t.name, len(t.partitions)) for t in request.topics]))
-        done(answer(request.topics, self._commits))
-
-
-def answer(topics, code):
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=int(code))
-                    for p in topic.partitions
-                ],
-            )
-            for topic in topics
-        ]
-    )
+        done(repeat(self._commits))
 
 
 def request(group_id="g", **topics):

@@ -353,7 +353,7 @@ class World:
                 )
             ],
         )
-        self.coordinator.commit(request, version, lambda response: asked(response.topics[0].partitions[0]))
+        self.coordinator.commit(request, version, lambda codes: asked(next(codes)))
         return asked
 
     def txn_commit(
@@ -384,7 +384,7 @@ class World:
                 )
             ],
         )
-        self.coordinator.txn_commit(request, 5, lambda response: asked(response.topics[0].partitions[0]))
+        self.coordinator.commit(request, 5, lambda codes: asked(next(codes)))
         return asked
 
     def marker(self, producer_id: int, *, commit: bool = True) -> None:

@@ -114,9 +114,9 @@ class Client:
         seat = self.interleaving.seat_of(self.member_id, self.generation)
         asked = self.interleaving.world.commit(seat, offset, instance=self.instance)
 
-        def then(answer: Any) -> None:
-            self.take_code(answer.error_code)
-            if not answer.error_code:
+        def then(code: int) -> None:
+            self.take_code(code)
+            if not code:
                 self.interleaving.confirmed = max(self.interleaving.confirmed, offset)
 
         self.ask(asked, then)
@@ -126,8 +126,8 @@ class Client:
         offset = self.interleaving.next_offset
         asked = self.interleaving.world.txn_commit(PRODUCER, offset)
 
-        def then(answer: Any) -> None:
-            if not answer.error_code:
+        def then(code: int) -> None:
+            if not code:
                 self.interleaving.pending = max(self.interleaving.pending, offset)
 
         self.ask(asked, then)

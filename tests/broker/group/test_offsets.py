@@ -14,7 +14,7 @@ def store() -> OffsetStore:
 
 
 def at(offset: int, record: int = 0) -> CommittedOffset:
-    return CommittedOffset(offset, record_offset=record)
+    return CommittedOffset(OffsetCommitValue(offset=offset), record)
 
 
 def test_later_commit_counts_even_with_a_lower_offset(store: OffsetStore) -> None:
@@ -89,11 +89,3 @@ def test_places_include_pending_offsets(store: OffsetStore) -> None:
     assert store.places("g") == [("t", 0), ("u", 2)]
     assert list(store.pending()) == [("g", ("u", 2), at(1, 1))]
     assert dict(store.of_group("g")) == {("t", 0): at(1)}
-
-
-def test_record_values_round_trip() -> None:
-    offset = CommittedOffset(5, 2, "m", 7, 9, bytes(16), 11)
-    assert CommittedOffset.from_value(offset.to_value(), 11) == offset
-    assert offset.to_value() == OffsetCommitValue(
-        offset=5, leader_epoch=2, metadata="m", commit_timestamp=7, expire_timestamp=9
-    )

@@ -5,34 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from thinconsumer.broker.group import log_format, records
-from thinconsumer.broker.group.offsets import CommittedOffset
+from thinconsumer.broker.group.log_format import OffsetCommitValue
 from thinconsumer.broker.group.records import ReplayedState
 
 
 def test_offset_record(world: Any) -> None:
     group = world.shard.new_group("g")
-    entry = records.offset_record(group, "t", 3, CommittedOffset(5, 2, "m", 7))
+    value = OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp=7)
+    entry = records.offset_record(group, "t", 3, value)
     view = ReplayedState()
     entry.change(view, 11)
-    assert view.offsets.get("g", "t", 3) == CommittedOffset(5, 2, "m", 7, record_offset=11)
+    assert view.offsets.get("g", "t", 3) == (value, 11)
     assert view.groups == {"g": group}
     assert log_format.decode_key(entry.record.key) == log_format.OffsetCommitKey(group="g", topic="t", partition=3)
     assert entry.record.value is not None
-    assert log_format.decode_offset_value(entry.record.value).offset == 5
+    assert log_format.decode_offset_value(entry.record.value) == value
 
 
 def test_offset_record_keeps_an_existing_group(world: Any) -> None:
     view = ReplayedState()
     first, second = world.shard.new_group("g"), world.shard.new_group("g")
     records.put_group(first)(view, 0)
-    records.put_offset(second, "t", 0, CommittedOffset(1))(view, 1)
+    records.put_offset(second, "t", 0, OffsetCommitValue(offset=1))(view, 1)
     assert view.groups == {"g": first}
 
 
 def test_tombstones(world: Any) -> None:
     view = ReplayedState()
     group = world.shard.new_group("g")
-    records.put_offset(group, "t", 0, CommittedOffset(1))(view, 1)
+    records.put_offset(group, "t", 0, OffsetCommitValue(offset=1))(view, 1)
     for entry in (records.offset_tombstone("g", "t", 0), records.group_tombstone("g")):
         assert entry.record.value is None
         entry.change(view, 2)
@@ -51,11 +52,11 @@ def test_removed_group_has_no_timers(world: Any) -> None:
 
 def test_end_of_transaction(world: Any) -> None:
     view = ReplayedState()
-    records.put_offset(world.shard.new_group("g"), "t", 0, CommittedOffset(4), 7)(view, 1)
+    records.put_offset(world.shard.new_group("g"), "t", 0, OffsetCommitValue(offset=4), 7)(view, 1)
     records.end_transaction(7, True)(view, 2)
     found = view.offsets.get("g", "t", 0)
     assert found is not None
-    assert found.offset == 4
+    assert found.value.offset == 4
 
 
 def test_group_record_with_members(world: Any) -> None:

@@ -241,6 +241,12 @@ class World:
         )
         return answers
 
+    def verify(self, producer, *, transactional_id="t"):
+        answers: list[dict[TopicPartition, int]] = []
+        tp = TopicPartition("orders", 0)
+        self.coordinator.add_or_verify(transactional_id, producer, [tp], answers.append, verify_only=True)
+        return [Code(answer[tp]).name for answer in answers]
+
     def end(self, producer, *, commit=True, transactional_id="t", version=2):
         answers: list[tuple[str, int, int]] = []
         self.coordinator.end(

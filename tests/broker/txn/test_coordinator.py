@@ -38,7 +38,7 @@ def test_empty_transactional_id_is_invalid(world):
     assert world.init("") == [("INVALID_REQUEST", *NOBODY)]
     assert world.add(who, transactional_id="") == ["INVALID_REQUEST"]
     assert world.end(who, transactional_id="") == [("INVALID_REQUEST", *NOBODY)]
-    assert world.coordinator.verify_partitions("", who, [O0]) == {O0: Code.INVALID_REQUEST}
+    assert world.verify(who, transactional_id="") == ["INVALID_REQUEST"]
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
@@ -54,7 +54,7 @@ def test_unknown_transactional_id_has_no_producer_id_mapping(world):
     who = ProducerIdAndEpoch(1, 0)
     assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
     assert world.end(who) == [("INVALID_PRODUCER_ID_MAPPING", *NOBODY)]
-    assert world.coordinator.verify_partitions("t", who, [O0]) == {O0: Code.INVALID_PRODUCER_ID_MAPPING}
+    assert world.verify(who) == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
 def test_other_coordinator_returns_not_coordinator(world):
@@ -454,17 +454,17 @@ def test_unknown_partition_rejects_all_partitions(world):
     assert world.state() is S.EMPTY
 
 
-def test_leaders_add_or_verify_and_get_rejected_partitions(world):
+def test_partitions_are_verified_before_and_after_they_are_added(world):
     who = world.producer()
     answers = []
-    world.coordinator.add_or_verify_for_leader("t", *who, [O0], answers.append, add=False)
-    world.coordinator.add_or_verify_for_leader("t", *who, [O0], answers.append)
-    world.coordinator.add_or_verify_for_leader("t", *who, [O0, B0], answers.append, add=False)
-    world.coordinator.add_or_verify_for_leader("t", who.id, who.epoch + 1, [O0], answers.append)
+    world.coordinator.add_or_verify("t", who, [O0], answers.append, verify_only=True)
+    world.coordinator.add_or_verify("t", who, [O0], answers.append, client_version=2)
+    world.coordinator.add_or_verify("t", who, [O0, B0], answers.append, verify_only=True)
+    world.coordinator.add_or_verify("t", who._replace(epoch=who.epoch + 1), [O0], answers.append, client_version=2)
     assert answers == [
         {O0: Code.TRANSACTION_ABORTABLE},
-        {},
-        {B0: Code.TRANSACTION_ABORTABLE},
+        {O0: Code.NONE},
+        {O0: Code.NONE, B0: Code.TRANSACTION_ABORTABLE},
         {O0: Code.PRODUCER_FENCED},
     ]
 

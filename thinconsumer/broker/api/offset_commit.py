@@ -6,8 +6,9 @@ topic ids. Follows ``KafkaApis.handleOffsetCommitRequest``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import repeat
 from typing import TypeVar
 
 from ...wire import Message
@@ -17,11 +18,11 @@ from ...wire.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from ...wire.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitResponseTopic
 from ..call import Api, ApiCall
-from ..group.coordinator import refuse_commit
 from ..image import TopicImage
 
 TOPIC_IDS_FROM = 10
@@ -40,34 +41,48 @@ def handle(call: ApiCall) -> Message | None:
     for topic in request.topics:
         found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
         if found is None:
-            refused += refuse_commit(
-                [topic], Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
-            ).topics
+            code = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+            refused += _answers([topic], repeat(code))
             continue
         named = replace(topic, name=found.name, topic_id=found.topic_id)
         known, unknown = split_by_existence(topic.partitions, found)
         if unknown:
-            refused += refuse_commit([replace(named, partitions=unknown)], Code.UNKNOWN_TOPIC_OR_PARTITION).topics
+            refused += _answers([replace(named, partitions=unknown)], repeat(Code.UNKNOWN_TOPIC_OR_PARTITION))
         if known:
             existing.append(replace(named, partitions=known))
 
-    def response(committed: Iterable[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-        return OffsetCommitResponse(topics=merged_topics([*refused, *committed], "topic_id" if by_id else "name"))
+    def response(codes: Iterator[int]) -> OffsetCommitResponse:
+        topics = [*refused, *_answers(existing, codes)]
+        return OffsetCommitResponse(topics=merged_topics(topics, "topic_id" if by_id else "name"))
 
     if not existing:
-        return response(())
+        return response(iter(()))
     call.node.group_coordinator.commit(
-        replace(request, topics=existing), call.version, lambda answer: call.reply(response(answer.topics))
+        replace(request, topics=existing), call.version, lambda codes: call.reply(response(codes))
     )
     return None
 
 
 def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommitResponse:
     """Return the response with an error code for every partition."""
-    return refuse_commit(request.topics, code)
+    return OffsetCommitResponse(topics=_answers(request.topics, repeat(code)))
 
 
 API = Api(OffsetCommitRequest, 2, 10, handle, refuse)
+
+
+def _answers(topics: Iterable[OffsetCommitRequestTopic], codes: Iterator[int]) -> list[OffsetCommitResponseTopic]:
+    return [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=int(next(codes)))
+                for one in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
 
 
 def split_by_existence(

@@ -7,7 +7,9 @@ writes the offsets, pending until the transaction ends. Version 3 adds the membe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import repeat
 
 from ...wire import Message
 from ...wire.error_codes import Code
@@ -37,20 +39,20 @@ def handle(call: ApiCall) -> Message | None:
         if known:
             existing.append(replace(topic, partitions=known))
         missing.append(replace(topic, partitions=unknown))
-    answer = _refused(missing, Code.UNKNOWN_TOPIC_OR_PARTITION)
+    answer = _answer(missing, repeat(Code.UNKNOWN_TOPIC_OR_PARTITION))
     if not existing:
         return answer
     known_request = replace(request, topics=existing)
 
-    def committed(response: TxnOffsetCommitResponse) -> None:
-        topics = merged_topics([*answer.topics, *response.topics], "name")
+    def committed(codes: Iterator[int]) -> None:
+        topics = merged_topics([*answer.topics, *_answer(existing, codes).topics], "name")
         call.reply(TxnOffsetCommitResponse(topics=[_for_version(topic, call.version) for topic in topics]))
 
     def admitted(code: int) -> None:
         if code:
-            committed(_refused(existing, code))
+            committed(repeat(code))
         else:
-            call.node.group_coordinator.txn_commit(known_request, call.version, committed)
+            call.node.group_coordinator.commit(known_request, call.version, committed)
 
     if not request.group_id:
         admitted(Code.INVALID_GROUP_ID)
@@ -62,19 +64,19 @@ def handle(call: ApiCall) -> Message | None:
 
 def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffsetCommitResponse:
     """Return the response with an error code for every partition."""
-    return _refused(request.topics, code)
+    return _answer(request.topics, repeat(code))
 
 
 API = Api(TxnOffsetCommitRequest, 0, 5, handle, refuse)
 
 
-def _refused(topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetCommitResponse:
+def _answer(topics: list[TxnOffsetCommitRequestTopic], codes: Iterator[int]) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=int(code))
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=int(next(codes)))
                     for p in topic.partitions
                 ],
             )

@@ -6,15 +6,12 @@ Partitions that do not exist have been rejected before. Follows Kafka's ``Offset
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import NamedTuple
 
 from ...wire.error_codes import Code
-from ...wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from ...wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from ...wire.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -22,21 +19,17 @@ from ...wire.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...wire.schema import ZERO_UUID
-from ...wire.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ...wire.txn_offset_commit import TxnOffsetCommitRequest
 from . import rebalance
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
-from .offsets import CommittedOffset
+from .log_format import OffsetCommitValue
+from .offsets import NO_PRODUCER_ID
 from .records import CoordinatorRecord, ReplayedState, offset_record
 from .shard import GroupCoordinatorShard
 from .states import GroupState
 
 NO_OFFSET = -1
-#: From this OffsetCommit version on a missing group has its own error code.
+#: From this OffsetCommit version on a missing group has its own error code; TxnOffsetCommit has none.
 GROUP_NOT_FOUND_FROM = 9
 
 
@@ -75,85 +68,51 @@ def check_commit(group: ClassicGroup, committer: OffsetCommitter, *, transaction
 
 
 def commit(
-    shard: GroupCoordinatorShard, request: OffsetCommitRequest, version: int
-) -> tuple[int, OffsetCommitResponse]:
-    """Write the valid offsets; return (error code for all, response once they are committed)."""
+    shard: GroupCoordinatorShard, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int
+) -> Iterator[int]:
+    """Write the valid offsets; return an error code for each partition, in the order of the request.
+
+    Offsets of a TxnOffsetCommit stay pending until their transaction ends.
+    """
     committer = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
     group = shard.latest.groups.get(request.group_id)
     if group is None:
         if committer.generation >= 0:
-            old = version < GROUP_NOT_FOUND_FROM
-            return int(Code.ILLEGAL_GENERATION if old else Code.GROUP_ID_NOT_FOUND), OffsetCommitResponse()
+            return repeat(int(Code.ILLEGAL_GENERATION if version < GROUP_NOT_FOUND_FROM else Code.GROUP_ID_NOT_FOUND))
         group = shard.create_group(request.group_id)
-    code = check_commit(group, committer, transactional=False)
+    transactional = isinstance(request, TxnOffsetCommitRequest)
+    code = check_commit(group, committer, transactional=transactional)
     if code:
-        return code, OffsetCommitResponse()
-    member = group.members.get(committer.member_id)
-    if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-        rebalance.reschedule_heartbeat(group, member)
+        return repeat(code)
     now_ms = shard.wall_ms()
-    expires_ms = now_ms + request.retention_time_ms if request.retention_time_ms != -1 else -1
+    expires_ms, producer_id, producer_epoch = -1, NO_PRODUCER_ID, -1
+    if isinstance(request, TxnOffsetCommitRequest):
+        producer_id, producer_epoch = request.producer_id, request.producer_epoch
+    else:
+        member = group.members.get(committer.member_id)
+        if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+            rebalance.reschedule_heartbeat(group, member)
+        if request.retention_time_ms != -1:
+            expires_ms = now_ms + request.retention_time_ms
+    codes: list[int] = []
     entries: list[CoordinatorRecord] = []
-    response = OffsetCommitResponse()
     for topic in request.topics:
-        answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
-        response.topics.append(answer)
+        topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else ZERO_UUID
         for partition in topic.partitions:
-            code = check_metadata(shard, partition.committed_metadata)
-            answer.partitions.append(
-                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-            )
-            if not code:
-                committed = CommittedOffset(
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms,
-                    expires_ms,
-                    topic.topic_id,
+            codes.append(check_metadata(shard, partition.committed_metadata))
+            if not codes[-1]:
+                value = OffsetCommitValue(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata or "",
+                    commit_timestamp=now_ms,
+                    expire_timestamp=expires_ms,
+                    topic_id=topic_id,
                 )
-                entries.append(offset_record(group, topic.name, partition.partition_index, committed))
+                entries.append(offset_record(group, topic.name, partition.partition_index, value, producer_id))
     if entries:
-        shard.append(entries)
-    return 0, response
-
-
-def commit_transactional(
-    shard: GroupCoordinatorShard, request: TxnOffsetCommitRequest
-) -> tuple[int, TxnOffsetCommitResponse]:
-    """Write offsets that stay pending until their transaction ends; return as :func:`commit` does."""
-    committer = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
-    group = shard.latest.groups.get(request.group_id)
-    if group is None:
-        if committer.generation >= 0:
-            return int(Code.ILLEGAL_GENERATION), TxnOffsetCommitResponse()
-        group = shard.create_group(request.group_id)
-    code = check_commit(group, committer, transactional=True)
-    if code:
-        return code, TxnOffsetCommitResponse()
-    now_ms = shard.wall_ms()
-    entries: list[CoordinatorRecord] = []
-    response = TxnOffsetCommitResponse()
-    for topic in request.topics:
-        answer = TxnOffsetCommitResponseTopic(name=topic.name)
-        response.topics.append(answer)
-        for partition in topic.partitions:
-            code = check_metadata(shard, partition.committed_metadata)
-            answer.partitions.append(
-                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-            )
-            if not code:
-                committed = CommittedOffset(
-                    partition.committed_offset,
-                    partition.committed_leader_epoch,
-                    partition.committed_metadata or "",
-                    now_ms,
-                )
-                index = partition.partition_index
-                entries.append(offset_record(group, topic.name, index, committed, request.producer_id))
-    if entries:
-        shard.append(entries, producer_id=request.producer_id, producer_epoch=request.producer_epoch)
-    return 0, response
+        shard.append(entries, producer_id=producer_id, producer_epoch=producer_epoch)
+    return iter(codes)
 
 
 def check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
@@ -190,10 +149,13 @@ def _fetched(
         if require_stable and view.offsets.is_unstable(group_id, topic.name, index):
             answer.error_code = int(Code.UNSTABLE_OFFSET_COMMIT)
             continue
-        found = view.offsets.get(group_id, topic.name, index)
+        committed = view.offsets.get(group_id, topic.name, index)
+        if committed is None:
+            continue
+        value = committed.value
         # An offset of a deleted topic of the same name is invalid.
-        if found is not None and (ZERO_UUID in (found.topic_id, topic.topic_id) or found.topic_id == topic.topic_id):
-            answer.committed_offset = found.offset
-            answer.committed_leader_epoch = found.leader_epoch
-            answer.metadata = found.metadata
+        if ZERO_UUID in (value.topic_id, topic.topic_id) or value.topic_id == topic.topic_id:
+            answer.committed_offset = value.offset
+            answer.committed_leader_epoch = value.leader_epoch
+            answer.metadata = value.metadata
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)

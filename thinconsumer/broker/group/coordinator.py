@@ -6,7 +6,8 @@ requests by topic id were translated before. Follows Kafka's ``GroupCoordinatorS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 
 from ...wire.delete_groups import DeletableGroupResult
@@ -14,23 +15,12 @@ from ...wire.describe_groups import DescribedGroup, DescribedGroupMember
 from ...wire.error_codes import Code
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupResponse
-from ...wire.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from ...wire.leave_group import LeaveGroupResponse, MemberIdentity
 from ...wire.list_groups import ListedGroup
-from ...wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from ...wire.offset_commit import OffsetCommitRequest
 from ...wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseTopics
 from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
-from ...wire.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ...wire.txn_offset_commit import TxnOffsetCommitRequest
 from . import committing, joining, membership, retention
 from .append_errors import append_error
 from .event_processor import EventProcessor
@@ -157,7 +147,7 @@ class GroupCoordinator:
 
         def operation(shard: GroupCoordinatorShard) -> None:
             group = shard.latest.groups.get(group_id)
-            results = _unknown_to(leaving) if group is None else membership.leave(group, leaving)
+            results = membership.leave(group, leaving)
             if results is None:
                 response.error_code = int(Code.COORDINATOR_NOT_AVAILABLE)
             else:
@@ -172,37 +162,24 @@ class GroupCoordinator:
 
     # -- offsets
 
-    def commit(self, request: OffsetCommitRequest, version: int, reply: Callable[[OffsetCommitResponse], None]) -> None:
-        """Commit offsets of existing partitions; topics have names and ids."""
-        later = self._deferred_reply(reply)
-        found: list[tuple[int, OffsetCommitResponse]] = []
-
-        def done(code: int) -> None:
-            refused, response = found[0] if found else (0, OffsetCommitResponse())
-            code = code or refused
-            later(refuse_commit(request.topics, code) if code else response)
-
-        self._run(request.group_id, lambda shard: found.append(committing.commit(shard, request, version)), done)
-
-    def txn_commit(
-        self, request: TxnOffsetCommitRequest, version: int, reply: Callable[[TxnOffsetCommitResponse], None]
+    def commit(
+        self,
+        request: OffsetCommitRequest | TxnOffsetCommitRequest,
+        version: int,
+        reply: Callable[[Iterator[int]], None],
     ) -> None:
-        """Commit offsets of existing partitions in an ongoing transaction that includes this partition of the offsets
-        topic.
+        """Commit offsets of existing partitions, in a transaction that includes this partition of the offsets topic if
+        it is a TxnOffsetCommit.
+
+        Topics have names and, in OffsetCommit, ids. ``reply`` gets a code for each partition, in the request's order.
         """
         later = self._deferred_reply(reply)
-        found: list[tuple[int, TxnOffsetCommitResponse]] = []
-
-        def done(code: int) -> None:
-            refused, response = found[0] if found else (0, TxnOffsetCommitResponse())
-            code = code or refused
-            later(_refuse_txn_commit(request, code) if code else response)
-
+        found: list[Iterator[int]] = []
         self._run(
             request.group_id,
-            lambda shard: found.append(committing.commit_transactional(shard, request)),
-            done,
-            needs_id=True,
+            lambda shard: found.append(committing.commit(shard, request, version)),
+            lambda code: later(repeat(code) if code else found[0]),
+            needs_id=isinstance(request, TxnOffsetCommitRequest),
         )
 
     def fetch_offsets(
@@ -381,17 +358,6 @@ def _join(shard: GroupCoordinatorShard, call: JoinGroupCall) -> None:
         shard.write_new_group(group)
 
 
-def _unknown_to(leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
-    return [
-        MemberResponse(
-            member_id=identity.member_id,
-            group_instance_id=identity.group_instance_id,
-            error_code=int(Code.UNKNOWN_MEMBER_ID),
-        )
-        for identity in leaving
-    ]
-
-
 def _described(group: ClassicGroup) -> DescribedGroup:
     name = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
@@ -418,35 +384,3 @@ def _check_delete(shard: GroupCoordinatorShard, group_id: str) -> int:
     if group is None or group.state is GroupState.DEAD:
         return int(Code.GROUP_ID_NOT_FOUND)
     return 0 if group.state is GroupState.EMPTY else int(Code.NON_EMPTY_GROUP)
-
-
-def refuse_commit(topics: Sequence[OffsetCommitRequestTopic], code: int) -> OffsetCommitResponse:
-    """Return a response with one error code for all partitions."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in topics
-        ]
-    )
-
-
-def _refuse_txn_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )

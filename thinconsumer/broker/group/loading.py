@@ -24,7 +24,7 @@ from .log_format import (
     decode_offset_value,
 )
 from .member import ClassicGroupMember
-from .offsets import NO_PRODUCER_ID, CommittedOffset
+from .offsets import NO_PRODUCER_ID
 from .records import Replay
 from .states import GroupState
 
@@ -66,9 +66,8 @@ def _change(key: bytes | None, value: bytes | None, producer_id: int, shard: Gro
     if isinstance(about, OffsetCommitKey):
         if value is None:
             return records.remove_offset(about.group, about.topic, about.partition)
-        committed = CommittedOffset.from_value(decode_offset_value(value), -1)
         group = shard.latest.groups.get(about.group) or shard.new_group(about.group)
-        return records.put_offset(group, about.topic, about.partition, committed, producer_id)
+        return records.put_offset(group, about.topic, about.partition, decode_offset_value(value), producer_id)
     if isinstance(about, GroupMetadataKey):
         if value is None:
             return records.remove_group(about.group)

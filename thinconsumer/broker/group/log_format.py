@@ -13,7 +13,7 @@ from ...errors import KafkaProtocolError
 from ...wire import Message
 from ...wire.schema import Struct, array, binary, int32, int64, string, uuid
 
-_VERSION_SIZE = 2
+VERSION_SIZE = 2
 #: Key types. Type 0 is the oldest form of type 1; other types belong to other group protocols.
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
@@ -87,23 +87,23 @@ M = TypeVar("M", bound=Message)
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
     """Return the key of one committed offset."""
-    return _prefixed(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_COMMIT)
+    return versioned(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_COMMIT)
 
 
 def offset_value(value: OffsetCommitValue) -> bytes:
     """Return the value of one committed offset, in the version that has its fields."""
     expires = value.expire_timestamp != -1
-    return _prefixed(value, OFFSET_VALUE_VERSION_EXPIRING if expires else OFFSET_VALUE_VERSION)
+    return versioned(value, OFFSET_VALUE_VERSION_EXPIRING if expires else OFFSET_VALUE_VERSION)
 
 
 def group_key(group: str) -> bytes:
     """Return the key of a group."""
-    return _prefixed(GroupMetadataKey(group=group), GROUP_METADATA)
+    return versioned(GroupMetadataKey(group=group), GROUP_METADATA)
 
 
 def group_value(value: GroupMetadataValue) -> bytes:
     """Return the value of a group."""
-    return _prefixed(value, GROUP_VALUE_VERSION)
+    return versioned(value, GROUP_VALUE_VERSION)
 
 
 def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
@@ -113,10 +113,10 @@ def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
         KafkaProtocolError: The bytes are no key.
     """
     data = key or b""
-    kind = _version(data)
+    kind = version_of(data)
     if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
-        return OffsetCommitKey.decode(data, kind, _VERSION_SIZE)
-    return GroupMetadataKey.decode(data, kind, _VERSION_SIZE) if kind == GROUP_METADATA else None
+        return OffsetCommitKey.decode(data, kind, VERSION_SIZE)
+    return GroupMetadataKey.decode(data, kind, VERSION_SIZE) if kind == GROUP_METADATA else None
 
 
 def decode_offset_value(value: bytes) -> OffsetCommitValue:
@@ -129,19 +129,21 @@ def decode_group_value(value: bytes) -> GroupMetadataValue:
     return _decode(GroupMetadataValue, value)
 
 
-def _prefixed(message: Message, version: int) -> bytes:
-    return version.to_bytes(_VERSION_SIZE, "big") + message.encode(version)
+def versioned(message: Message, version: int) -> bytes:
+    """Return the encoded message after its version."""
+    return version.to_bytes(VERSION_SIZE, "big") + message.encode(version)
 
 
 def _decode(kind: type[M], data: bytes) -> M:
-    version = _version(data)
+    version = version_of(data)
     first, last = kind.VERSIONS
     if not first <= version <= last:
         raise KafkaProtocolError(f"unknown {kind.__name__} version {version}, supported are {first} to {last}")
-    return kind.decode(data, version, _VERSION_SIZE)
+    return kind.decode(data, version, VERSION_SIZE)
 
 
-def _version(data: bytes) -> int:
-    if len(data) < _VERSION_SIZE:
-        raise KafkaProtocolError(f"record of {len(data)} bytes in the offsets topic")
-    return int.from_bytes(data[:_VERSION_SIZE], "big", signed=True)
+def version_of(data: bytes) -> int:
+    """Return the version of a key or value. Raises: KafkaProtocolError."""
+    if len(data) < VERSION_SIZE:
+        raise KafkaProtocolError(f"a coordinator record of {len(data)} bytes has no version")
+    return int.from_bytes(data[:VERSION_SIZE], "big", signed=True)

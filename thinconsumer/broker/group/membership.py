@@ -78,19 +78,19 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> int:
     return int(_HEARTBEATS[group.state])
 
 
-def leave(group: ClassicGroup, leaving: Sequence[MemberIdentity]) -> list[MemberResponse] | None:
+def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> list[MemberResponse] | None:
     """Remove members; return a result for each, or None if the group is dead."""
-    if group.state is GroupState.DEAD:
+    if group is not None and group.state is GroupState.DEAD:
         return None
     responses = [
         MemberResponse(
             member_id=identity.member_id,
             group_instance_id=identity.group_instance_id,
-            error_code=_leave_one(group, identity),
+            error_code=int(Code.UNKNOWN_MEMBER_ID) if group is None else _leave_one(group, identity),
         )
         for identity in leaving
     ]
-    if any(not response.error_code for response in responses):
+    if group is not None and any(not response.error_code for response in responses):
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             rebalance.prepare_or_complete(group, "members left")
         else:

@@ -10,46 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...wire.schema import ZERO_UUID
 from .log_format import OffsetCommitValue
 
 NO_PRODUCER_ID = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset of one partition. Times are milliseconds since the epoch, -1 for none."""
+    """A committed offset of one partition, and its record's offset: of two commits the later one counts."""
 
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
-    commit_timestamp_ms: int = -1
-    expire_timestamp_ms: int = -1
-    topic_id: bytes = ZERO_UUID
-    record_offset: int = -1  #: Its record's offset: of two commits for the same partition the later one counts.
-
-    @classmethod
-    def from_value(cls, value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
-        """Parse a record value."""
-        return cls(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-            record_offset,
-        )
-
-    def to_value(self) -> OffsetCommitValue:
-        """Return the record value."""
-        return OffsetCommitValue(
-            offset=self.offset,
-            leader_epoch=self.leader_epoch,
-            metadata=self.metadata,
-            commit_timestamp=self.commit_timestamp_ms,
-            expire_timestamp=self.expire_timestamp_ms,
-            topic_id=self.topic_id,
-        )
+    value: OffsetCommitValue
+    record_offset: int
 
 
 #: Topic and partition.

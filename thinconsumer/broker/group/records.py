@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...records.builder import NewRecord
 from . import log_format
 from .group import ClassicGroup
-from .log_format import GroupMetadataValue, MemberMetadata
+from .log_format import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from .offsets import NO_PRODUCER_ID, CommittedOffset, OffsetStore
 
 
@@ -61,53 +61,40 @@ def remove_group(group_id: str) -> Replay:
 
 
 def put_offset(
-    group: ClassicGroup, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
+    group: ClassicGroup, topic: str, partition: int, value: OffsetCommitValue, producer_id: int = NO_PRODUCER_ID
 ) -> Replay:
     """Return the change that commits an offset, transactionally if a producer id is given; creates a missing group."""
 
     def change(state: ReplayedState, offset: int) -> None:
         state.groups.setdefault(group.group_id, group)
-        placed = committed._replace(record_offset=offset)
-        state.offsets.put(group.group_id, topic, partition, placed, producer_id)
+        state.offsets.put(group.group_id, topic, partition, CommittedOffset(value, offset), producer_id)
 
     return change
 
 
 def remove_offset(group_id: str, topic: str, partition: int) -> Replay:
     """Return the change that removes an offset."""
-
-    def change(state: ReplayedState, offset: int) -> None:
-        state.offsets.remove(group_id, topic, partition)
-
-    return change
+    return lambda state, _: state.offsets.remove(group_id, topic, partition)
 
 
 def end_transaction(producer_id: int, commit: bool) -> Replay:
     """Return the change that commits or discards a transaction's offsets."""
-
-    def change(state: ReplayedState, offset: int) -> None:
-        state.offsets.end_transaction(producer_id, commit)
-
-    return change
+    return lambda state, _: state.offsets.end_transaction(producer_id, commit)
 
 
 def offset_record(
-    group: ClassicGroup, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
+    group: ClassicGroup, topic: str, partition: int, value: OffsetCommitValue, producer_id: int = NO_PRODUCER_ID
 ) -> CoordinatorRecord:
     """Return the record of a committed offset."""
-    return CoordinatorRecord(
-        NewRecord(
-            log_format.offset_value(committed.to_value()), log_format.offset_key(group.group_id, topic, partition)
-        ),
-        put_offset(group, topic, partition, committed, producer_id),
-    )
+    key = log_format.offset_key(group.group_id, topic, partition)
+    change = put_offset(group, topic, partition, value, producer_id)
+    return CoordinatorRecord(NewRecord(log_format.offset_value(value), key), change)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
     """Return the tombstone of a committed offset."""
-    return CoordinatorRecord(
-        NewRecord(None, log_format.offset_key(group_id, topic, partition)), remove_offset(group_id, topic, partition)
-    )
+    key = log_format.offset_key(group_id, topic, partition)
+    return CoordinatorRecord(NewRecord(None, key), remove_offset(group_id, topic, partition))
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
@@ -117,10 +104,7 @@ def group_tombstone(group_id: str) -> CoordinatorRecord:
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
     """Return the record of a new group, before its first generation."""
-    value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_timestamp(group.state_timestamp_ms))
-    return CoordinatorRecord(
-        NewRecord(log_format.group_value(value), log_format.group_key(group.group_id)), replay_nothing
-    )
+    return _group_record(group, GroupMetadataValue(protocol=None, leader=None))
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
@@ -131,7 +115,6 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
         generation=group.generation,
         protocol=name,
         leader=group.leader_id,
-        current_state_timestamp=_timestamp(group.state_timestamp_ms),
         members=[
             MemberMetadata(
                 member_id=member.member_id,
@@ -146,10 +129,10 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
             for member in group.members.values()
         ],
     )
-    return CoordinatorRecord(
-        NewRecord(log_format.group_value(value), log_format.group_key(group.group_id)), replay_nothing
-    )
+    return _group_record(group, value)
 
 
-def _timestamp(state_timestamp_ms: int | None) -> int:
-    return -1 if state_timestamp_ms is None else state_timestamp_ms
+def _group_record(group: ClassicGroup, value: GroupMetadataValue) -> CoordinatorRecord:
+    value.current_state_timestamp = -1 if group.state_timestamp_ms is None else group.state_timestamp_ms
+    record = NewRecord(log_format.group_value(value), log_format.group_key(group.group_id))
+    return CoordinatorRecord(record, replay_nothing)

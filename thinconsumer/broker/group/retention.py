@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .group import ClassicGroup
-from .offsets import CommittedOffset, Place
+from .log_format import OffsetCommitValue
+from .offsets import Place
 from .records import CoordinatorRecord, ReplayedState, group_tombstone, offset_tombstone
 from .states import GroupState
 
@@ -23,7 +24,7 @@ def expired(state: ReplayedState, now_ms: int, retention_ms: int) -> list[Coordi
         old = [
             place
             for place, offset in offsets.items()
-            if _is_expired(group, place, offset, now_ms, retention_ms)
+            if _is_expired(group, place, offset.value, now_ms, retention_ms)
             and not state.offsets.is_unstable(group.group_id, *place)
         ]
         entries += [offset_tombstone(group.group_id, *place) for place in old]
@@ -33,8 +34,8 @@ def expired(state: ReplayedState, now_ms: int, retention_ms: int) -> list[Coordi
     return entries
 
 
-def _is_expired(group: ClassicGroup, place: Place, offset: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
-    since = offset.commit_timestamp_ms
+def _is_expired(group: ClassicGroup, place: Place, offset: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+    since = offset.commit_timestamp
     if group.protocol_type is not None:
         if group.state is GroupState.EMPTY:
             since = since if group.state_timestamp_ms is None else group.state_timestamp_ms
@@ -42,8 +43,8 @@ def _is_expired(group: ClassicGroup, place: Place, offset: CommittedOffset, now_
             return False
     if group.is_subscribed_to(place[0]):
         return False
-    if offset.expire_timestamp_ms != -1:
-        return now_ms >= offset.expire_timestamp_ms
+    if offset.expire_timestamp != -1:
+        return now_ms >= offset.expire_timestamp
     return now_ms - since >= retention_ms
 
 
@@ -56,6 +57,6 @@ def of_deleted_topics(state: ReplayedState, topics: Mapping[str, bytes | None]) 
         for place, offset in state.offsets.of_group(group).items()
     ]
     for group, place, offset in (*known, *state.offsets.pending()):
-        if place[0] in topics and offset.topic_id != topics[place[0]]:
+        if place[0] in topics and offset.value.topic_id != topics[place[0]]:
             entries.setdefault((group, place), offset_tombstone(group, *place))
     return list(entries.values())

@@ -100,8 +100,5 @@ def next_state(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, owner
     """
     after = transitions[state].get(event)
     if after is None:
-        targets = {to.value for moves in transitions.values() for on, to in moves.items() if on is event}
-        raise IllegalStateError(
-            f"{owner}: invalid transition from {state.value!r} to {' or '.join(sorted(targets))!r} ({event.value})"
-        )
+        raise IllegalStateError(f"{owner}: {event.value!r} is invalid in state {state.value!r}")
     return after

@@ -113,18 +113,20 @@ class TransactionCoordinator:
         if transactional_id is None:
             done(Code.NONE, self._node.new_producer_id(), 0)
             return
-        code, shard = Code.NONE, None
+        shard: TransactionCoordinatorShard | Code
         if not transactional_id:
-            code = Code.INVALID_REQUEST
+            shard = Code.INVALID_REQUEST
         elif not 0 < timeout_ms <= self._node.config.transaction_max_timeout_ms:
-            code = Code.INVALID_TRANSACTION_TIMEOUT
+            shard = Code.INVALID_TRANSACTION_TIMEOUT
         else:
-            found = self._find(transactional_id)
-            code, shard = (found, None) if isinstance(found, Code) else (Code.NONE, found)
-        if shard is None:
-            done(code, *_NO_PRODUCER)
+            shard = self._find(transactional_id)
+        if isinstance(shard, Code):
+            done(shard, *_NO_PRODUCER)
             return
-        txn = shard.transactions.get(transactional_id) or self._create(shard, transactional_id, timeout_ms)
+        txn = shard.transactions.get(transactional_id)
+        if txn is None:
+            metadata = TransactionMetadata(self._node.new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, self._now_ms())
+            txn = shard.transactions[transactional_id] = Transaction(transactional_id, metadata)
         transition = on_init_producer_id(txn, timeout_ms, expected, self._now_ms(), self._node.new_producer_id)
         if isinstance(transition, Code):
             done(transition, *_NO_PRODUCER)
@@ -134,11 +136,6 @@ class TransactionCoordinator:
         else:
             assigned = (transition.producer_id, transition.producer_epoch)
             self._log(shard, txn, transition, lambda code: done(code, *(_NO_PRODUCER if code else assigned)))
-
-    def _create(self, shard: TransactionCoordinatorShard, transactional_id: str, timeout_ms: int) -> Transaction:
-        metadata = TransactionMetadata(self._node.new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, self._now_ms())
-        txn = shard.transactions[transactional_id] = Transaction(transactional_id, metadata)
-        return txn
 
     def add_partitions(
         self,
@@ -161,15 +158,6 @@ class TransactionCoordinator:
         else:
             self._log(shard, txn, transition, done)
 
-    def verify_partitions(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        """Return a code for each partition: 0 if it is in the producer's transaction."""
-        found = self._find_transaction(transactional_id)
-        if isinstance(found, Code):
-            return dict.fromkeys(partitions, int(found))
-        return {tp: int(code) for tp, code in on_verify_partitions(found[1], producer, partitions).items()}
-
     def add_or_verify(
         self,
         transactional_id: str,
@@ -180,43 +168,27 @@ class TransactionCoordinator:
         client_version: int = 0,
         verify_only: bool = False,
     ) -> None:
-        """Add or verify partitions that exist; a single unknown partition rejects all of them."""
+        """Add partitions to the producer's transaction, or verify that they are in it; ``done`` gets a code for each.
+
+        A single unknown partition rejects all of them.
+        """
         requested = list(partitions)
         missing = {tp for tp in requested if self._node.image.partition(*tp) is None}
         if missing:
             unknown, left_out = int(Code.UNKNOWN_TOPIC_OR_PARTITION), int(Code.OPERATION_NOT_ATTEMPTED)
             done({tp: unknown if tp in missing else left_out for tp in requested})
         elif verify_only:
-            done(self.verify_partitions(transactional_id, producer, requested))
+            found = self._find_transaction(transactional_id)
+            if isinstance(found, Code):
+                done(dict.fromkeys(requested, found))
+            else:
+                done(on_verify_partitions(found[1], producer, requested))
         else:
             self.add_partitions(
                 transactional_id, producer, requested,
                 lambda code: done(dict.fromkeys(requested, code)),
                 client_version=client_version,
             )  # fmt: skip
-
-    def add_or_verify_for_leader(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        tps: Iterable[TopicPartition],
-        done: PartitionsDone,
-        *,
-        add: bool = True,
-    ) -> None:
-        """Add or verify for the broker that leads the partitions; ``done`` gets only the codes of rejected partitions.
-
-        Kafka's brokers send AddPartitionsToTxn for it; see :mod:`..transaction_verification`.
-        """
-        self.add_or_verify(
-            transactional_id,
-            ProducerIdAndEpoch(producer_id, producer_epoch),
-            tps,
-            lambda codes: done({tp: code for tp, code in codes.items() if code}),
-            client_version=EPOCH_PER_TRANSACTION,
-            verify_only=not add,
-        )
 
     def end(
         self,

@@ -13,13 +13,13 @@ from ...errors import KafkaProtocolError
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.schema import Struct, array, int8, int16, int32, int64, string
+from ..group.log_format import VERSION_SIZE, version_of, versioned
 from .states import TransactionState
 from .transaction import TransactionMetadata
 
 KEY_VERSION = 0
 #: Written by clusters with transaction.version 1 or 2.
 VALUE_VERSION = 1
-_SIZE = 2
 
 
 class TransactionLogKey(Message):
@@ -58,7 +58,7 @@ class TransactionLogValue(Message):
 
 def encode_key(transactional_id: str) -> bytes:
     """Return the key of a transactional id."""
-    return KEY_VERSION.to_bytes(_SIZE, "big") + TransactionLogKey(transactional_id=transactional_id).encode(KEY_VERSION)
+    return versioned(TransactionLogKey(transactional_id=transactional_id), KEY_VERSION)
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
@@ -76,7 +76,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
         transaction_start_timestamp_ms=metadata.started_ms,
         client_transaction_version=metadata.client_version,
     )
-    return VALUE_VERSION.to_bytes(_SIZE, "big") + value.encode(VALUE_VERSION)
+    return versioned(value, VALUE_VERSION)
 
 
 def decode_key(key: bytes | memoryview | None) -> str | None:
@@ -86,9 +86,9 @@ def decode_key(key: bytes | memoryview | None) -> str | None:
         KafkaProtocolError: The bytes are no key.
     """
     data = bytes(key or b"")
-    if _version(data) != KEY_VERSION:
+    if version_of(data) != KEY_VERSION:
         return None
-    return TransactionLogKey.decode(data, KEY_VERSION, _SIZE).transactional_id
+    return TransactionLogKey.decode(data, KEY_VERSION, VERSION_SIZE).transactional_id
 
 
 def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
@@ -98,10 +98,10 @@ def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
         KafkaProtocolError: The bytes are no value.
     """
     data = bytes(value)
-    version = _version(data)
+    version = version_of(data)
     if not 0 <= version <= VALUE_VERSION:
         return None
-    read = TransactionLogValue.decode(data, version, _SIZE)
+    read = TransactionLogValue.decode(data, version, VERSION_SIZE)
     try:
         state = TransactionState.of_status(read.transaction_status)
     except ValueError as error:
@@ -119,12 +119,6 @@ def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
         updated_ms=read.transaction_last_update_timestamp_ms,
         client_version=read.client_transaction_version,
     )
-
-
-def _version(data: bytes) -> int:
-    if len(data) < _SIZE:
-        raise KafkaProtocolError(f"transaction record of {len(data)} bytes")
-    return int.from_bytes(data[:_SIZE], "big", signed=True)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
-from ...errors import IllegalStateError
-
 
 class TransactionState(enum.Enum):
     """The state of a transactional id's transaction."""
@@ -82,15 +80,3 @@ TRANSITIONS: Mapping[TransactionState, Mapping[TransactionEvent, TransactionStat
 IDLE_STATES = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 #: The end is logged, and markers are being written.
 PREPARED_STATES = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-
-
-def next_state(state: TransactionState, event: TransactionEvent, owner: object) -> TransactionState:
-    """Return the state after ``event``.
-
-    Raises:
-        IllegalStateError: The transition is invalid; a bug, since requests are checked before.
-    """
-    after = TRANSITIONS[state].get(event)
-    if after is None:
-        raise IllegalStateError(f"{owner}: {event.value!r} is invalid in state {state.value!r}")
-    return after

@@ -13,7 +13,8 @@ from typing import Any
 
 from ...errors import IllegalStateError
 from ...types import TopicPartition
-from .states import TransactionEvent, TransactionState, next_state
+from ..group.states import next_state
+from .states import TRANSITIONS, TransactionEvent, TransactionState
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -155,7 +156,7 @@ class Transaction:
         """Fence the producer before its transaction is aborted; the abort that must follow increments the epoch."""
         if self.pending is not None:
             raise IllegalStateError(f"{self} cannot be fenced while another transition is pending")
-        self.pending = next_state(self.metadata.state, TransactionEvent.FENCED, self)
+        self.pending = next_state(TRANSITIONS, self.metadata.state, TransactionEvent.FENCED, self)
 
     def expire(self) -> TransactionMetadata:
         """Remove the transactional id."""
@@ -163,10 +164,9 @@ class Transaction:
 
     def _prepare(self, event: TransactionEvent, **changes: Any) -> TransactionMetadata:
         metadata = self.metadata
-        fenced = self.pending is TransactionState.PREPARE_EPOCH_FENCE
-        if self.pending is not None and not fenced:
+        if self.pending not in (None, TransactionState.PREPARE_EPOCH_FENCE):
             raise IllegalStateError(f"{self}: {event.value!r} cannot be prepared while another transition is pending")
-        self.pending = next_state(TransactionState.PREPARE_EPOCH_FENCE if fenced else metadata.state, event, self)
+        self.pending = next_state(TRANSITIONS, self.pending or metadata.state, event, self)
         return replace(metadata, state=self.pending, previous_producer_id=metadata.producer_id, **changes)
 
     # -- completing it
