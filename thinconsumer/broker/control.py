@@ -21,6 +21,7 @@ from ..types import TopicPartition
 from .controller import ControllerError
 from .faults import FaultRule
 from .image import TopicImage
+from .operations import BrokerOperations
 
 if TYPE_CHECKING:
     from .server import EmbeddedBroker
@@ -28,12 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["BrokerProcessError", "Dispatcher", "answers_earlier_call", "call_line", "pack", "result_of", "unpack"]
 
 #: Methods of EmbeddedBroker that the control protocol can call.
-BROKER_METHODS = frozenset(
-    {
-        "create_topic", "delete_topic", "expand", "produce", "delete_records", "compact",
-        "kill", "start", "pause", "resume", "move_leader", "move_coordinator", "cut", "heal",
-    }
-)  # fmt: skip
+BROKER_METHODS = frozenset(name for name in vars(BrokerOperations) if name[0] != "_") - {"close"}
 
 
 class BrokerProcessError(KafkaError):

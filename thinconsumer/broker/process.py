@@ -2,7 +2,7 @@
 
 Owns the child process: start, calls, end. The child is ``python -m thinconsumer broker --control``, called with the
 protocol of ``control`` over its standard input and output. It ends when its input is closed, so that it cannot outlive
-its parent. No thread: every call writes a line and waits for one. Its methods mirror ``server.EmbeddedBroker``.
+its parent. No thread: every call writes a line and waits for one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ..errors import IllegalStateError
-from ..records.builder import NewRecord
 from ..types import TopicPartition
 from .config import BrokerConfig
 from .control import BrokerProcessError, answers_earlier_call, call_line, result_of
 from .faults import FaultRule
+from .operations import BrokerOperations, Partition
 
 __all__ = ["BrokerProcess", "BrokerProcessError", "RemoteRule"]
 
@@ -40,8 +39,6 @@ EXIT_GRACE_S = 2.0
 STOP_TIMEOUT_S = 10.0
 #: Characters of standard error in an exception.
 _STDERR_MAX = 4000
-
-Partition = TopicPartition | tuple[str, int]
 
 
 class RemoteRule:
@@ -65,7 +62,7 @@ class RemoteRule:
         self._process.call("rule_remove", self._number)
 
 
-class BrokerProcess:
+class BrokerProcess(BrokerOperations):
     """A Kafka cluster of one or more brokers in its own process. Ready when constructed; use it in ``with``.
 
     Its methods are those of :class:`~.server.EmbeddedBroker`, with the same effects and errors.
@@ -115,14 +112,6 @@ class BrokerProcess:
     def __repr__(self) -> str:
         return f"<BrokerProcess {self.bootstrap_servers} pid {self.pid}>" if self._child else "<BrokerProcess stopped>"
 
-    def __enter__(self) -> BrokerProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def __del__(self) -> None:
         if getattr(self, "_child", None) is not None:
             warnings.warn(f"unstopped {self!r}", ResourceWarning, stacklevel=2, source=self)
@@ -149,69 +138,12 @@ class BrokerProcess:
         finally:
             self._kill()
 
-    close = stop
+    def close(self) -> None:
+        """Do the same as :meth:`stop`."""
+        self.stop()
 
-    # -- changes to the cluster
-
-    def create_topic(
-        self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
-    ) -> None:
-        """Create a topic."""
-        self.call("create_topic", name, partitions, replication_factor, dict(configs or {}))
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic with its data."""
-        self.call("delete_topic", name)
-
-    def expand(self, topic: str, partitions: int) -> None:
-        """Increase the partition count of a topic."""
-        self.call("expand", topic, partitions)
-
-    def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
-        """Append one batch like a producer with ``acks=1``; return its base offset."""
-        return int(self.call("produce", topic, list(values), partition, **batch))
-
-    def delete_records(self, tp: Partition, before: int) -> None:
-        """Delete the records before an offset."""
-        self.call("delete_records", TopicPartition(*tp), before)
-
-    def compact(self, tp: Partition) -> None:
-        """Run the log cleaner on a partition now."""
-        self.call("compact", TopicPartition(*tp))
-
-    def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
-        """Stop a broker like ``kill -9``: its connections are reset, and its port refuses new ones until it is
-        restarted.
-        """
-        self.call("kill", node, noticed_after_s=noticed_after_s)
-
-    def start(self, node: int) -> None:
-        """Start a killed broker again, with its logs, on the same port."""
-        self.call("start", node)
-
-    def pause(self, node: int) -> None:
-        """Suspend a broker like SIGSTOP: it stops responding, and its connections stay open."""
-        self.call("pause", node)
-
-    def resume(self, node: int) -> None:
-        """Continue a paused broker like SIGCONT."""
-        self.call("resume", node)
-
-    def move_leader(self, tp: Partition, to: int | None = None) -> int:
-        """Make another replica the leader; return the current leader."""
-        return int(self.call("move_leader", TopicPartition(*tp), to))
-
-    def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Make another broker the coordinator of a group; return its id."""
-        return int(self.call("move_coordinator", group, to))
-
-    def cut(self, one: int, other: int = -1) -> None:
-        """Cut the network between two brokers, or between one and the controller. Clients still reach both."""
-        self.call("cut", one, other)
-
-    def heal(self) -> None:
-        """End all network cuts."""
-        self.call("heal")
+    def _perform(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self.call(name, *args, **kwargs)
 
     def on(self, api: Any, action: Any, **limits: Any) -> RemoteRule:
         """Add a fault rule: see :class:`.faults.FaultRule`. Rules with functions cannot be sent to the process."""
@@ -229,7 +161,7 @@ class BrokerProcess:
         return list(self.call("bugs"))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Make one control call; the methods above use it.
+        """Make one control call; the other methods use it.
 
         Raises:
             BrokerProcessError: The process has ended, does not respond, or has a bug.

@@ -17,21 +17,18 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import TracebackType
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ..errors import IllegalArgumentError, IllegalStateError
-from ..records.builder import NewRecord
 from ..timers import NEVER
-from ..types import TopicPartition
 from .cluster import Cluster
 from .config import BrokerConfig
 from .connection import ServerConnection
 from .controller import ControllerError
 from .faults import FaultRule
 from .image import TopicImage
+from .operations import BrokerOperations
 
 __all__ = ["EmbeddedBroker"]
 
@@ -66,7 +63,7 @@ class _SelectorHandler(Protocol):
         """Handle a readable or writable socket."""
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(BrokerOperations):
     """A Kafka cluster of one or more brokers in this process, listening on this host.
 
     It works only while it is stepped: by :meth:`serve_forever` in a process of its own, by :meth:`step` in a loop of
@@ -140,14 +137,6 @@ class EmbeddedBroker:
     def __repr__(self) -> str:
         return f"<EmbeddedBroker {self.bootstrap_servers}{'' if self._is_open else ' closed'}>"
 
-    def __enter__(self) -> EmbeddedBroker:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     @property
     def bootstrap_servers(self) -> str:
         """``host:port`` of every broker, comma-separated, for clients to bootstrap from."""
@@ -218,83 +207,13 @@ class EmbeddedBroker:
         if self._storage is not None:
             self._storage.close()
 
-    # -- changes to the cluster: see Cluster for details and errors
-
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> TopicImage:
-        """Create a topic."""
-        with self._changing_cluster() as cluster:
-            return cluster.create_topic(name, partitions, replication_factor, configs)
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic with its data."""
-        with self._changing_cluster() as cluster:
-            cluster.delete_topic(name)
-
-    def expand(self, topic: str, partitions: int) -> None:
-        """Increase the partition count of a topic."""
-        with self._changing_cluster() as cluster:
-            cluster.expand(topic, partitions)
-
-    def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
-        """Append one batch like a producer with ``acks=1``; return its base offset."""
-        with self._changing_cluster() as cluster:
-            return cluster.produce(topic, values, partition, **batch)
-
-    def delete_records(self, tp: TopicPartition, before: int) -> None:
-        """Delete the records before an offset."""
-        with self._changing_cluster() as cluster:
-            cluster.delete_records(tp, before)
-
-    def compact(self, tp: TopicPartition) -> None:
-        """Run the log cleaner on a partition now."""
-        with self._changing_cluster() as cluster:
-            cluster.compact(tp)
-
-    def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
-        """Stop a broker like ``kill -9``: its connections are reset, and its port refuses new ones until it is
-        restarted.
-        """
-        with self._changing_cluster() as cluster:
-            cluster.kill(node, noticed_after_s=noticed_after_s)
-            self._listeners[node].refuse()
-
-    def start(self, node: int) -> None:
-        """Start a killed broker again, with its logs, on the same port."""
-        with self._changing_cluster() as cluster:
-            cluster.start(node)
-            self._listeners[node].open()
-
-    def pause(self, node: int) -> None:
-        """Suspend a broker like SIGSTOP: it stops responding, and its connections stay open."""
-        with self._changing_cluster() as cluster:
-            cluster.pause(node)
-
-    def resume(self, node: int) -> None:
-        """Continue a paused broker like SIGCONT."""
-        with self._changing_cluster() as cluster:
-            cluster.resume(node)
-
-    def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Make another replica the leader; return the current leader."""
-        with self._changing_cluster() as cluster:
-            return cluster.move_leader(tp, to)
-
-    def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Make another broker the coordinator of a group; return its id."""
-        with self._changing_cluster() as cluster:
-            return cluster.move_coordinator(group, to)
-
-    def cut(self, one: int, other: int = -1) -> None:
-        """Cut the network between two brokers, or between one and the controller. Clients still reach both."""
-        with self._changing_cluster() as cluster:
-            cluster.cut(one, other)
-
-    def heal(self) -> None:
-        """End all network cuts."""
-        with self._changing_cluster() as cluster:
-            cluster.heal()
+        """Create a topic, and return it."""
+        created = super().create_topic(name, partitions, replication_factor, configs)
+        assert created is not None
+        return created
 
     def on(self, api: Any, action: Any, **limits: Any) -> FaultRule:
         """Add a fault rule: see :class:`.faults.FaultRule`."""
@@ -302,13 +221,18 @@ class EmbeddedBroker:
 
     # -- internals
 
-    @contextmanager
-    def _changing_cluster(self) -> Iterator[Cluster]:
+    def _perform(self, name: str, *args: Any, **kwargs: Any) -> Any:
         self._check_open()
         self._advance()
-        yield self._cluster
+        result = getattr(self._cluster, name)(*args, **kwargs)
+        for node_id, listener in self._listeners.items():
+            if self._cluster.nodes[node_id].is_alive:
+                listener.open()
+            else:
+                listener.refuse()
         if not self._is_stepping:  # otherwise a fault rule's function made this change, and the running step flushes it
             self._run_until_idle()
+        return result
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -1,1 +1,1 @@
-"""The request handlers: one module per API, each with an :class:`~thinconsumer.broker.call.Api` named ``API``."""
+"""The request handlers: modules with one :class:`~thinconsumer.broker.call.Api` as ``API``, or several as ``APIS``."""

@@ -1,0 +1,77 @@
+"""The operations of embedded brokers: each calls the cluster's method of the same name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from thinconsumer.broker.cluster import Cluster
+from thinconsumer.broker.control import BROKER_METHODS
+from thinconsumer.broker.operations import BrokerOperations
+from thinconsumer.types import TopicPartition
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "create_topic": ("t", 2, 1, {"cleanup.policy": "compact"}),
+    "delete_topic": ("t",),
+    "expand": ("t", 3),
+    "produce": ("t", iter([b"a", b"b"]), 1),
+    "delete_records": (("t", 0), 5),
+    "compact": (("t", 0),),
+    "kill": (2,),
+    "start": (2,),
+    "pause": (2,),
+    "resume": (2,),
+    "move_leader": (("t", 0), 2),
+    "move_coordinator": ("billing", 2),
+    "cut": (1, 2),
+    "heal": (),
+}
+
+
+class Recorder(BrokerOperations):
+    """Records the arguments of operations, by the cluster's parameter names."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _perform(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(getattr(Cluster, name)).bind(None, *args, **kwargs)
+        self.called = name, list(bound.arguments.values())[1:]
+        return 7
+
+
+def test_control_protocol_has_every_operation() -> None:
+    assert set(ARGUMENTS) == BROKER_METHODS
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_operation_calls_the_method_of_the_cluster(name: str) -> None:
+    recorder = Recorder()
+    getattr(recorder, name)(*ARGUMENTS[name])
+    called, arguments = recorder.called
+    expected = [TopicPartition(*one) if isinstance(one, tuple) else one for one in ARGUMENTS[name]]
+    if name == "produce":
+        expected[1] = [b"a", b"b"]  # a list, which the control protocol can encode
+    assert (called, arguments[: len(expected)]) == (name, expected)
+
+
+def test_kill_passes_when_the_controller_notices() -> None:
+    recorder = Recorder()
+    recorder.kill(1, noticed_after_s=0.5)
+    assert recorder.called == ("kill", [1, 0.5])
+
+
+def test_produce_passes_options_of_the_batch_and_returns_the_offset() -> None:
+    recorder = Recorder()
+    assert recorder.produce("t", [b"a"], codec="zstd") == 7
+    assert recorder.called == ("produce", ["t", [b"a"], 0, {"codec": "zstd"}])
+
+
+def test_with_statement_closes_the_broker() -> None:
+    with Recorder() as recorder:
+        assert not recorder.is_closed
+    assert recorder.is_closed

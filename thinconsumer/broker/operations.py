@@ -1,0 +1,95 @@
+"""The operations that users have on an embedded broker, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from ..records.builder import NewRecord
+from ..types import TopicPartition
+from .image import TopicImage
+
+_BrokerT = TypeVar("_BrokerT", bound="BrokerOperations")
+Partition = TopicPartition | tuple[str, int]
+
+
+class BrokerOperations(abc.ABC):
+    """Operations on a cluster of brokers. See :class:`.cluster.Cluster` for details and errors."""
+
+    def __enter__(self: _BrokerT) -> _BrokerT:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Stop the brokers and release all resources; idempotent."""
+
+    @abc.abstractmethod
+    def _perform(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call the cluster's method of this name."""
+
+    def create_topic(
+        self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
+    ) -> TopicImage | None:
+        """Create a topic; return it, or None if the broker runs in another process."""
+        created: TopicImage | None = self._perform(
+            "create_topic", name, partitions, replication_factor, dict(configs or {})
+        )
+        return created
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its data."""
+        self._perform("delete_topic", name)
+
+    def expand(self, topic: str, partitions: int) -> None:
+        """Increase the partition count of a topic."""
+        self._perform("expand", topic, partitions)
+
+    def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
+        """Append one batch like a producer with ``acks=1``; return its base offset."""
+        return int(self._perform("produce", topic, list(values), partition, **batch))
+
+    def delete_records(self, tp: Partition, before: int) -> None:
+        """Delete the records before an offset."""
+        self._perform("delete_records", TopicPartition(*tp), before)
+
+    def compact(self, tp: Partition) -> None:
+        """Run the log cleaner on a partition now."""
+        self._perform("compact", TopicPartition(*tp))
+
+    def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
+        """Stop a broker like ``kill -9``: its connections are reset, and its port refuses new ones until it is
+        restarted.
+        """
+        self._perform("kill", node, noticed_after_s=noticed_after_s)
+
+    def start(self, node: int) -> None:
+        """Start a killed broker again, with its logs, on the same port."""
+        self._perform("start", node)
+
+    def pause(self, node: int) -> None:
+        """Suspend a broker like SIGSTOP: it stops responding, and its connections stay open."""
+        self._perform("pause", node)
+
+    def resume(self, node: int) -> None:
+        """Continue a paused broker like SIGCONT."""
+        self._perform("resume", node)
+
+    def move_leader(self, tp: Partition, to: int | None = None) -> int:
+        """Make another replica the leader; return the current leader."""
+        return int(self._perform("move_leader", TopicPartition(*tp), to))
+
+    def move_coordinator(self, group: str, to: int | None = None) -> int:
+        """Make another broker the coordinator of a group; return its id."""
+        return int(self._perform("move_coordinator", group, to))
+
+    def cut(self, one: int, other: int = -1) -> None:
+        """Cut the network between two brokers, or between one and the controller. Clients still reach both."""
+        self._perform("cut", one, other)
+
+    def heal(self) -> None:
+        """End all network cuts."""
+        self._perform("heal")
