@@ -49,9 +49,14 @@ FETCH = FetchRequest(
 )
 
 
+class Rules(FaultRules):
+    def on(self, *args, **limits):
+        return self.add(FaultRule(*args, **limits))
+
+
 @pytest.fixture
 def rules():
-    return FaultRules()
+    return Rules()
 
 
 def test_without_rules_everything_passes(rules):

@@ -291,8 +291,8 @@ class Cluster:
         self.leader(tp).delete_before(before)
 
     def on(self, api: Any, action: Any, **limits: Any) -> FaultRule:
-        """Add a fault rule: see :meth:`.faults.FaultRules.on`."""
-        return self.rules.on(api, action, **limits)
+        """Add a fault rule: see :class:`.faults.FaultRule`."""
+        return self.rules.add(FaultRule(api, action, **limits))
 
     def set_versions(
         self, api: type[Message] | str, versions: tuple[int, int] | None, *, node: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import IllegalArgumentError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FaultAction:
-    """What a broker does with a request."""
+    """The base class of what a broker can do with a request."""
 
     __slots__ = ()
 
@@ -130,7 +130,7 @@ class Silence(FaultAction):
 _ACTIONS: Mapping[str, type[FaultAction]] = {
     kind.__name__: kind for kind in (Pass, Reply, EntryError, Delay, Disconnect, Silence)
 }
-#: What an entry keeps when it is given an error code.
+#: Fields that an entry keeps when its error code is set; they identify the entry.
 _IDENTIFYING_FIELDS = frozenset(
     {"name", "topic", "topic_id", "partition", "partition_index", "index", "group_id", "key", "session_id"}
 )
@@ -142,9 +142,11 @@ Where = Mapping[str, Any] | Callable[["ApiCall"], bool]
 
 #: Kafka's names of the APIs: "Fetch", "OffsetCommit", ...
 APIS_BY_NAME: Mapping[str, int] = {cls.__name__.removesuffix("Request"): key for key, cls in REQUESTS.items()}
+_LIMITS = ("node", "times", "where")
 _NAMES_BY_KEY = {key: name for name, key in APIS_BY_NAME.items()}
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FaultRule:
     """One fault rule.
 
@@ -162,29 +164,23 @@ class FaultRule:
         IllegalArgumentError: The API does not exist, or ``action`` is neither an action nor a function.
     """
 
-    __slots__ = ("action", "api_key", "hits", "node", "times", "where")
+    api: InitVar[type[Message] | str | None]
+    action: FaultAction | Decide
+    _: KW_ONLY
+    node: int | None = None
+    times: int | None = None
+    where: Where | None = None
+    hits: int = field(default=0, init=False)  #: How often the rule has applied.
+    api_key: int | None = field(init=False)
 
-    def __init__(
-        self,
-        api: type[Message] | str | None,
-        action: FaultAction | Decide,
-        *,
-        node: int | None = None,
-        times: int | None = None,
-        where: Where | None = None,
-    ) -> None:
-        if not isinstance(action, FaultAction) and (isinstance(action, type) or not callable(action)):
-            raise IllegalArgumentError(f"a rule needs an action such as Silence() or a function, not {action!r}")
+    def __post_init__(self, api: type[Message] | str | None) -> None:
+        if not isinstance(self.action, FaultAction) and (isinstance(self.action, type) or not callable(self.action)):
+            raise IllegalArgumentError(f"a rule needs an action such as Silence() or a function, not {self.action!r}")
         self.api_key = None if api is None else api_key_of(api)
-        self.action = action
-        self.node = node
-        self.times = times
-        self.where = where
-        self.hits = 0  #: How often the rule has applied.
 
     def __repr__(self) -> str:
         api = "*" if self.api_key is None else _NAMES_BY_KEY[self.api_key]
-        limits = [f"{name}={value!r}" for name, value in self._limits() if value is not None]
+        limits = [f"{name}={value!r}" for name in _LIMITS if (value := getattr(self, name)) is not None]
         return f"<FaultRule {', '.join([api, repr(self.action), *limits])}; applied {self.hits} times>"
 
     @property
@@ -198,8 +194,13 @@ class FaultRule:
             return None
         if self.node is not None and call.node.node_id != self.node:
             return None
-        if self.where is not None and not self._holds(self.where, call):
-            return None
+        if callable(self.where):
+            if not self.where(call):
+                return None
+        elif self.where is not None:
+            structs = _structs(call.request, call.node.image.names_by_id)
+            if not any(_matches(self.where, view) for _, view in structs):
+                return None
         action = self.action if isinstance(self.action, FaultAction) else self.action(call)
         if action is not None:
             self.hits += 1
@@ -214,13 +215,12 @@ class FaultRule:
         if not isinstance(self.action, FaultAction) or callable(self.where):
             raise IllegalArgumentError(f"{self!r} holds a function and cannot leave this process")
         api = None if self.api_key is None else _NAMES_BY_KEY[self.api_key]
-        where = None if self.where is None else dict(self.where)
         return {
             "api": api,
             "action": _action_as_dict(self.action),
             "node": self.node,
             "times": self.times,
-            "where": where,
+            "where": None if self.where is None else dict(self.where),
         }
 
     @classmethod
@@ -231,20 +231,10 @@ class FaultRule:
             IllegalArgumentError: ``told`` does not describe a rule.
         """
         try:
-            limits = {name: told.get(name) for name in ("node", "times", "where")}
+            limits = {name: told.get(name) for name in _LIMITS}
             return cls(told["api"], _action_from_dict(told["action"]), **limits)
         except (KeyError, TypeError) as error:
             raise IllegalArgumentError(f"{told!r} is no rule: {error!r}") from None
-
-    def _limits(self) -> tuple[tuple[str, Any], ...]:
-        return ("node", self.node), ("times", self.times), ("where", self.where)
-
-    @staticmethod
-    def _holds(where: Where, call: ApiCall) -> bool:
-        if callable(where):
-            return where(call)
-        structs = _structs(call.request, call.node.image.names_by_id)
-        return any(_matches(where, view) for _, view in structs)
 
 
 class ReceivedRequest(NamedTuple):
@@ -275,20 +265,8 @@ class FaultRules:
     def __len__(self) -> int:
         return len(self._rules)
 
-    def on(
-        self,
-        api: type[Message] | str | None,
-        action: FaultAction | Decide,
-        *,
-        node: int | None = None,
-        times: int | None = None,
-        where: Where | None = None,
-    ) -> FaultRule:
-        """Add a rule, and return it; see :class:`FaultRule`."""
-        return self.add(FaultRule(api, action, node=node, times=times, where=where))
-
     def add(self, rule: FaultRule) -> FaultRule:
-        """Add a rule object."""
+        """Add a rule, and return it."""
         self._rules.append(rule)
         return rule
 
@@ -304,19 +282,10 @@ class FaultRules:
     def action_for(self, call: ApiCall) -> FaultAction:
         """Return the action for a call, and remove the rules that are spent."""
         if self.requests is not None:
+            at, node, request = call.node.schedule.now, call.node.node_id, call.request
             self.requests.append(
-                ReceivedRequest(
-                    call.node.schedule.now,
-                    call.node.node_id,
-                    type(call.request),
-                    call.version,
-                    call.request,
-                    call.client_id,
-                    call.connection_id,
-                )
+                ReceivedRequest(at, node, type(request), call.version, request, call.client_id, call.connection_id)
             )
-        if not self._rules:
-            return PASS
         for rule in list(self._rules):
             action = rule.action_for(call)
             if rule.is_spent:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..wire.error_codes import Code
@@ -16,7 +17,7 @@ from ..wire.fetch import FetchPartition, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
     from .image import ClusterImage
-    from .interfaces import NodeServices
+    from .node import BrokerNode
 
 #: Seconds after which an unused session may be evicted by any other, and after its creation by a larger one.
 EVICTION_S = 120.0
@@ -37,18 +38,16 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
+@dataclass(slots=True, eq=False)
 class CachedPartition:
     """A partition of a session: the last request for it, and the offsets last sent to the client."""
 
-    __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic", "topic_id")
-
-    def __init__(self, key: Key, topic: str | None, topic_id: bytes, request: FetchPartition) -> None:
-        self.key = key
-        self.topic = topic  #: None while the topic id is unknown to this broker.
-        self.topic_id = topic_id
-        self.request = request
-        self.high_watermark = -1
-        self.log_start_offset = -1
+    key: Key
+    topic: str | None  #: None while the topic id is unknown to this broker.
+    topic_id: bytes
+    request: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
 
     @property
     def partition(self) -> int:
@@ -60,41 +59,37 @@ class CachedPartition:
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
     def remember_sent(self, data: PartitionData) -> None:
-        """Record the response that opens the session."""
+        """Record the offsets of a response."""
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
 
     def update_sent(self, data: PartitionData) -> bool:
         """Return whether a response holds anything new for the client, and record it as sent."""
-        is_changed = bool(data.records) or data.preferred_read_replica >= 0 or data.diverging_epoch.epoch >= 0
-        if self.high_watermark != data.high_watermark:
-            self.high_watermark = data.high_watermark
-            is_changed = True
-        if self.log_start_offset != data.log_start_offset:
-            self.log_start_offset = data.log_start_offset
-            is_changed = True
+        is_changed = (
+            bool(data.records or data.error_code)
+            or data.preferred_read_replica >= 0
+            or data.diverging_epoch.epoch >= 0
+            or not self.has_sent(data.high_watermark, data.log_start_offset)
+        )
+        self.remember_sent(data)
         if data.error_code:
             # Unset, so that the partition is sent again once the error is over, even if nothing else has changed.
             self.high_watermark = -1
-            is_changed = True
         return is_changed
 
 
+@dataclass(slots=True, eq=False)
 class ServedFetchSession:
     """One client's fetch session; its partitions are in the order in which they are read next."""
 
-    __slots__ = ("by_id", "created", "epoch", "is_follower", "last_used", "partitions", "session_id", "size")
-
-    def __init__(
-        self, session_id: int, partitions: dict[Key, CachedPartition], by_id: bool, is_follower: bool, now: float
-    ) -> None:
-        self.session_id = session_id
-        self.partitions = partitions
-        self.by_id = by_id
-        self.is_follower = is_follower
-        self.created = self.last_used = now
-        self.epoch = next_epoch(INITIAL_EPOCH)
-        self.size = len(partitions)
+    session_id: int
+    partitions: dict[Key, CachedPartition]
+    by_id: bool
+    is_follower: bool
+    created: float
+    last_used: float
+    size: int
+    epoch: int = next_epoch(INITIAL_EPOCH)
 
     def __repr__(self) -> str:
         return f"<ServedFetchSession {self.session_id} epoch {self.epoch}, {len(self.partitions)} partitions>"
@@ -114,34 +109,22 @@ class FetchContextKind(enum.Enum):
     ERROR = enum.auto()  #: Its session id or epoch is invalid.
 
 
+@dataclass(slots=True, eq=False)
 class FetchContext:
     """One request's use of its session: :meth:`partitions_to_read` before reading, :meth:`finish` for the response."""
 
-    __slots__ = ("_epoch", "_partitions", "_sessions", "by_id", "error_code", "is_follower", "kind", "session")
-
-    def __init__(
-        self,
-        kind: FetchContextKind,
-        sessions: FetchSessionCache,
-        partitions: dict[Key, CachedPartition],
-        *,
-        by_id: bool = False,
-        is_follower: bool = False,
-        session: ServedFetchSession | None = None,
-        error_code: int = 0,
-    ) -> None:
-        self.kind = kind
-        self.by_id = by_id
-        self.is_follower = is_follower
-        self.session = session
-        self.error_code = error_code
-        self._sessions = sessions
-        self._partitions = partitions
-        self._epoch = session.epoch if session is not None else FINAL_EPOCH
+    kind: FetchContextKind
+    sessions: FetchSessionCache
+    partitions: dict[Key, CachedPartition]
+    by_id: bool = False
+    is_follower: bool = False
+    session: ServedFetchSession | None = None
+    epoch: int = FINAL_EPOCH
+    error_code: int = 0
 
     def partitions_to_read(self, names_by_id: Mapping[bytes, str]) -> list[CachedPartition]:
         """Return the partitions to read, in this order; topic ids that were unknown before are resolved again."""
-        partitions = list(self._partitions.values())
+        partitions = list(self.partitions.values())
         if self.by_id:
             for one in partitions:
                 if one.topic is None:
@@ -160,10 +143,10 @@ class FetchContext:
             for one, data in answers:
                 one.remember_sent(data)
             partitions = {one.key: one for one, _ in answers}
-            return 0, self._sessions.create(partitions, self.by_id, self.is_follower), answers
+            return 0, self.sessions.create(partitions, self.by_id, self.is_follower), answers
         session = self.session
         assert session is not None
-        if session.epoch != self._epoch:
+        if session.epoch != self.epoch:
             # While this request was parked, the next one of the same session arrived over another connection.
             return int(Code.INVALID_FETCH_SESSION_EPOCH), session.session_id, []
         changed = []
@@ -181,7 +164,7 @@ class FetchContext:
 class FetchSessionCache:
     """The fetch sessions of one broker."""
 
-    def __init__(self, node: NodeServices) -> None:
+    def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._sessions: dict[int, ServedFetchSession] = {}  #: Least recently used first.
 
@@ -192,33 +175,25 @@ class FetchSessionCache:
         """Return the context of a request, after its session was found, updated, opened or closed."""
         by_id = version >= FIRST_VERSION_WITH_IDS
         is_follower = replica_id_of(request, version) >= 0
-        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
-            partitions = {one.key: one for one in _requested_partitions(request, by_id, image)}
-            kind = FetchContextKind.SESSIONLESS if request.session_epoch == FINAL_EPOCH else FetchContextKind.FULL
-            return FetchContext(kind, self, partitions, by_id=by_id, is_follower=is_follower)
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            return self._session_error(Code.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != request.session_epoch:
-            return self._session_error(Code.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_id != by_id:
-            return self._session_error(Code.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._update_session(session, request, image)
-        if not session.partitions:
-            del self._sessions[session.session_id]
-            partitions = {one.key: one for one in _requested_partitions(request, by_id, image)}
-            return FetchContext(FetchContextKind.SESSIONLESS, self, partitions, by_id=by_id, is_follower=is_follower)
-        self._touch(session)
-        session.epoch = next_epoch(session.epoch)
-        return FetchContext(
-            FetchContextKind.INCREMENTAL,
-            self,
-            session.partitions,
-            by_id=by_id,
-            is_follower=is_follower,
-            session=session,
-        )
+        kind = FetchContextKind.SESSIONLESS
+        if request.session_epoch == INITIAL_EPOCH:
+            kind = FetchContextKind.FULL
+        elif request.session_epoch != FINAL_EPOCH:
+            session = self._sessions.get(request.session_id)
+            if session is None:
+                return self._session_error(Code.FETCH_SESSION_ID_NOT_FOUND)
+            if session.epoch != request.session_epoch:
+                return self._session_error(Code.INVALID_FETCH_SESSION_EPOCH)
+            if session.by_id != by_id:
+                return self._session_error(Code.FETCH_SESSION_TOPIC_ID_ERROR)
+            self._update_session(session, request, image)
+            if session.partitions:
+                self._touch(session)
+                kind, partitions = FetchContextKind.INCREMENTAL, session.partitions
+                return FetchContext(kind, self, partitions, by_id, is_follower, session, session.epoch)
+        self._sessions.pop(request.session_id, None)
+        partitions = {one.key: one for one in _requested_partitions(request, by_id, image)}
+        return FetchContext(kind, self, partitions, by_id, is_follower)
 
     def create(self, partitions: dict[Key, CachedPartition], by_id: bool, is_follower: bool) -> int:
         """Open a session; return its id, or 0 if the cache is full and no session can be evicted."""
@@ -228,8 +203,9 @@ class FetchSessionCache:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = 1 + self._node.random.randrange(SESSION_ID_MAX)
+        now = self._node.schedule.now
         self._sessions[session_id] = ServedFetchSession(
-            session_id, partitions, by_id, is_follower, self._node.schedule.now
+            session_id, partitions, by_id, is_follower, now, now, len(partitions)
         )
         return session_id
 
@@ -255,6 +231,7 @@ class FetchSessionCache:
     def _touch(self, session: ServedFetchSession) -> None:
         session.last_used = self._node.schedule.now
         session.size = len(session.partitions)
+        session.epoch = next_epoch(session.epoch)
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _try_evict(self, size: int, is_follower: bool) -> bool:
@@ -289,10 +266,7 @@ def replica_id_of(request: Any, version: int) -> int:
 def _requested_partitions(request: FetchRequest, by_id: bool, image: ClusterImage) -> Iterable[CachedPartition]:
     """Yield the partitions that a request names."""
     for topic in request.topics:
-        if by_id:
-            name = image.names_by_id.get(topic.topic_id)
-            for one in topic.partitions:
-                yield CachedPartition((topic.topic_id, one.partition), name, topic.topic_id, one)
-        else:
-            for one in topic.partitions:
-                yield CachedPartition((topic.topic, one.partition), topic.topic, NO_ID, one)
+        name = image.names_by_id.get(topic.topic_id) if by_id else topic.topic
+        topic_id = topic.topic_id if by_id else NO_ID
+        for one in topic.partitions:
+            yield CachedPartition((topic_id if by_id else topic.topic, one.partition), name, topic_id, one)
