@@ -48,7 +48,7 @@ def link_errors(page: Path, text: str) -> Iterator[str]:
 
 
 def example_errors(page: Path, text: str) -> Iterator[str]:
-    """Yield Python examples that do not compile, and sessions whose output differs."""
+    """Yield Python examples that do not compile, and sessions with another output than shown."""
     for match in FENCE.finditer(text):
         if match["language"] not in ("python", "pycon"):
             continue

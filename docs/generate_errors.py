@@ -28,7 +28,7 @@ def exception_rows() -> list[str]:
     for (api, scope), rules in EXCEPTIONS.items():
         for code, rule in rules.items():
             apis.setdefault((code.name, rule), []).append(f"{api} ({scope.value})")
-    lines = ["| code | in answers of | the client | tells | because |", "|---|---|---|---|---|"]
+    lines = ["| code | in responses of | the client | reports | reason |", "|---|---|---|---|---|"]
     for (name, rule), where in apis.items():
         lines.append(f"| `{name}` | {', '.join(where)} | {rule.action.text} | {rule.told.value} | {rule.reason} |")
     return lines

@@ -28,7 +28,7 @@ from thinconsumer.produce.settings import ProducerSettings
 PAGE = Path(__file__).with_name("options.md")
 MODULE = PAGE.parents[1] / "thinconsumer" / "config" / "typed.py"
 
-#: What a program may pass for an option of each kind, as static type checkers see it.
+#: Type annotations of the values that an option of each kind accepts.
 ANNOTATIONS: dict[type, str] = {
     kinds.Boolean: "bool",
     kinds.Integer: "int",

@@ -1,4 +1,4 @@
-"""What every test gets: the promise of the installed wheel kept, and one selector to run everything on."""
+"""For all tests: check that the installed wheel is tested, and choose the selector."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let those who have the time ask for the long forms."""
+    """Add ``--soak``, which runs tests for their full length."""
     parser.addoption("--soak", action="store_true", help="run tests marked soak for their stated length")
 
 
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def soak_seconds(request: pytest.FixtureRequest) -> float:
-    """How long a test marked ``soak(seconds)`` shall go on: that long with ``--soak``, else half a minute at most."""
+    """Return the length of a test marked ``soak(seconds)``: those with ``--soak``, else at most half a minute."""
     marker = request.node.get_closest_marker("soak")
     stated = float(marker.args[0])
     return stated if request.config.getoption("--soak") else min(stated, 30.0)
@@ -69,7 +69,7 @@ def soak_seconds(request: pytest.FixtureRequest) -> float:
 
 @pytest.fixture
 def leftovers_forgiven() -> Iterator[None]:
-    """For tests of other people's clients: what one leaves open is found here, and not in somebody else's test.
+    """For tests of other clients: collect the sockets that they leave open here, and not in a later test.
 
     They have to let ``pytest.PytestUnraisableExceptionWarning`` pass.
     """

@@ -20,7 +20,7 @@ from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
-#: What brokers of each version speak of the APIs that reading uses (Kafka's sources of those versions).
+#: Versions of the APIs for reading that brokers support, by Kafka version (from the sources of those versions).
 BROKERS = {
     "2.1": {1: (0, 10), 2: (0, 4), 3: (0, 7), 18: (0, 2), 23: (0, 1)},
     "2.4": {1: (0, 11), 2: (0, 5), 3: (0, 9), 18: (0, 3), 23: (0, 3)},
@@ -71,7 +71,7 @@ class Reader:
 
 @pytest.fixture
 def reader():
-    """Return a function that makes readers; they are closed, and no broker may have heard of a coordinator."""
+    """Return a function that makes readers; afterwards close them, and check that no FindCoordinator was sent."""
     made = []
 
     def make(cluster, assigned, **options):
@@ -210,10 +210,10 @@ def test_session_that_the_broker_forgot_is_opened_anew_without_a_gap(reader, cod
     assert [fetch.session_epoch for fetch in fetches(cluster)].count(0) == 2
 
 
-# -- nobody holds up anybody
+# -- partitions and brokers do not delay each other
 
 
-def test_pain_B6_leaderless_partition_does_not_slow_the_others(reader):
+def test_leaderless_partition_does_not_slow_the_others(reader):
     """30 s without a leader: the other two get every record within a moment, and the third resumes within a second."""
     cluster = MemoryCluster(3, {"t": 3})
     tps = t0, t1, t2 = partitions(3)
@@ -243,7 +243,7 @@ def test_pain_B6_leaderless_partition_does_not_slow_the_others(reader):
     assert r.arrived[t0, 0] - back <= 1.3
 
 
-def test_pain_B6_leader_that_is_back_on_another_node_is_used_at_once(reader):
+def test_leader_that_is_back_on_another_node_is_used_at_once(reader):
     """NOT_LEADER with a hint (KIP-951), FENCED_LEADER_EPOCH without one: the new leader is asked within a moment."""
     for version in ("4.x", "2.8"):
         cluster = cluster_of(version, 2, {"t": 1})
@@ -259,7 +259,7 @@ def test_pain_B6_leader_that_is_back_on_another_node_is_used_at_once(reader):
         assert r.found[tp] == list(range(6))
 
 
-def test_pain_G3_hot_partition_does_not_starve_the_others(reader):
+def test_hot_partition_does_not_starve_the_others(reader):
     """One partition always has more than fits; records of the others come within a few polls."""
     cluster = MemoryCluster(1, {"t": 4})
     hot, *cold = partitions(4)
@@ -275,7 +275,7 @@ def test_pain_G3_hot_partition_does_not_starve_the_others(reader):
     assert len(r.found[hot]) >= 200
 
 
-def test_pain_G3_draining_takes_turns(reader):
+def test_draining_takes_turns(reader):
     """With all of them full, a small max_records is shared out."""
     cluster = MemoryCluster(1, {"t": 5})
     tps = partitions(5)
@@ -290,7 +290,7 @@ def test_pain_G3_draining_takes_turns(reader):
     assert max(counts) - min(counts) <= 20
 
 
-def test_pain_G2_buffered_bytes_stay_below_the_cap(reader):
+def test_buffered_bytes_stay_below_the_cap(reader):
     """50 partitions with megabytes behind each, read one record at a time."""
     cluster = MemoryCluster(2, {"t": 50})
     tps = partitions(50)
@@ -308,7 +308,7 @@ def test_pain_G2_buffered_bytes_stay_below_the_cap(reader):
     assert sum(map(len, r.found.values())) == 5000
 
 
-def test_pain_F6_record_over_every_limit_is_delivered(reader):
+def test_record_over_every_limit_is_delivered(reader):
     cluster = MemoryCluster(1, {"t": 2})
     t0, t1 = partitions(2)
     write(cluster, t0, 1, b"v" * 300_000)
@@ -322,7 +322,7 @@ def test_pain_F6_record_over_every_limit_is_delivered(reader):
 # -- replicas
 
 
-def test_pain_G5_preferred_replica_is_read_and_left(reader):
+def test_preferred_replica_is_read_and_left(reader):
     """The leader names a follower in our rack; that one is asked, and the leader again once the follower dies."""
     cluster = MemoryCluster(3, {"t": 1}, racks=["there", "here", "there"])
     (tp,) = partitions(1)
@@ -353,7 +353,7 @@ def test_without_a_rack_the_leader_is_read(reader):
 # -- topics that come and go
 
 
-def test_pain_F7_topic_that_is_created_later_is_read_within_two_seconds(reader):
+def test_topic_that_is_created_later_is_read_within_two_seconds(reader):
     cluster = MemoryCluster(1, {"u": 1})
     tp = TopicPartition("t", 0)
     r = reader(cluster, [tp])
@@ -366,7 +366,7 @@ def test_pain_F7_topic_that_is_created_later_is_read_within_two_seconds(reader):
     assert r.arrived[tp, 1] - created <= 2
 
 
-def test_pain_F7_deleted_topic_is_one_line_and_the_others_go_on(reader, log_lines):
+def test_deleted_topic_is_one_line_and_the_others_go_on(reader, log_lines):
     """Ten minutes after the deletion: at most a line per minute, metadata asked about once a second at most."""
     cluster = MemoryCluster(2, {"t": 1, "gone": 2})
     tps = [TopicPartition("t", 0), TopicPartition("gone", 0), TopicPartition("gone", 1)]
@@ -387,7 +387,7 @@ def test_pain_F7_deleted_topic_is_one_line_and_the_others_go_on(reader, log_line
 # -- outages
 
 
-def test_pain_K2_an_hour_without_brokers_is_a_line_a_minute_for_each(reader, log_lines):
+def test_an_hour_without_brokers_is_a_line_a_minute_for_each(reader, log_lines):
     """Dead brokers, polls for an hour, then back: about a line a minute for each broker, no busy loop."""
     cluster = MemoryCluster(2, {"t": 2})
     tps = partitions(2)
@@ -446,7 +446,7 @@ def test_broker_that_restarts_is_read_on(reader):
     assert r.found == {tp: list(range(12)) for tp in tps}
 
 
-def test_pain_B7_every_address_changes(reader):
+def test_every_address_changes(reader):
     """Kubernetes gives all brokers new addresses behind the same names: they are looked up again."""
     cluster = MemoryCluster(2, {"t": 2})
     tps = partitions(2)
@@ -465,7 +465,7 @@ def test_pain_B7_every_address_changes(reader):
     assert max(r.arrived.values()) - moved < 3
 
 
-def test_pain_B7_cluster_moves_and_only_the_bootstrap_name_still_leads_to_it(reader):
+def test_a_cluster_that_moved_is_found_by_its_bootstrap_name(reader):
     """No known broker answers any more: start from the bootstrap servers again (KIP-899)."""
     cluster = MemoryCluster(2, {"t": 1})
     network = cluster.network

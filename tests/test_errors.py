@@ -77,7 +77,7 @@ def test_every_class_of_the_tree_has_a_sample_and_is_exported():
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_pickling_keeps_class_message_and_every_attribute(sample, protocol):
-    """By default, an exception whose constructor takes more than the message cannot be unpickled."""
+    """By default, an exception with more constructor arguments than the message cannot be unpickled."""
     twin = pickle.loads(pickle.dumps(sample, protocol))
     assert type(twin) is type(sample)
     assert str(twin) == str(sample)

@@ -1,4 +1,4 @@
-"""What the pipeline example is made of besides Spark: the orders, the sums, the picture."""
+"""The parts of the pipeline example besides Spark: orders, sums and the picture."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def picture(part):
 
 
 def constants(name: str) -> dict[str, object]:
-    """What a file that is not imported here says in capitals."""
+    """Return the constants of a file without importing it."""
     tree = ast.parse((FOLDER / name).read_text())
     found: dict[str, object] = {}
     for node in tree.body:

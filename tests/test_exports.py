@@ -1,4 +1,4 @@
-"""What users import: everything public at the top, nothing else, and all of it named in ``__all__``."""
+"""All public names, and no others, can be imported from the top level, and are in ``__all__``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import thinconsumer
 
-#: Modules whose ``__all__`` users import from the top level. They join the list by existing.
+#: Modules with an ``__all__`` that the top level exports.
 PUBLIC = ("consumer", "errors", "types", "group", "member")
 #: Public places of their own: what they hold is imported from there.
 PLACES = ("testing", "spark", "config", "broker", "assignors")

@@ -1,4 +1,4 @@
-"""Groups of one's own kind: who is told what in which order, who leads, and what is refused."""
+"""GroupMember: the order of its callbacks, the leader's assignment, and calls that are rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TASKS = [b"%d" % n for n in range(6)]
 
 
 class Worker(GroupMember):
-    """Notes what it is told; as the leader deals the tasks out in turn."""
+    """Records its callbacks; as the leader, assigns the tasks round-robin."""
 
     def __init__(self, sim, name="w", kind="tasks", **options):
         self.name, self.share, self.heard, self.fails, self.reason = name, [], [], {}, None

@@ -1,4 +1,4 @@
-"""The picture of the cluster: what is believed, when it is asked for again, and that asking is never busy."""
+"""Metadata: which responses are accepted, when the next request is sent, and that requests never spin."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class World:
         self.metadata.handle(answer(request or self.ask(), reply, version), self.now)
 
     def know(self, *topics: MetadataResponseTopic, version: int = 12, **more: Any) -> None:
-        """Want these topics and learn of them."""
+        """Want these topics, and handle a response that has them."""
         self.metadata.want([t.name for t in topics if t.name])
         self.metadata.request_update("test")
         self.answer(response(*topics, **more), version)
@@ -270,7 +270,7 @@ def test_a_quiet_night_does_not_slow_down_the_first_failover(world):
     assert world.metadata.wake_at(world.now) - world.now <= 0.12
 
 
-# -- what is believed
+# -- which responses are accepted
 
 
 def test_an_epoch_never_goes_back(world):
@@ -370,7 +370,7 @@ def test_nodes_and_replicas_are_those_of_the_last_answer(world):
 # -- errors of topics
 
 
-def test_pain_F7_an_error_is_logged_once_per_change_and_not_once_per_refresh(world, caplog):
+def test_an_error_is_logged_once_per_change_and_not_once_per_refresh(world, caplog):
     caplog.set_level(logging.INFO)
     for _ in range(5):
         world.know(topic(error_code=Code.TOPIC_AUTHORIZATION_FAILED))
@@ -393,7 +393,7 @@ def test_topics_that_come_and_go_are_forgotten(world):
     assert set(world.metadata.topics) == {"kept", "t49"} and not world.metadata.topics["kept"].partitions
 
 
-def test_pain_C6_an_authorization_error_stays_until_it_is_cured(world):
+def test_an_authorization_error_stays_until_it_is_cured(world):
     world.know(topic(error_code=Code.TOPIC_AUTHORIZATION_FAILED))
     error = world.metadata.topics["t"].error
     assert isinstance(error, TopicAuthorizationFailedError) and error.topics == ("t",)
@@ -560,7 +560,7 @@ def test_what_an_inquiry_learns_counts_for_all(world):
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), backoff=st.sampled_from([0, 1, 100]))
 def test_whatever_happens_waking_up_always_has_a_reason(data, backoff):
-    """Stepping when told to, with nothing else happening, either asks something or is told a later time."""
+    """A step at the time of ``wake_at``, without other events, returns a request or a later ``wake_at``."""
     world = World({"retry_backoff_ms": backoff})
     metadata = world.metadata
     out: list[Request] = []

@@ -1,4 +1,4 @@
-"""What counts as new, and what as gone: both decide on where a consumer begins, and on what a pattern matches."""
+"""When topics and partitions count as new or deleted: that decides on first positions and on a pattern's matches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def topic(name: str = "t", partitions: int = 1, **more: Any) -> MetadataResponse
 
 
 class World:
-    """Metadata that is told what a broker says."""
+    """Metadata with responses made by the test."""
 
     def __init__(self) -> None:
         self.metadata = Metadata(ConsumerConfig.from_options(), random.Random(1))
@@ -80,7 +80,7 @@ def test_a_topic_that_was_not_there_before_is_new_altogether(world):
 def test_a_hiccup_does_not_make_old_partitions_new(world, hiccup):
     """Otherwise auto_offset_reset=latest would read a whole old partition from its beginning."""
     code = Code.UNKNOWN_TOPIC_OR_PARTITION if hiccup == "unknown" else Code.LEADER_NOT_AVAILABLE
-    nodes = () if hiccup == "unknown" else (1, 2, 3)  # one that has just started knows of nothing at all
+    nodes = () if hiccup == "unknown" else (1, 2, 3)  # a broker that has just started has no metadata at all
     world.know(topic(error_code=code, topic_id=ZERO_UUID), nodes=nodes)
     world.know(topic())
     assert not world.metadata.is_new_partition(T0)
@@ -90,7 +90,7 @@ def test_a_hiccup_does_not_make_old_partitions_new(world, hiccup):
 
 
 def test_a_list_of_everything_tells_that_a_topic_is_gone_although_it_is_wanted(world):
-    """Under a pattern a topic is wanted because it is known: who keeps it for that reason never lets go of it."""
+    """A pattern wants the known topics: if it kept wanted topics known, a deleted one would never be forgotten."""
     world.metadata.want([], everything=True)
     world.answer(topic("a"), topic("b", topic_id=ID_B))
     world.metadata.want(["a", "b"], everything=True)

@@ -12,7 +12,7 @@ from kafka.structs import OffsetAndMetadata
 import thinconsumer
 from thinconsumer.broker import BrokerProcess
 
-#: What ``from kafka import ...`` and ``from kafka.structs import ...`` gave, and what takes its place.
+#: Names from ``kafka`` and ``kafka.structs``, and the names here that replace them.
 THEIRS = SimpleNamespace(
     KafkaConsumer=kafka.KafkaConsumer,
     TopicPartition=kafka.TopicPartition,
@@ -161,7 +161,7 @@ def test_an_iteration_with_auto_commit(both):
 
 
 def test_a_listener_that_seeks(both):
-    """What is read after seeking, what was heard, and nothing committed."""
+    """Both clients return the same records after the seek, call the listener alike, and commit nothing."""
     theirs, ours = both(listen_and_seek)
     assert ours == theirs
     (last, again, end, where, nothing, heard), offsets = ours

@@ -15,7 +15,7 @@ S = PositionState
 E = PositionEvent
 A, B, C = (TopicPartition("t", n) for n in range(3))
 
-#: What each event does, told the other way round than in the code: where it is legal, and where it leads.
+#: The transitions of each event, keyed by event and not by state as in the code.
 LEGAL: dict[PositionEvent, dict[PositionState, PositionState]] = {
     E.CALLBACK_DONE: {S.AWAITING_CALLBACK: S.AWAITING_COMMITTED},
     E.COMMITTED_FOUND: {S.AWAITING_COMMITTED: S.VALIDATING},
@@ -154,7 +154,7 @@ def test_validation_that_succeeds_keeps_the_cursor():
 
 
 def test_rewinding_fetches_again_what_was_not_handed_out():
-    """What is under way and buffered is given up; position, epoch and whatever blocks the partition stay."""
+    """Fetches in flight and buffered records are dropped; position, epoch and reasons to hold back remain."""
     partition = fetching(offset=10, epoch=3)
     old = partition.cursor
     old.fetch_offset, old.fetch_epoch = 500, 4

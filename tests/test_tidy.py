@@ -1,4 +1,4 @@
-"""House rules as tests: who may import whom, where clocks and sockets may be, how long a file or function may get.
+"""House rules as tests: the order of imports, the places of clocks and sockets, the length of files and functions.
 
 The checkers are plain functions over source text, tried on good and bad samples first; then on every file there is.
 """

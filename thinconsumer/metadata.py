@@ -58,8 +58,8 @@ class TopicMetadata:
     #: Partitions that existed when this topic id was first seen; later ones are new (KIP-253: they may contain records
     #: written before this client saw them). Empty, so that all are new, if the topic itself appeared later.
     first_seen: frozenset[int] | None = None
-    #: Highest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise, after one response
-    #: from a broker whose metadata lacks the topic, an outdated leader would be accepted.
+    #: Highest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
+    #: would be accepted after one response from a broker that does not have the topic yet.
     epochs: dict[int, int] = field(default_factory=dict)
 
 
@@ -468,7 +468,7 @@ def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
     if new.leader_epoch >= seen:
         topic.epochs[new.partition] = new.leader_epoch
         return new
-    log.debug("%s-%s: ignoring epoch %s, knowing %s", *new[:2], new.leader_epoch, seen)
+    log.debug("%s-%s: ignoring metadata with leader epoch %s, older than %s", *new[:2], new.leader_epoch, seen)
     return topic.partitions.get(new.partition) or new._replace(leader=-1, leader_epoch=seen)
 
 

@@ -20,7 +20,7 @@ from .types import OffsetAndMetadata, TopicPartition
 
 
 class PositionState(enum.Enum):
-    """What a partition waits for before it can be read."""
+    """Whether a partition has a position to fetch from, or the step that it waits for."""
 
     AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
     AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
@@ -30,7 +30,7 @@ class PositionState(enum.Enum):
 
 
 class PositionEvent(enum.Enum):
-    """What happens to a partition, from the user, the group or a broker."""
+    """An event of a partition, caused by the user, the group or a broker."""
 
     CALLBACK_DONE = "callback done"
     COMMITTED_FOUND = "committed found"
@@ -316,7 +316,7 @@ class Partitions:
         return OffsetAndMetadata(cursor.offset, "", cursor.epoch)
 
     def in_state(self, state: PositionState, now: float) -> list[Partition]:
-        """Return the partitions in ``state`` whose backoff has ended."""
+        """Return the partitions in ``state`` that are not backing off."""
         return [p for p in self._partitions.values() if p.state is state and now >= p.blocked_until]
 
     def wake_at(self, states: Callable[[Partition], bool], now: float) -> float:

@@ -1,4 +1,4 @@
-"""What a consumer can ask of a cluster: topics, partitions, ends, times."""
+"""Queries about a cluster: topics, partitions, beginning and end offsets, offsets for times."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_offsets_for_times(world, codec):
 
 
 def test_times_out_of_order(world):
-    """The first by offset whose time is not before the one asked for."""
+    """The result is the lowest offset with a timestamp not before the requested one."""
     topic = world.topic()
     tp = TopicPartition(topic, 0)
     world.write(topic, [NewRecord(b"a", timestamp=DAY + t) for t in (50, 10, 70, 20)])

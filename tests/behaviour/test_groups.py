@@ -1,4 +1,4 @@
-"""Groups: who gets what, what users hear of it and in which order, and where reading goes on afterwards.
+"""Groups: assignments, the order of listener calls, and the positions after a rebalance.
 
 Members are consumers polled in turn: one thread has them all, as a program may.
 """
@@ -19,7 +19,7 @@ STYLES = pytest.mark.parametrize("style", [EAGER, COOPERATIVE], ids=["eager", "c
 
 
 class Member:
-    """A consumer, what it heard and what it read."""
+    """A consumer with the listener calls and the records that it got."""
 
     def __init__(self, world, topics, group, style, *, pattern=None, listener=None, **options):
         self.world = world

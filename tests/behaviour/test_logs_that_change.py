@@ -19,7 +19,7 @@ def read(world, consumer, count, seconds=20):
 
 
 @pytest.mark.parametrize(("policy", "first"), [("earliest", 60), ("latest", None), ("none", None)])
-def test_pain_F4_records_deleted_under_the_position(world, policy, first):
+def test_records_deleted_under_the_position(world, policy, first):
     topic = world.topic()
     tp = TopicPartition(topic, 0)
     for n in range(10):
@@ -54,7 +54,7 @@ def test_the_logs_start_may_lie_within_a_batch(world):
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_transactions(world, isolation):
-    """Markers are skipped, aborted records delivered only to those who read uncommitted."""
+    """Markers are skipped, and aborted records are returned under read_uncommitted only."""
     topic = world.topic()
     tp = TopicPartition(topic, 0)
     world.write(topic, [b"plain"])

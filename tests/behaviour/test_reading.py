@@ -1,4 +1,4 @@
-"""What every reader of partitions counts on: all of it, once, in order, from where it asked to."""
+"""Reading assigned partitions returns each record once and in order, from the requested position."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_no_address_is_dialled_before_a_request_waits(route_bench):
     assert route_bench.route.wake_at() == NEVER
 
 
-def test_pain_B7_every_address_of_a_name_is_tried_before_the_attempt_counts_as_failed(route_bench):
+def test_every_address_of_a_name_is_tried_before_the_attempt_counts_as_failed(route_bench):
     """In the resolver's order, v6 and v4 alike."""
     request = route_bench.send()
     route_bench.step()
@@ -159,7 +159,7 @@ def test_addresses_are_used_again_until_they_fail(route_bench):
     assert route_bench.shared.book.take_command() is None
 
 
-def test_pain_B7_names_are_looked_up_again_once_known_addresses_failed(route_bench):
+def test_names_are_looked_up_again_once_known_addresses_failed(route_bench):
     """KAFKA-12193: all addresses of a cluster change. Within the same attempt, without an error."""
     route_bench.connect()
     route_bench.route.connection.connection_lost(None, route_bench.now)
@@ -471,7 +471,7 @@ def lose_and_reconnect(route_bench):
     route_bench.answer()
 
 
-def test_pain_K2_a_connection_that_breaks_again_and_again_is_one_outage(route_bench, caplog):
+def test_a_connection_that_breaks_again_and_again_is_one_outage(route_bench, caplog):
     """A broker that closes each connection after one answer must not cause two log lines per second."""
     caplog.set_level(logging.INFO, "thinconsumer")
     route_bench.connect().answer()

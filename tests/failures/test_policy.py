@@ -11,7 +11,7 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
 
 A = Action
-#: What the handlers of Java's consumer, producer and admin client do about these codes.
+#: How the handlers of Java's consumer, producer and admin client react to these codes.
 JAVA = {
     ("Fetch", Scope.PARTITION): {
         A.REFRESH_METADATA: "NOT_LEADER_OR_FOLLOWER REPLICA_NOT_AVAILABLE KAFKA_STORAGE_ERROR FENCED_LEADER_EPOCH "

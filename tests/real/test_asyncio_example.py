@@ -1,4 +1,4 @@
-"""The asyncio example: everything is read, in order, by an event loop that nobody blocks and nobody spins."""
+"""The asyncio example reads every record in order, and neither blocks the event loop nor spins."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_everything_is_read_in_order_while_others_have_their_turn(kafka, new_top
 
 
 def test_an_idle_topic_costs_next_to_nothing(kafka, new_topic, records):
-    """The descriptor and the deadline are enough: nobody polls in a loop to find out that there is nothing."""
+    """The loop waits for the descriptor and the deadline, and does not poll without a reason."""
     topic = new_topic(kafka, partitions=1)
 
     async def wait(consumer):

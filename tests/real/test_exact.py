@@ -1,4 +1,4 @@
-"""Must hold: whatever was written, and however, is read exactly as the Java consumer reads it.
+"""Records of any codec, format and producer are read exactly as the Java consumer reads them.
 
 Every topic of ``proving.topics`` is dumped by the Java consumer under both isolation levels, and read by ours with
 usual limits and with limits so small that most answers end inside a batch. Positions must end where Java's do, behind

@@ -1,4 +1,4 @@
-"""Must hold: leaders are killed, paused and restarted in turn, and nothing is lost, repeated, reordered or late.
+"""Leaders are killed, paused and restarted in turn, and no record is lost, repeated, reordered or late.
 
 Three brokers, replication 3, an idempotent producer at acks=all. ``--soak`` runs three minutes, else half of one.
 """
@@ -24,7 +24,7 @@ DOWN_SECONDS = 7.0
 
 
 class Trouble:
-    """What happens to brokers, and when."""
+    """Kills, pauses and restarts brokers, and notes when."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, notes: Notes) -> None:
         self._cluster, self._topic, self._notes = cluster, topic, notes
@@ -47,7 +47,7 @@ class Trouble:
             self._cluster.resume(node)
 
     def blink(self, node: int) -> None:
-        """Paused too briefly for anybody to take over."""
+        """Pause a broker for less time than the cluster needs to elect other leaders."""
         with self._outage(node):
             self._cluster.pause(node)
             time.sleep(1.5)
@@ -99,7 +99,7 @@ def test_every_offset_once_while_leaders_come_and_go(
     soak_seconds: float,
     record_property: Callable[..., None],
 ) -> None:
-    """Must hold 4, with the figures printed."""
+    """No record is lost, repeated or reordered, and each is read within a bound; the times are printed."""
     topic = new_topic(kafka3, PARTITIONS, 3)
     notes = Notes()
     writer = Writer(kafka3.bootstrap, topic, PARTITIONS, notes)

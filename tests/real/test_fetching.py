@@ -133,7 +133,7 @@ class Rack:
 
 
 @pytest.mark.parametrize("trouble", ["kill", "pause"])
-def test_pain_G5_the_replica_in_the_rack_is_read_and_the_leader_once_it_is_gone(
+def test_the_replica_in_the_rack_is_read_and_the_leader_once_it_is_gone(
     kafka3: KafkaCluster, new_topic: NewTopic, trouble: str
 ) -> None:
     """A killed follower costs less than a second, although leaders go on naming it; a stopped one a timeout."""
@@ -187,7 +187,7 @@ def test_partitions_added_while_the_topic_is_read(kafka: Administration, new_top
     ("policy", "expected"),
     [("earliest", 60), ("latest", 100), ("by_duration:PT1H", 60), ("none", None)],
 )
-def test_pain_F4_records_deleted_under_the_position(
+def test_records_deleted_under_the_position(
     kafka: Administration, new_topic: NewTopic, policy: str, expected: int | None
 ) -> None:
     """Expiry follows the policy, and under "none" raises with the wanted offset and both ends; seek helps."""
@@ -216,7 +216,7 @@ def test_pain_F4_records_deleted_under_the_position(
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
 def test_a_log_truncated_by_an_unclean_election(kafka3: KafkaCluster, new_topic: NewTopic, policy: str) -> None:
-    """What was read is gone and other records stand there: go back to where the logs part, or raise (KIP-320)."""
+    """The consumer goes back to the offset where the logs diverge, or raises LogTruncationError (KIP-320)."""
     topic = new_topic(kafka3, 1, 2, {"min.insync.replicas": 1, "unclean.leader.election.enable": "true"})
     tp = TopicPartition(topic, 0)
     fill(kafka3, topic, 50)

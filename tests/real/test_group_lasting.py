@@ -1,4 +1,4 @@
-"""Must hold: a group of eight rebalances two hundred times, and nothing grows: memory, descriptors, lines in the log.
+"""A group of eight rebalances two hundred times, and neither memory nor descriptors nor log lines grow.
 
 All eight are in this process. Most rebalances are enforced by one of them; in some a member leaves and another comes.
 Without ``--soak`` there are forty, and twenty on a real cluster.
@@ -23,13 +23,13 @@ from thinconsumer.broker.process import BrokerProcess
 
 MEMBERS, PARTITIONS = 8, 16
 STRATEGIES = (["range"], ["cooperative-sticky"])
-#: What is kept of every rebalance would be a hundred times as much.
+#: State that is kept for every rebalance would amount to a hundred times as much.
 GROWTH_KB, GROWTH_OBJECTS = 1500, 1500
 LINES_EACH = 3.0
 
 
 class Sample(NamedTuple):
-    """What this process uses after a rebalance."""
+    """Resources that this process uses after a rebalance."""
 
     kilobytes: int
     objects: int
@@ -145,7 +145,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_rebalances_leave_nothing_behind(
     strategy: list[str], rebalances: int, record_property: Callable[..., None]
 ) -> None:
-    """Must hold 8."""
+    """Neither memory nor descriptors nor log lines grow with the number of rebalances, on the embedded broker."""
     with BrokerProcess(nodes=3, topics={"many": PARTITIONS}) as broker, counted() as lines:
         said = lasting(broker.bootstrap_servers, "many", strategy, rebalances, lines)
     record_property("rebalances", said)
@@ -158,7 +158,7 @@ def test_rebalances_of_a_real_cluster_leave_nothing_behind(
     new_topic: Callable[..., str],
     record_property: Callable[..., None],
 ) -> None:
-    """Must hold 8, on real brokers."""
+    """Neither memory nor descriptors nor log lines grow with the number of rebalances, on real brokers."""
     with counted() as lines:
         said = lasting(kafka.bootstrap, new_topic(kafka, PARTITIONS), strategy, rebalances, lines)
     record_property("rebalances on a real cluster", said)

@@ -1,4 +1,4 @@
-"""The judges of groups, judged by diaries whose faults are known."""
+"""The ledger finds the faults in event logs that were written with them."""
 
 from __future__ import annotations
 

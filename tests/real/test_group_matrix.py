@@ -31,7 +31,7 @@ from thinconsumer.wire.metadata import MetadataRequest
 
 PARTITIONS = 3
 RESET, LOST, SILENCE = "reset", "answer lost", "silence"
-#: What names brokers' addresses, which have to lead through the proxy.
+#: APIs that return brokers' addresses, which the proxy replaces by its own.
 NAMING = (MetadataRequest.API_KEY, FindCoordinatorRequest.API_KEY)
 SESSION_MS, REQUEST_MS, BACKOFF_MAX = 6000, 2000, 1.0
 #: On a busy machine everything takes longer.
@@ -39,7 +39,7 @@ ALLOWANCE = 5.0
 
 
 class Pending(NamedTuple):
-    """A request whose answer is due, in order."""
+    """A request without a response yet, in order."""
 
     api_key: int
     version: int
@@ -49,7 +49,7 @@ class Pending(NamedTuple):
 
 
 class Fault:
-    """What happens to one API, for a while or so many times."""
+    """A fault of one API, for some time or a number of times."""
 
     def __init__(self, what: int | str, times: int | None) -> None:
         self.what = what
@@ -212,7 +212,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 class Listener:
-    """Holds what it hears to what is owned."""
+    """Compares the partitions that it is called with to those that are owned."""
 
     def __init__(self) -> None:
         self.owned: set[Any] = set()
@@ -293,7 +293,7 @@ class Member:
 
 @pytest.fixture(scope="module")
 def stage(kafka: Administration, request: pytest.FixtureRequest) -> Iterator[tuple[Proxy, str]]:
-    """A proxy before the broker, and a topic that somebody writes to."""
+    """A proxy in front of the broker, and a topic with a producer."""
     host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
     topic = kafka.create_topic(f"group-matrix-{time.time_ns()}", PARTITIONS)
     with Proxy(host, int(port)) as proxy, SteadyProducer(kafka.bootstrap, topic, PARTITIONS, records_per_second=60):
@@ -308,7 +308,7 @@ class Cell(NamedTuple):
     times: int | None = None
     heard: str = ""  #: Whether something is ``lost``.
     raises: type[KafkaError] | None = None  #: For good, until it is unsubscribed.
-    fails: str = ""  #: What commits fail for.
+    fails: str = ""  #: The reason with which commits fail.
     noticed_in: float = 0.0
 
 
@@ -327,7 +327,9 @@ CELLS = [
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.api}-{cell.fault!s}")
-def test_pain_B1_cell(stage: tuple[Proxy, str], cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_survives_a_fault_of_one_api(
+    stage: tuple[Proxy, str], cell: Cell, caplog: pytest.LogCaptureFixture
+) -> None:
     proxy, topic = stage
     proxy.heal()
     member = Member(proxy, topic)
@@ -366,7 +368,7 @@ def run_cell(proxy: Proxy, member: Member, cell: Cell, caplog: pytest.LogCapture
     assert failed <= {cell.fails} and (failed or not cell.fails)
     asked = [at for at, name in proxy.asked if name == cell.api and at >= began]
     assert len(asked) < 12 * (1 + healed - began) + 10
-    # Where partitions begin again is said for each of them, as often as a group loses and gets them.
+    # A reset is logged for each partition, as often as the group loses and gets it.
     told = [r for r in caplog.records if r.name.startswith("thinconsumer") and r.name != "thinconsumer.fetch.resets"]
     lines = [r for r in told if r.levelno >= logging.INFO]
     assert len(lines) <= 5, caplog.messages
@@ -381,7 +383,7 @@ def is_out(member: Member, cell: Cell) -> None:
     assert member.poll(lambda: len(member.listener.owned) == PARTITIONS, SESSION_MS / 1000 + ALLOWANCE)
 
 
-def test_pain_J1_a_goodbye_that_nobody_answers_holds_nobody_up(stage: tuple[Proxy, str]) -> None:
+def test_close_does_not_wait_for_an_unanswered_leave_group(stage: tuple[Proxy, str]) -> None:
     proxy, topic = stage
     member = Member(proxy, topic)
     assert member.poll(lambda: member.is_in_order(time.time() - 1.0), 30)

@@ -1,4 +1,4 @@
-"""Must hold: one group of four clients, members coming, going and dying, and nothing is lost.
+"""A group with members of four clients, which join, leave and die, loses no record.
 
 thinconsumer, kafka-python, confluent-kafka and Java share the assignor ``range``, all but kafka-python also the
 cooperative one (``--soak``). First members come and go, then some
@@ -23,11 +23,11 @@ from realkafka import KafkaCluster
 from realkafka.produce import SteadyProducer
 
 PARTITIONS = 12
-#: What everybody owns again is owned within this, after whatever has happened.
+#: Seconds within which each partition must have an owner again, after any event.
 BOUND = (2 * SESSION_MS + 3 * HEARTBEAT_MS) / 1000 + 3
 #: How long a new member's process may take until it joins, on a busy machine.
 STARTING = 30.0
-#: By the assignor they share: who begins, and who comes later.
+#: The first members, and those that join later, by the assignor that they share.
 CASTS = {
     "range": (
         ("thin", "thinauto", "kafkapython", "confluent", "java"),
@@ -38,7 +38,7 @@ CASTS = {
         ("thinauto", "confluent", "thin", "java", "thinauto", "confluent", "thin"),
     ),
 }
-#: What happens, over and over; "wait" is shorter than a dead member's session.
+#: Events, repeated in this order; "wait" is shorter than a dead member's session.
 WITH_KILLS = (("kill",), ("join", "leave"), ("kill", "wait", "kill"), ("join",), ("join", "wait", "kill"))
 WITHOUT = (("join",), ("leave",), ("join", "leave"), ("leave", "wait", "join", "leave"), ("join",))
 
@@ -72,14 +72,14 @@ def churn(crew: Crew, strategy: str, seconds: float, rng: random.Random, *, kill
 
 
 def victim(crew: Crew, rng: random.Random) -> Member:
-    """Choose somebody of a kind that is not the last of it, so that the group stays mixed; ours above all."""
+    """Choose a member that is not the last one of its client, so that the group stays mixed; preferably one of ours."""
     kinds = Counter(member.kind.removesuffix("auto") for member in crew.alive())
     spare = [m for m in crew.alive() if kinds[m.kind.removesuffix("auto")] > 1 and m.was_assigned]
     return rng.choice(spare or crew.alive())
 
 
 class Outcome(NamedTuple):
-    """What its members wrote down, and what the producer wrote."""
+    """The events of all members, and the records of the producer."""
 
     ledger: Ledger
     written: dict[int, int]
@@ -88,12 +88,12 @@ class Outcome(NamedTuple):
 
     @property
     def gaps(self) -> list[tuple[float, Stint, Stint]]:
-        """How long partitions were nobody's, the longest first."""
+        """Return how long partitions had no owner, the longest time first."""
         return self.ledger.gaps(self.began)
 
     @property
     def doubles(self) -> list[Double]:
-        """What was processed again before anybody was killed."""
+        """Return repeated processing before the first member was killed."""
         return [double for double in self.ledger.doubles() if double.second_at < self.killing]
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ def test_members_come_go_and_die_and_nothing_is_lost_nor_read_twice_without_need
     record_property: Callable[..., None],
     strategy: str,
 ) -> None:
-    """Must hold 2: ours commit in the revoked callback, so what leaves them alive is read once."""
+    """Our members commit when partitions are revoked, so records are processed once until a member is killed."""
     topic = new_topic(kafka3, PARTITIONS, 3)
     calm, killing = (soak_seconds, soak_seconds) if soak_seconds > 60 else (12.0, 18.0)
     outcome = run(kafka3, topic, tmp_path, strategy, calm, killing)

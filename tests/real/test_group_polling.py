@@ -1,4 +1,4 @@
-"""Must hold: a loop of ``poll(0)`` and 10 ms of sleep joins a group within a second, and no call of it takes long.
+"""A loop of ``poll(0)`` and 10 ms of sleep joins a group within a second, and no call takes long.
 
 Both bounds are about an idle machine. One that is busy takes the processor away in the middle of a call, so the time on
 the clock may be too long in some of the attempts, but not in all; processor time and waiting are ours in every one.
@@ -70,7 +70,7 @@ def at(values: list[float], part: float) -> float:
 def test_polling_without_waiting_joins_within_a_second_and_never_takes_long(
     kafka: Administration, new_topic: Callable[..., str], record_property: Callable[..., None]
 ) -> None:
-    """Must hold 5; pain C1."""
+    """A member joins within a second, and each poll is short."""
     topic = new_topic(kafka, PARTITIONS)
     attempt(kafka.bootstrap, topic, f"{topic}-first")  # from here on the brokers have a topic for offsets
     joined, calls = zip(*(attempt(kafka.bootstrap, topic, f"{topic}-{n}") for n in range(ATTEMPTS)))

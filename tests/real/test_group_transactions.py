@@ -18,7 +18,7 @@ SECONDS = 30
 
 
 class Transactions:
-    """What both producers can do, in words of their own."""
+    """The common interface of both transactional producers."""
 
     def begin(self) -> None: ...
     def write(self, topic: str, value: bytes) -> None: ...

@@ -1,4 +1,4 @@
-"""Must hold: a group of four goes from eager to cooperative by two rolling bounces, and back, while it is written to.
+"""A group of four moves from eager to cooperative by two rolling restarts, and back, while records are written.
 
 In a bounce every member is replaced, one after the other. The list of both assignors runs eager, so that in the second
 bounce members of both kinds are in one group. With ``--soak`` the same once more, every member a process.
@@ -18,7 +18,7 @@ from realkafka.produce import SteadyProducer
 PARTITIONS, MEMBERS = 8, 4
 EAGER, BOTH, COOPERATIVE = "range", "cooperative-sticky,range", "cooperative-sticky"
 WAYS = {"there": (EAGER, BOTH, COOPERATIVE), "back": (COOPERATIVE, BOTH, EAGER)}
-#: Longer than any stall of a busy machine: nobody may be expelled here.
+#: Longer than any stall of a busy machine, so that no member is expelled.
 SESSION_MS = 30_000
 RATE = 400
 
@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_two_rolling_bounces_change_the_protocol(
     kafka: Administration, new_topic: Callable[..., str], record_property: Callable[..., None], way: str
 ) -> None:
-    """Must hold 6: all four in one thread, polled in turn."""
+    """No record is lost or processed twice; all four members are polled in turn by one thread."""
     topic = new_topic(kafka, PARTITIONS)
     crew = Locals(
         kafka.bootstrap,
@@ -92,7 +92,7 @@ def test_two_rolling_bounces_of_processes_change_the_protocol(
     record_property: Callable[..., None],
     way: str,
 ) -> None:
-    """Must hold 6: every member runs by itself."""
+    """No record is lost or processed twice; each member is a process."""
     topic = new_topic(kafka3, PARTITIONS, 3)
     before, *bounces = WAYS[way]
     options = {"session_timeout_ms": SESSION_MS, "max_poll_interval_ms": SESSION_MS}

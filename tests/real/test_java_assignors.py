@@ -39,7 +39,7 @@ Plan = Mapping[str, list[TopicPartition]]
 
 
 class Group(NamedTuple):
-    """What both sides plan for."""
+    """The input of both assignors."""
 
     cluster: ClusterView
     members: dict[str, Subscription]  #: As the cooperative assignor gets them.
@@ -104,7 +104,7 @@ def random_topics(rng: random.Random, names: list[str], topics: list[str]) -> di
 def random_claims(
     rng: random.Random, names: list[str], topics: Mapping[str, int], wanted: Mapping[str, list[str]]
 ) -> list[tuple[list[TopicPartition], int]]:
-    """Draw what each says it owns, and since when: nothing, a plan of old, or whatever comes to mind."""
+    """Draw the partitions and generation that each member claims: none, an earlier plan's, or random ones."""
     kind = rng.choice(["none", "valid", "valid", "valid", "stale", "wild"])
     owned: dict[str, list[TopicPartition]] = {name: [] for name in names}
     generations = dict.fromkeys(names, -1 if kind == "none" else rng.choice([-1, 7, 7]))
@@ -150,7 +150,7 @@ def ask_java(groups: Iterable[Group]) -> list[dict[str, Any]]:
 
 
 def java_plan(plan: dict[str, Any], group: Group) -> Plan | None:
-    """Return it if it is one: every partition that somebody wants once, to who wants it."""
+    """Return the plan if it assigns each wanted partition once, to a member that subscribed to its topic."""
     if "error" in plan:
         return None
     shares = {member: [TopicPartition(*tp) for tp in share] for member, share in plan.items()}
@@ -177,7 +177,7 @@ def unevenness(shares: Plan) -> list[tuple[str, int]]:
 
 
 def outside_rack(shares: Plan, group: Group) -> int:
-    """Count partitions whose reader has a rack and no replica in it, if racks matter in this group."""
+    """Count partitions without a replica in their member's rack, if racks matter in this group."""
     topics = sorted({tp.topic for share in shares.values() for tp in share})
     of_members, of_partitions = member_racks(group.members), partition_racks(group.cluster, topics)
     if not racks_matter(of_members.values(), of_partitions.values()):

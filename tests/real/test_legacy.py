@@ -132,7 +132,7 @@ def test_a_log_that_changed_its_format_midway(kafka28: KafkaCluster, new_topic: 
     for version, magic in FORMATS.items():
         kafka28.set_topic_config(topic, {"message.format.version": version})
         wait_for(
-            # The broker hears of it some time later, from ZooKeeper.
+            # The broker gets the new configuration some time later, from ZooKeeper.
             lambda magic=magic: (
                 filling.write(target, topic, range(300), headers=False) and magic in magics(kafka28, topic)
             ),
@@ -168,7 +168,7 @@ def reading(kafka28: KafkaCluster, new_topic: Callable[..., str]) -> Iterator[tu
 
 
 def test_versions_that_an_old_broker_speaks(reading: tuple[Consumer[Any, Any], str]) -> None:
-    """What is agreed on with 2.8: the newest it has, below the first with topic ids."""
+    """Versions negotiated with Kafka 2.8: its newest ones, below the first with topic ids."""
     consumer, _ = reading
     routes = consumer._shell.engine.network._routes.values()
     ranges = next(route.connection.ranges for route in routes if route.connection is not None)

@@ -41,9 +41,7 @@ def write(bootstrap: str, topic: str, count: int, partitions: int, size: int) ->
     assert target.flush(120) == 0
 
 
-def test_pain_J1_interrupts_at_random_moments_lose_and_repeat_nothing(
-    kafka: Administration, new_topic: NewTopic
-) -> None:
+def test_interrupts_at_random_moments_lose_and_repeat_nothing(kafka: Administration, new_topic: NewTopic) -> None:
     """SIGINT again and again: each poll that raised has delivered nothing, and the same consumer reads on."""
     count, partitions = 30_000, 3
     topic = new_topic(kafka, partitions)
@@ -71,7 +69,7 @@ def test_pain_J1_interrupts_at_random_moments_lose_and_repeat_nothing(
     assert "Traceback" not in complaints
 
 
-def test_pain_G2_fifty_partitions_stay_within_max_buffered_bytes(kafka: Administration, new_topic: NewTopic) -> None:
+def test_fifty_partitions_stay_within_max_buffered_bytes(kafka: Administration, new_topic: NewTopic) -> None:
     """400 MB in fifty partitions at a cap of 16 MB: paused, resumed, read out; and never a thread."""
     partitions, size, limit = 50, 10_000, 16 * MB
     topic = new_topic(kafka, partitions)
@@ -92,10 +90,8 @@ def test_pain_G2_fifty_partitions_stay_within_max_buffered_bytes(kafka: Administ
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_pain_J4_a_connected_consumer_refuses_to_work_in_a_forked_child(
-    kafka: Administration, new_topic: NewTopic
-) -> None:
-    """Its sockets are the parent's: the child is told so, and the parent reads on. Unconnected ones work."""
+def test_a_connected_consumer_refuses_to_work_in_a_forked_child(kafka: Administration, new_topic: NewTopic) -> None:
+    """The child gets ConcurrentAccessError, since its sockets are the parent's; one that was never connected works."""
     topic = new_topic(kafka, 1)
     write(kafka.bootstrap, topic, 100, 1, 10)
     tp = TopicPartition(topic, 0)

@@ -19,7 +19,7 @@ from thinconsumer.config.typed import ConsumerOptions
 
 @dataclass
 class Order:
-    """What this application makes of a value."""
+    """A deserialized value of this application."""
 
     number: int
     amount: float
@@ -101,7 +101,7 @@ COMMON: ConsumerOptions = {"bootstrap_servers": "localhost:9092", "group_id": "b
 
 
 def committing() -> int:
-    """What a group has committed has a type for each shape of the question."""
+    """``committed`` has a return type for each type of argument."""
     tp = TopicPartition("orders", 0)
     with Consumer("orders", value_deserializer=AmountDeserializer(), **COMMON) as consumer:
         total = sum(record.value for record in consumer)

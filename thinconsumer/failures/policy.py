@@ -47,7 +47,7 @@ class Scope(enum.Enum):
 
 
 class Told(enum.Enum):
-    """What the client reports to the user."""
+    """The client's report of an error to the user."""
 
     NOTHING = "nothing"
     WARNING = "a warning, if it lasts"
@@ -77,9 +77,9 @@ class Action(enum.Enum):
     FIND_CONTROLLER = "looks for the controller, then sends the request again", True, Told.WARNING
     USE_MEMBER_ID = "joins again with the member id of the answer", True, Told.NOTHING
     REJOIN = "joins again with the same member id", True, Told.NOTHING
-    RESET_GENERATION = "gives up all partitions as lost, and joins again with the same member id", True, Told.WARNING
-    RESET_MEMBER_ID = "gives up all partitions as lost, and joins again as a new member", True, Told.WARNING
-    CHECK_MEMBERSHIP = "commits again if member id and generation have changed since, else fails", True, Told.ERROR
+    RESET_GENERATION = "reports all partitions as lost, and joins again with the same member id", True, Told.WARNING
+    RESET_MEMBER_ID = "reports all partitions as lost, and joins again as a new member", True, Told.WARNING
+    CHECK_MEMBERSHIP = "commits again if member id or generation have changed since, else fails", True, Told.ERROR
     NEW_SEQUENCE = "sends the batch again with the next epoch and sequence number 0", True, Told.WARNING
     SPLIT_BATCH = "sends the two halves of the batch; fails a batch of one record", True, Told.ERROR
     NEW_PRODUCER_ID = "fails the batch, and asks for a new producer id", False, Told.ERROR
@@ -104,7 +104,7 @@ class Rule(NamedTuple):
 
     @property
     def told(self) -> Told:
-        """What the client reports to the user."""
+        """The client's report of this error to the user."""
         return self.action.told
 
 
@@ -142,53 +142,53 @@ JUDGED: Mapping[tuple[str, Scope], Defaults] = {
     ("DeleteGroups", _S.GROUP): Defaults(True, _A.FAIL),
 }
 
-_INTERNAL = Rule(_A.RETRY, "a broker answers so to what failed inside it for a moment")
+_INTERNAL = Rule(_A.RETRY, "a broker returns this code for a passing internal failure")
 _COORDINATOR: dict[Code, Rule] = {
-    Code.COORDINATOR_LOAD_IN_PROGRESS: Rule(_A.WAIT_FOR_COORDINATOR, "it is the coordinator, and reads its log first"),
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Rule(_A.WAIT_FOR_COORDINATOR, "the coordinator is still reading its log"),
     Code.COORDINATOR_NOT_AVAILABLE: Rule(_A.FIND_COORDINATOR, "the broker is shutting down or has not been elected"),
     Code.NOT_COORDINATOR: Rule(_A.FIND_COORDINATOR, "another broker is the coordinator"),
 }
 _CONTROLLER: dict[Code, Rule] = {
     Code.NOT_CONTROLLER: Rule(_A.FIND_CONTROLLER, "another broker is the controller"),
-    Code.REQUEST_TIMED_OUT: Rule(_A.FAIL, "the controller goes on with it: asked again, it would say it was done"),
+    Code.REQUEST_TIMED_OUT: Rule(_A.FAIL, "the controller may still carry it out, and then rejects a repetition"),
 }
 _NO_TOPIC: dict[Code, Rule] = {
-    Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.FAIL, "it is the answer to a call about this topic"),
-    Code.UNKNOWN_TOPIC_ID: Rule(_A.FAIL, "it is the answer to a call about this topic"),
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.FAIL, "the call named this topic"),
+    Code.UNKNOWN_TOPIC_ID: Rule(_A.FAIL, "the call named this topic"),
 }
 _LEADER: dict[Code, Rule] = {
     Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
 }
 _FETCH: dict[Code, Rule] = {
-    Code.OFFSET_OUT_OF_RANGE: Rule(_A.RESET_POSITION, "expired and truncated logs both answer so"),
+    Code.OFFSET_OUT_OF_RANGE: Rule(_A.RESET_POSITION, "the records were deleted, or the log was truncated"),
     Code.CORRUPT_MESSAGE: Rule(_A.RAISE, "the broker cannot read its log at this offset; Java's consumer raises, too"),
 }
 _MEMBERSHIP: dict[Code, Rule] = {
     **_COORDINATOR,
-    Code.MEMBER_ID_REQUIRED: Rule(_A.USE_MEMBER_ID, "KIP-394: a first join is answered with the id to join with"),
-    Code.REBALANCE_IN_PROGRESS: Rule(_A.REJOIN, "the generation ends, and the member id is still valid"),
+    Code.MEMBER_ID_REQUIRED: Rule(_A.USE_MEMBER_ID, "the response has the member id to join with (KIP-394)"),
+    Code.REBALANCE_IN_PROGRESS: Rule(_A.REJOIN, "the generation has ended, but the member id is still valid"),
     Code.UNKNOWN_MEMBER_ID: Rule(_A.RESET_MEMBER_ID, "the session timed out, or the coordinator lost its state"),
     Code.ILLEGAL_GENERATION: Rule(_A.RESET_GENERATION, "the group rebalanced without this member"),
     Code.FENCED_INSTANCE_ID: Rule(_A.GIVE_UP, "two members with one group_instance_id would fence each other for ever"),
     Code.INVALID_SESSION_TIMEOUT: Rule(_A.GIVE_UP, "every join of this member would be refused"),
     Code.INVALID_GROUP_ID: Rule(_A.GIVE_UP, "every join of this member would be refused"),
 }
-_STALE = "the answer may be about a generation that this member has left behind itself"
-_NEW_TOPIC = "the coordinator learns of a new topic a little later than the broker that created it"
+_STALE = "the response may concern an earlier member id or generation of this member"
+_NEW_TOPIC = "the coordinator's metadata may lack a topic that was just created"
 _COMMIT: dict[Code, Rule] = {
     **_COORDINATOR,
-    Code.REQUEST_TIMED_OUT: Rule(_A.FIND_COORDINATOR, "it could not replicate the commit: it may be cut off"),
+    Code.REQUEST_TIMED_OUT: Rule(_A.FIND_COORDINATOR, "a coordinator that cannot replicate the commit may be deposed"),
     Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
     Code.UNKNOWN_TOPIC_ID: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
     Code.INCONSISTENT_TOPIC_ID: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
     Code.ILLEGAL_GENERATION: Rule(_A.CHECK_MEMBERSHIP, _STALE),
     Code.UNKNOWN_MEMBER_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
-    Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, "offsets of partitions that stay are committed after it"),
+    Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, "offsets of kept partitions are committed afterwards"),
     Code.FENCED_INSTANCE_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
-    Code.GROUP_ID_NOT_FOUND: Rule(_A.CHECK_MEMBERSHIP, "from version 9 on: the group has no member, this one included"),
+    Code.GROUP_ID_NOT_FOUND: Rule(_A.CHECK_MEMBERSHIP, "from version 9 on: the group has no members at all"),
 }
 _PRODUCE: dict[Code, Rule] = {
-    Code.DUPLICATE_SEQUENCE_NUMBER: Rule(_A.ACCEPT, "written so long ago that the broker has forgotten the offset"),
+    Code.DUPLICATE_SEQUENCE_NUMBER: Rule(_A.ACCEPT, "the batch is written, its offset is not known any more"),
     Code.OUT_OF_ORDER_SEQUENCE_NUMBER: Rule(_A.NEW_SEQUENCE, "the broker has lost the batches before (KIP-360)"),
     Code.UNKNOWN_PRODUCER_ID: Rule(_A.NEW_SEQUENCE, "the broker has lost the batches before (KIP-360)"),
     Code.MESSAGE_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
@@ -198,8 +198,8 @@ _PRODUCE: dict[Code, Rule] = {
     Code.PRODUCER_FENCED: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.INVALID_PRODUCER_ID_MAPPING: Rule(_A.NEW_PRODUCER_ID, "the coordinator does not know this producer id"),
 }
-_NEW_SESSION = Rule(_A.NEW_SESSION, "the broker dropped the session, or counts its requests otherwise (KIP-227)")
-_REBOOTSTRAP = Rule(_A.REBOOTSTRAP, "the brokers known are not those of the cluster (KIP-1102)")
+_NEW_SESSION = Rule(_A.NEW_SESSION, "the broker has dropped the session, or expects another session epoch (KIP-227)")
+_REBOOTSTRAP = Rule(_A.REBOOTSTRAP, "the known brokers do not belong to the cluster (KIP-1102)")
 
 #: Codes that an API treats differently from the general table, by API and scope.
 EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
@@ -210,12 +210,12 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
         Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
         Code.FETCH_SESSION_ID_NOT_FOUND: _NEW_SESSION,
         Code.INVALID_FETCH_SESSION_EPOCH: _NEW_SESSION,
-        Code.FETCH_SESSION_TOPIC_ID_ERROR: Rule(_A.NEW_SESSION, "it began without topic ids (KIP-516)"),
+        Code.FETCH_SESSION_TOPIC_ID_ERROR: Rule(_A.NEW_SESSION, "the session began without topic ids (KIP-516)"),
     },
     ("Metadata", _S.CONSUMER): {Code.UNKNOWN_SERVER_ERROR: _INTERNAL, Code.REBOOTSTRAP_REQUIRED: _REBOOTSTRAP},
     ("FindCoordinator", _S.GROUP): {
         Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
-        Code.REBOOTSTRAP_REQUIRED: Rule(_A.RETRY, "the next Metadata answer says so, too, and is acted on"),
+        Code.REBOOTSTRAP_REQUIRED: Rule(_A.RETRY, "the next Metadata response triggers the rebootstrap"),
     },
     **{(api, _S.GROUP): _MEMBERSHIP for api in _MEMBER},
     ("OffsetFetch", _S.GROUP): _COORDINATOR,

@@ -394,7 +394,7 @@ _ROWS = (
     _row(Code.INVALID_REGULAR_EXPRESSION, "the broker could not compile the regular expression"),
     _row(
         Code.REBOOTSTRAP_REQUIRED,
-        "what this client knows of the cluster is out of date; it has to start from its bootstrap servers",
+        "the metadata of the client is outdated: it must start from its bootstrap servers again",
     ),
     _row(Code.STREAMS_INVALID_TOPOLOGY, "the streams topology is not valid"),
     _row(Code.STREAMS_INVALID_TOPOLOGY_EPOCH, "the streams topology's epoch is not valid"),

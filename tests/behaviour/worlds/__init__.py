@@ -1,7 +1,7 @@
 """Where one suite of behaviour runs unchanged: in simulation, on the embedded broker, on real Kafka.
 
-A :class:`World` has one face in all three. What it does to the cluster it does through the protocol, by requests that
-are written out here; only what no protocol offers (killing a broker, time) is each world's own.
+A :class:`World` has the same interface in all three. It changes the cluster by requests that are built here. Only
+killing a broker and time, for which there is no request, are implemented by each world.
 """
 
 from .base import World

@@ -1,4 +1,4 @@
-"""What every world offers, done through the protocol."""
+"""The interface of all worlds, implemented by requests."""
 
 from __future__ import annotations
 

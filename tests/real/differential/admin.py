@@ -29,7 +29,7 @@ from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from .scripts import batch, fill, script
 from .talk import Line, World
 
-#: A real cluster of ``realkafka`` is told other values, in its properties file.
+#: Settings that the properties of real clusters set to other values.
 TOLD_OTHERWISE = ("retention.ms", "file.delete.delay.ms")
 STATIC = 4
 #: Features that the embedded broker has, too.
@@ -116,7 +116,7 @@ def metadata_of_everything(world: World) -> None:
 
 @script
 def metadata_with_operations(world: World) -> None:
-    """What the client may do, to topics and to the cluster."""
+    """Metadata lists the operations that the client may perform on topics and on the cluster."""
     topic = world.topic()
     line = world.connect()
     for version in (8, 9, 10, 11, 13):

@@ -1,4 +1,4 @@
-"""Scripts of committed offsets: by members and by nobody, in each state of the group, and read again."""
+"""Scripts of OffsetCommit, by members and by clients without a member id, in each state of a group, and OffsetFetch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Book:
         self.reads = world.version(OffsetFetchRequest)
 
     def say_commit(self, *offsets: tuple[int, int], metadata: str | None = "", epoch: int = -1) -> OffsetCommitRequest:
-        """Say an OffsetCommit by nobody."""
+        """Return an OffsetCommit without a member id."""
         rows = [
             OffsetCommitRequestPartition(
                 partition_index=partition,
@@ -106,7 +106,7 @@ def commits_by_nobody(world: World) -> None:
 
 @script
 def commits_that_are_refused(world: World) -> None:
-    """What is not there, too long, or negative."""
+    """Unknown partitions, metadata that is too long, and negative offsets."""
     book = Book(world, world.group(), world.topic())
     book.commit((0, -1), about="-1")
     book.commit((0, -5), about="-5")

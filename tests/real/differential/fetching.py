@@ -115,7 +115,7 @@ def fetch_waiting(world: World) -> None:
 
 @script
 def fetch_wrongly(world: World) -> None:
-    """What is not there, epochs that are not, the same twice."""
+    """Unknown partitions, wrong leader epochs, and a partition that is listed twice."""
     topic = world.topic(partitions=2)
     fill(world, topic, batch(world, b"a", b"b"))
     reader = Reader(world, topic)
@@ -214,7 +214,7 @@ def fetch_session_waits(world: World) -> None:
 
 @script
 def fetch_sessions_with_unknown_ids(world: World) -> None:
-    """A topic id that nobody knows, in a session, and a change from ids to names."""
+    """An unknown topic id in a fetch session, and a session that changes from ids to names."""
     topic = world.topic()
     fill(world, topic, batch(world, b"a"))
     reader = Reader(world, topic, at_least=WITH_IDS)
@@ -232,8 +232,8 @@ def fetch_sessions_with_unknown_ids(world: World) -> None:
 
 
 @script
-def fetch_as_nobody(world: World) -> None:
-    """Fetch by somebody who says to be a replica, and by one who only looks."""
+def fetch_as_replica_or_debugger(world: World) -> None:
+    """Fetch with the replica id of a follower, and with that of a debugging consumer (-2)."""
     topic = world.topic()
     fill(world, topic, batch(world, b"a"))
     reader = Reader(world, topic, at_most=14)

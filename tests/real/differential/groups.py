@@ -23,7 +23,7 @@ SUBSCRIPTION = bytes.fromhex("0000 00000001 0001 74 ffffffff")  #: Version 0, to
 
 
 class Member:
-    """Somebody who takes part in a group, on a connection of its own."""
+    """A member of a group, on a connection of its own."""
 
     def __init__(self, world: World, group: str, instance: str | None = None, session_ms: int = 10_000) -> None:
         self.world = world
@@ -231,7 +231,7 @@ def syncing_and_beating_wrongly(world: World) -> None:
 
 @script
 def two_members(world: World) -> None:
-    """The second one's coming, as seen from both; who leads; what each state answers."""
+    """A second member joins: the responses to both members, the leader, and the errors of each group state."""
     group = world.group()
     first, second = stable(world, group), Member(world, group)
     asked = second.ask_to_join()
@@ -307,7 +307,7 @@ def a_new_generation_while_syncing(world: World) -> None:
 
 @script
 def sessions_end(world: World) -> None:
-    """Who does not beat in time is out; the others rebalance."""
+    """A member without a heartbeat within its session timeout is removed, and the other members rebalance."""
     group = world.group()
     member = stable(world, group, session_ms=1000)
     world.wait(0.6)
@@ -320,7 +320,7 @@ def sessions_end(world: World) -> None:
 
 @script
 def rebalances_end(world: World) -> None:
-    """Who does not join again in time is out."""
+    """A member that does not rejoin within the rebalance timeout is removed."""
     group = world.group()
     first = Member(world, group, session_ms=30_000)
     first.join(rebalance_timeout_ms=1500)
@@ -338,7 +338,7 @@ def rebalances_end(world: World) -> None:
 
 @script
 def members_that_never_join(world: World) -> None:
-    """A member id that is asked for and not used keeps nobody waiting."""
+    """A member id that was requested but never joined with does not delay a rebalance."""
     group = world.group()
     version = world.version(JoinGroupRequest, WITH_REQUIRED_IDS)
     pending = Member(world, group)

@@ -1,4 +1,4 @@
-"""What of an answer may differ between two brokers, and what is left when that is taken out.
+"""Remove from a response everything that may differ between two brokers.
 
 Ids are called by what they are the id of, or by the order in which they came up; times become distances from the
 script's own; addresses and words become stars, so that it still counts whether there are any. Lists are sorted by what
@@ -15,7 +15,7 @@ from thinconsumer.records.batch import RecordBatch, split
 from thinconsumer.wire import ZERO_UUID
 
 STAR = "*"
-#: What rows are told apart by, the most telling first.
+#: Fields that identify a row, in order of preference.
 KEYS = (
     "api_key", "name", "topic", "topic_id", "group_id", "transactional_id", "key", "member_id", "partition_index",
     "partition", "index", "broker_id", "node_id", "resource_name", "producer_id", "first_offset",

@@ -92,7 +92,7 @@ def list_offsets_after_a_cut(world: World) -> None:
 
 @script
 def leader_epochs(world: World) -> None:
-    """Where epochs end, known ones and others, and who asks with the wrong leader in mind."""
+    """End offsets of known and unknown leader epochs, and requests with a wrong current leader epoch."""
     topic = world.topic()
     line = world.connect()
 

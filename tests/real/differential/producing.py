@@ -226,7 +226,7 @@ def sequences(world: World) -> None:
 
 @script
 def first_sequences(world: World) -> None:
-    """What a producer that the partition does not know may begin with."""
+    """First sequence numbers that a partition accepts from an unknown producer."""
     writer = Writer(world, world.topic(partitions=6))
     for partition, sequence in enumerate((0, 1, 5, 2**31 - 1, -1, -5)):
         producer_id, epoch = new_producer(world, writer.line)

@@ -31,10 +31,10 @@ from .normal import Normal
 
 PLANS = ("lowest", "middle", "highest")
 PATIENCE = 40.0  #: Seconds until an answer that does not come is an error.
-NOBODYS = 49  #: What a coordinator that has read its log says of an id that nobody has: INVALID_PRODUCER_ID_MAPPING.
+NOBODYS = 49  #: INVALID_PRODUCER_ID_MAPPING: the error for an unknown id, once the coordinator has read its log.
 LISTED_ONLY = 3  #: The first version of Produce that is really spoken.
 
-#: What the clusters of ``realkafka`` are told, told to the embedded one.
+#: The settings of ``realkafka`` clusters, for the embedded cluster.
 LIKE_REALKAFKA: dict[str, Any] = {
     "auto_create_topics_enable": False,
     "offsets_topic_num_partitions": 4,
@@ -149,7 +149,7 @@ class World(abc.ABC):
         return max(min(chosen, at_most, high), at_least, low)
 
     def name(self, stem: str) -> str:
-        """Return a name that nobody else has."""
+        """Return a unique name."""
         return f"{self.prefix}-{stem}"
 
     def topic(self, stem: str = "t", partitions: int = 1, **configs: str) -> str:

@@ -311,7 +311,7 @@ def zombies(world: World) -> None:
 
 @script
 def adding_partitions_wrongly(world: World) -> None:
-    """What is not there, ids and epochs that are not one's own."""
+    """Unknown partitions, and producer ids and epochs of other producers."""
     producer = began(world)
     topic = world.topic()
     producer.add(topic, 9, about="unknown partition")

@@ -1,4 +1,4 @@
-"""Groups whose members are processes of several clients: started, told to leave or killed, judged by their diaries."""
+"""Groups with members of several clients, which are started, closed or killed, and judged by their event logs."""
 
 from .crew import Crew, Member
 from .ledger import Ledger

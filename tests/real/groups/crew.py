@@ -215,11 +215,11 @@ class Crew:
     # -- what has come of it
 
     def alive(self, kind: str | None = None) -> list[Member]:
-        """Return who has neither left nor died."""
+        """Return the members that have neither left nor died."""
         return [member for member in self.members if member.alive and kind in (None, member.kind)]
 
     def settled(self) -> bool:
-        """Return whether everything is owned, by one each who is to stay, and all of them have something."""
+        """Return whether each partition has one owner that stays, and each member that stays has a partition."""
         self.follow()
         for member in self.members:
             assert member.running or not member.alive, f"{member.name} has ended by itself: {self.log_of(member)}"
@@ -245,14 +245,14 @@ class Crew:
         return Ledger.of(member.events for member in self.members)
 
     def read_to(self, written: Mapping[int, int], seconds: float) -> None:
-        """Wait until everything that was written has been processed by somebody."""
+        """Wait until a member has processed each written record."""
         deadline = time.monotonic() + seconds
         while missing := self.ledger().lost(written):
             assert time.monotonic() < deadline, f"never processed: {missing[:20]} ({len(missing)})\n{self.describe()}"
             time.sleep(0.2)
 
     def leave_all(self, seconds: float) -> None:
-        """Let everybody go, and wait for it."""
+        """Let all members leave, and wait for that."""
         for member in self.alive():
             self.leave(member)
         deadline = time.monotonic() + seconds
@@ -265,7 +265,7 @@ class Crew:
         return (self._folder / f"{member.name}.log").read_text(errors="replace")[-6000:]
 
     def describe(self) -> str:
-        """Return what happened, and who owns what."""
+        """Return the latest events, and the partitions of each member."""
         owners = [f"{m.name}{'' if m.alive else ' (gone)'} owns {sorted(m.owned)}" for m in self.members]
         logs = [f"--- {m.name}\n{self.log_of(m)}" for m in self.members if m.kind.startswith("thin")]
         return "\n".join([*self.log, *owners, *logs])

@@ -1,4 +1,4 @@
-"""Who owned what when, and who processed what: the judges of a group, over its members' diaries.
+"""Judge a group by its members' event logs: when each partition was owned, and which member processed each record.
 
 Pure functions of what was written down. An ownership begins where ``assigned`` does, and ends where ``revoked`` or
 ``lost`` does, with the goodbye, or with the kill.
@@ -29,7 +29,7 @@ class Stint(NamedTuple):
     member: str
     since: float
     until: float = float("inf")
-    end: str = "still"  #: What ended it.
+    end: str = "still"  #: The event that ended it.
 
 
 class Double(NamedTuple):
@@ -58,7 +58,7 @@ class Ledger:
         return cls(sorted((event for diary in diaries for event in diary), key=lambda event: event.when))
 
     def stints(self) -> list[Stint]:
-        """Return who owned what when."""
+        """Return the stints of all members, by partition and time."""
         owned: dict[tuple[str, int], float] = {}
         found: list[Stint] = []
 
@@ -80,9 +80,9 @@ class Ledger:
         return sorted(found, key=lambda stint: (stint.partition, stint.since))
 
     def gaps(self, since: float = 0.0) -> list[tuple[float, Stint, Stint]]:
-        """Return how long each partition was nobody's, the longest first, with who had it before and after.
+        """Return how long each partition had no owner, the longest time first, with the stints before and after.
 
-        What began before ``since`` is left out: while the first members start, it is their starting that is measured.
+        Gaps that began before ``since`` are left out, such as those while the first members start.
         """
         found = []
         for before, after in self._neighbours():
@@ -105,7 +105,7 @@ class Ledger:
                 latest[stint.partition] = stint
 
     def processed(self) -> dict[int, dict[int, list[tuple[float, str]]]]:
-        """Return by partition and offset who processed it when."""
+        """Return the times and members that processed each record, by partition and offset."""
         found: dict[int, dict[int, list[tuple[float, str]]]] = {}
         for event in self.events:
             if event.what == "records":
@@ -116,7 +116,7 @@ class Ledger:
         return found
 
     def lost(self, written: Mapping[int, int]) -> list[tuple[int, int]]:
-        """Return what nobody processed of so many records per partition."""
+        """Return the records that no member processed, given the number of records in each partition."""
         processed = self.processed()
         return [
             (partition, offset)
@@ -126,7 +126,7 @@ class Ledger:
         ]
 
     def doubles(self) -> list[Double]:
-        """Return what was processed more than once; each repetition with who had it before."""
+        """Return each repeated processing of a record, with the time and member before it."""
         return [
             Double(partition, offset, first, second, first_at, second_at)
             for partition, rows in self.processed().items()

@@ -50,7 +50,7 @@ class Local:
         self.consumer.close(timeout_ms=10_000)
         self._say("left")
 
-    # -- what it hears
+    # -- the rebalance listener
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self._say("assigned", sorted(tp.partition for tp in assigned))
@@ -183,7 +183,7 @@ class Locals:
         return Ledger.of(member.events for member in [*self.members, *self.gone])
 
     def describe(self) -> str:
-        """Return where everybody is."""
+        """Return the state, partitions and last events of each member."""
         return "; ".join(
             f"{m.name}: {m.group.member.state.value}, generation {m.generation}, coordinator {m.coordinator}, "
             f"owns {sorted(m.owned)}, {m.events[-3:]}"

@@ -1,1 +1,1 @@
-"""What the tests on real clusters judge by: the Java consumer's word, ledgers of what was written, and figures."""
+"""The references of tests on real clusters: the Java consumer's records, the written records, and measured times."""

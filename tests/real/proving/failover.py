@@ -1,4 +1,4 @@
-"""Who led which partition when, who wrote and read what when, and what follows for a consumer that must not trail.
+"""Record leaders, written and read records over time, and judge how far the consumer lagged behind.
 
 Three threads of the test, not of the library: one writes with an idempotent producer, one asks brokers for leaders, one
 reads with the consumer under test. The test itself kills, pauses and restarts. Afterwards :func:`judge` compares notes.
@@ -22,7 +22,7 @@ from thinconsumer import Consumer, KafkaError, TopicPartition
 from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-METADATA_VERSION = 9  # the first whose leader epochs can be believed
+METADATA_VERSION = 9  # the first version with reliable leader epochs (KAFKA-9212)
 
 
 def ask_metadata(port: int, topic: str, seconds: float = 0.5) -> MetadataResponse:
@@ -51,7 +51,7 @@ class Stint:
 
 @dataclass
 class Notes:
-    """What was seen. Lists are only ever appended to, each by one thread."""
+    """All observations. Each list is appended to by one thread only."""
 
     acknowledged: dict[int, dict[int, float]] = field(default_factory=dict)  #: partition -> offset -> when
     delivered: dict[int, list[tuple[int, bytes, float]]] = field(default_factory=dict)  #: offset, value, when
@@ -60,7 +60,7 @@ class Notes:
     )  #: (partition, epoch) -> (node, when)
     outages: dict[int, list[tuple[float, float]]] = field(default_factory=dict)  #: node -> from, until
     down: set[int] = field(default_factory=set)
-    errors: list[str] = field(default_factory=list)  #: What the consumer raised.
+    errors: list[str] = field(default_factory=list)  #: Errors that the consumer raised.
     slowest_poll: float = 0.0
 
 
@@ -171,7 +171,7 @@ def stints(notes: Notes, partitions: int) -> list[Stint]:
 
 @dataclass
 class Figures:
-    """What the notes amount to; seconds."""
+    """Results of one run, in seconds."""
 
     records: int = 0
     elections: int = 0

@@ -1,4 +1,4 @@
-"""Records as lines, the same ones whoever read them: ours here, Java's in ``DumpRecords.java``."""
+"""Write a record as a line of text, as ``DumpRecords.java`` does for Java's consumer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def hexed(data: bytes | None) -> str:
 
 
 def line(record: ConsumerRecord[Any, Any]) -> str:
-    """Return everything there is to know of one record."""
+    """Return all fields of a record in one line."""
     headers = "".join(f"{hexed(name.encode())}={hexed(data)}," for name, data in record.headers)
     fields = (
         record.topic, record.partition, record.offset, record.leader_epoch, record.timestamp, record.timestamp_type,

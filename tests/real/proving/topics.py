@@ -1,7 +1,7 @@
 """Topics of every kind there is, each filled in another way, for tests that compare what readers make of them.
 
-Owns what is in them: codecs of three producers, transactions, compaction, deletion, odd headers. Those whose names
-begin with ``compacted`` need a cluster of our own: when the cleaner has been there shows only in a broker's files.
+They have codecs of three producers, transactions, compaction, deletion and odd headers. Topics named ``compacted...``
+need a cluster of our own, since only a broker's files show whether the log cleaner has run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Topics of a cluster, made and changed through kafka-python, and the waiting that real clusters need.
 
-Owns administration over the network: all it knows of a cluster is where to bootstrap. Clients are made per call, since
-one that outlives a broker's death keeps connections and backoffs that have nothing to do with the test.
+Needs only the bootstrap servers of a cluster. Each call makes a client: one that outlives a killed broker would keep
+broken connections and backoffs that have nothing to do with the test.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
 
 
 class Administration:
-    """What can be done to a cluster from outside."""
+    """Operations on a cluster over the network."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -68,7 +68,7 @@ class Administration:
         self._administer(lambda admin: admin.create_topics({name: options}), done_if="TopicAlreadyExistsError")
         self.wait_for_partitions(name, partitions)
         # A busy broker is named before it leads. An idempotent librdkafka that meets it then (NOT_LEADER_OR_FOLLOWER)
-        # has acknowledged first records that were in no log afterwards: lost before anybody could read them (seen).
+        # has acknowledged first records that were in no log afterwards (observed).
         ends = dict.fromkeys((TopicPartition(name, number) for number in range(partitions)), OffsetSpec.LATEST)
         self._administer(lambda admin: admin.list_partition_offsets(ends))
         return name
@@ -127,7 +127,7 @@ class Administration:
         return set(next(iter(self._pictures())).nodes)
 
     def wait_for_leader(self, topic: str, partition: int = 0, *, other_than: int = -1, seconds: float = 30) -> int:
-        """Wait until the partition is led, by another node than that one, and return who leads it."""
+        """Wait until another node than ``other_than`` leads the partition, and return its id."""
 
         def found() -> int | None:
             leader = self.leader(topic, partition)
@@ -144,7 +144,7 @@ class Administration:
         )
 
     def wait_for_partitions(self, name: str, partitions: int, seconds: float = 15) -> None:
-        """Wait until every broker that answers knows that many partitions and who leads them: news takes its time."""
+        """Wait until every broker that answers knows that many partitions and their leaders."""
 
         def known_to(picture: Picture) -> bool:
             found = picture.topics.get(name, {})

@@ -1,7 +1,6 @@
 """A Kafka cluster of our own: started from its jars, killed, paused and restarted at will.
 
-Owns the life of a cluster's processes. What is configured is in ``layout``, what is asked over the network in
-``admin``.
+Starts and ends the processes. Their properties are in ``layout``, requests to brokers in ``admin``.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class KafkaCluster(Administration):
     # -- what may happen to a broker
 
     def kill(self, node: int) -> None:
-        """SIGKILL: nothing is flushed, nobody is told."""
+        """SIGKILL: the broker flushes nothing, and the controller notices only by its silence."""
         self._processes[node].kill()
 
     def pause(self, node: int) -> None:
@@ -195,7 +194,7 @@ class KafkaCluster(Administration):
         return self._start_process([*self._options, *logging, "-cp", self._class_path, *arguments], log)
 
     def _wait_for_nodes(self, nodes: set[int]) -> None:
-        """Wait until these know each other; a broker that is fenced, or has just died, is in nobody's picture."""
+        """Wait until the metadata of each node names all of them: it lacks a broker that is fenced or has just died."""
 
         def all_there() -> bool:
             for node in nodes:

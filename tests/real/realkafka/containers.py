@@ -1,6 +1,6 @@
 """Brokers in containers instead of from jars, where a Docker engine answers.
 
-Owns one class with ``processes.Process``'s methods over testcontainers, whose reaper removes what a killed run leaves.
+One class with the methods of ``processes.Process``, over testcontainers, which removes containers of a killed run.
 Containers use the host's network, so that addresses are the same as for local processes: an engine on Linux, that is.
 """
 

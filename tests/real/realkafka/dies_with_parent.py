@@ -1,4 +1,4 @@
-"""Run a program that dies with whoever started it: ``python dies_with_parent.py PARENT_PID PROGRAM ARGUMENTS...``.
+"""Run a program that dies with its parent process: ``python dies_with_parent.py PARENT_PID PROGRAM ARGUMENTS...``.
 
 A test run that is killed runs no cleanup, and would leave brokers behind. The kernel does better (Linux only). A
 program in between, not ``preexec_fn``: that runs Python between fork and exec, and warns once other threads are there.

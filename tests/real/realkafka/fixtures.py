@@ -1,8 +1,7 @@
 """Real clusters as fixtures, for every folder of tests.
 
 ``kafka`` (one broker), ``kafka3`` (three), ``kafka28`` (Kafka 2.8, old formats). They live as long as the session and
-are shared: make a topic of your own with ``new_topic``. Whoever kills or pauses brokers leaves the cluster whole:
-``kafka3`` checks that after every test.
+are shared: make a topic of your own with ``new_topic``. ``kafka3`` resumes and restarts brokers after every test.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def kafka28(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def new_topic(request: pytest.FixtureRequest) -> Callable[..., str]:
-    """``new_topic(cluster, partitions=1, replication=-1, config=None)`` makes a topic nobody else has; its name."""
+    """``new_topic(cluster, partitions=1, replication=-1, config=None)`` makes a new topic and returns its name."""
 
     def make(cluster: Administration, partitions: int = 1, replication: int = -1, config=None) -> str:
         stem = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)[:150]

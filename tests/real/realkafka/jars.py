@@ -17,10 +17,10 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows, where nobody downloads with two workers
+except ImportError:  # Windows: two workers may download at the same time
     fcntl = None  # type: ignore[assignment]
 
-#: What every test runs on unless it says otherwise, and an old one with ZooKeeper, old versions and old formats.
+#: The default version of brokers, and an old one with ZooKeeper, old API versions and old record formats.
 CURRENT, OLD = "4.3.0", "2.8.2"
 #: The command line tools of this version talk to every broker from 2.1 on, so one class path serves all clusters.
 TOOLS = "4.3.0"
@@ -89,7 +89,7 @@ def _artifacts(version: str) -> tuple[str, ...]:
 
 
 def _folder(name: str, artifacts: tuple[str, ...], *options: str) -> Path:
-    # The artifacts are in the name, so that whoever changes them need not empty every machine's cache.
+    # The name depends on the artifacts, so that a change of them does not use an outdated cache.
     folder = cache_folder() / "jars" / f"{name}-{hashlib.sha256(repr(artifacts).encode()).hexdigest()[:8]}"
     if folder.is_dir():
         return folder

@@ -1,4 +1,4 @@
-"""What is written into a cluster's folder: properties of brokers, controllers and ZooKeeper, and of their logging.
+"""Files of a cluster's folder: properties of brokers, controllers and ZooKeeper, and of their logging.
 
 Owns configuration as text. Starts nothing. Brokers listen on 127.0.0.1 only.
 """
@@ -32,7 +32,7 @@ log4j.appender.out.layout.ConversionPattern=%d %p %c{1} %m%n
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on right now.
+    """Return ports that are free right now.
 
     Workers of one run take turns in the range: the port of a broker that is down for a while looks free to others.
     """
@@ -59,7 +59,7 @@ def text(properties: Mapping[str, object]) -> str:
 
 
 def common(brokers: int) -> dict[str, object]:
-    """What all brokers of a cluster of this size are told, of every version."""
+    """Return the properties that brokers of all versions have, for a cluster of this size."""
     replication = min(brokers, 3)
     in_sync = max(1, replication - 1)
     return {
@@ -80,7 +80,7 @@ def common(brokers: int) -> dict[str, object]:
         "log.cleaner.backoff.ms": 200,
         "log.cleaner.dedupe.buffer.size": 16 << 20,
         "log.retention.check.interval.ms": 1000,
-        # Topics whose records carry old timestamps would be empty after a second of that.
+        # With the default, records with old timestamps would be deleted within a second.
         "log.retention.ms": -1,
         "log.segment.delete.delay.ms": 0,
         "num.network.threads": 2,

@@ -1,4 +1,4 @@
-"""What one broker knows of the cluster, asked with a Metadata request written by hand.
+"""One broker's metadata of the cluster, requested with a Metadata request written by hand.
 
 Owns one request, version 1, which every broker from 0.10 to 4.x answers. By hand, because clients ask whichever broker
 they like, retry, cache, and are the thing under test; here one named broker says what it knows now.
@@ -15,7 +15,7 @@ METADATA, VERSION, CORRELATION_ID = 3, 1, 7
 
 @dataclass(frozen=True)
 class Partition:
-    """Who leads it, who keeps it, who is in sync; ``error`` is Kafka's code."""
+    """Leader, replicas and in-sync replicas of a partition; ``error`` is Kafka's code."""
 
     error: int
     leader: int

@@ -29,7 +29,7 @@ class New(NamedTuple):
 
 
 def numbered(count: int, *, partition: int = 0, size: int = 0) -> list[New]:
-    """Return records whose values count up, padded to ``size`` bytes."""
+    """Return records with values that count up, padded to ``size`` bytes."""
     return [New(str(number).encode().ljust(size, b"."), partition=partition) for number in range(count)]
 
 

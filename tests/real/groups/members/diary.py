@@ -1,4 +1,4 @@
-"""What every member written in Python does the same way: keep a diary, and take orders.
+"""Functions shared by all members written in Python: they print events, and read commands.
 
 A diary is a file of lines ``TIME WHAT NUMBERS...``; time is ``time.monotonic()``, which all processes of a machine
 share. A line is written at once and whole, so that a member that is killed has said all it has done.
@@ -34,7 +34,7 @@ def settings() -> dict[str, Any]:
 
 
 def orders() -> list[str]:
-    """Return what was said to this member since it asked last, without waiting; its end is an order to leave."""
+    """Return the commands since the last call, without waiting; the end of standard input means to leave."""
     if not select.select([0], [], [], 0)[0]:
         return []
     said = os.read(0, 65536).decode()
