@@ -1,4 +1,4 @@
-"""What the tests of commits share: a real coordinator's whereabouts, a membership of straw, a clock turned by hand."""
+"""Fixtures of the commit tests: a ``Coordinator``, a fake membership, and a manual clock."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ GROUP = "g"
 
 
 class StrawMembership:
-    """A member whose fate the test decides."""
+    """A membership whose state the test sets."""
 
     def __init__(self) -> None:
         self.is_member = True
         self.rebalancing = False
-        self.is_request_written = True  #: In a rebalance: whether the join is out.
+        self.is_request_written = True  #: In a rebalance: whether JoinGroup was written.
         self.identity = Identity(GROUP, 5, "me")
-        self.owned: set[TopicPartition] | None = None  #: None: everything.
+        self.owned: set[TopicPartition] | None = None  #: None: all partitions.
         self.told: list[tuple[int, Identity]] = []
 
     @property
@@ -78,12 +78,12 @@ class Sent:
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """What it commits, by partition; topics go by name here."""
+        """The committed offsets by partition, of topics named by name."""
         return {TopicPartition(name, row.partition_index): row.committed_offset for name, _, row in self.rows()}
 
 
 class World:
-    """Commits and committed offsets of one group, without links."""
+    """Commits and committed offsets of one group, without connections."""
 
     def __init__(self, **options: Any) -> None:
         self.config = ConsumerConfig.from_options(group_id=GROUP, **options)
@@ -108,9 +108,9 @@ class World:
     # -- the cluster
 
     def find(self, node_id: int, error_code: int = 0) -> None:
-        """Have a broker say who the coordinator is."""
+        """Answer FindCoordinator."""
         self.coordinator.want("test")
-        self.coordinator.restart(self.now)  # a question that nobody here has kept is out, maybe
+        self.coordinator.restart(self.now)  # a request may be in flight
         requests = self.coordinator.step(self.now)
         while not requests:
             self.now = max(self.now, self.coordinator.wake_at(self.now)) + 0.001
@@ -120,7 +120,7 @@ class World:
         self.coordinator.handle(Answer(requests[0], 9, 6, response), self.now)
 
     def topics(self, ids: Mapping[str, bytes]) -> None:
-        """Have metadata learn topics with these ids."""
+        """Add topics with these ids to the metadata."""
         topics = [
             MetadataResponseTopic(
                 name=name,
@@ -153,7 +153,7 @@ class World:
         return sent
 
     def later(self, version: int = 9) -> Sent:
-        """Let time pass until a commit is due, and return it."""
+        """Let time pass until a commit is due; return it."""
         for _ in range(50):
             found = self.sent(version)
             if found:
@@ -163,12 +163,12 @@ class World:
             due = min(self.commits.wake_at(self.now), self.coordinator.wake_at(self.now))
             self.now = max(due, self.now + 0.001)
             self.coordinator.step(self.now)
-        raise AssertionError(f"nothing was ever sent: {self.commits}")
+        raise AssertionError(f"no commit was sent: {self.commits}")
 
     def answer(
         self, sent: Sent, codes: int | Mapping[TopicPartition, int] = 0, *, leave_out: Iterable[Any] = ()
     ) -> None:
-        """Have the coordinator answer with one code for all partitions, or one for each that is not well."""
+        """Respond with one code for all partitions, or with codes by partition."""
         response = OffsetCommitResponse()
         for topic in sent.message.topics:
             answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -183,12 +183,12 @@ class World:
         self.respond(sent.request, response, sent.version, self.commits)
 
     def respond(self, request: Request, response: Message, version: int, manager: Any) -> None:
-        """Have a response arrive as bytes."""
+        """Give a response, encoded and decoded."""
         decoded = type(response).decode(response.encode(version), version)
         manager.handle(Answer(request, request.target.node_id, version, decoded), self.now)
 
     def break_off(self, request: Request, error: KafkaError | None = None) -> None:
-        """Have the connection end before the answer."""
+        """End the connection before the response."""
         error = error or KafkaConnectionError("connection reset")
         manager = self.commits if request.asker == self.commits.asker else self.committed
         manager.handle(Answer(request, request.target.node_id, error=error), self.now)
@@ -196,11 +196,11 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    """A member of generation 5 whose coordinator is node 1."""
+    """Commits of a member in generation 5; the coordinator is node 1."""
     return World()
 
 
 @pytest.fixture
 def new_world() -> type[World]:
-    """To make one with options."""
+    """Return the class, to make worlds with options."""
     return World

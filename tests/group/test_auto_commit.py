@@ -1,4 +1,4 @@
-"""Auto-commit: when it is due, and that it covers what was handed out by earlier polls and nothing else."""
+"""Auto-commit: when it is due, and that it covers the records of earlier polls only."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def auto(world) -> AutoCommit:
     return found
 
 
-def test_commits_when_the_interval_is_over_and_not_before(world, auto):
-    """With the epoch of what was handed out last."""
+def test_positions_are_committed_once_the_interval_has_passed(world, auto):
+    """With the leader epoch of the last returned record."""
     world.now += 4.9
     auto.poll(world.now)
     assert world.sent() == []
@@ -38,7 +38,7 @@ def test_commits_when_the_interval_is_over_and_not_before(world, auto):
     assert {row.committed_leader_epoch for _, _, row in sent.rows()} == {3}
 
 
-def test_only_what_has_moved_is_committed_again(world, auto):
+def test_only_moved_positions_are_committed_again(world, auto):
     """An idle consumer commits nothing."""
     world.now += 5
     auto.poll(world.now)
@@ -54,8 +54,8 @@ def test_only_what_has_moved_is_committed_again(world, auto):
     assert world.sent() == []
 
 
-def test_what_users_commit_themselves_is_not_committed_again(world, auto):
-    """Nor is what the partition started from; the user's note beside the offset stays."""
+def test_offsets_committed_by_the_user_are_not_committed_again(world, auto):
+    """Nor is the start offset; the user's metadata stays."""
     world.commits.add({A: OffsetAndMetadata(10, "note")}, world.now + 60)
     world.answer(world.one())
     world.partitions.get(B).committed = OffsetAndMetadata(20)
@@ -64,15 +64,15 @@ def test_what_users_commit_themselves_is_not_committed_again(world, auto):
     assert world.sent() == []
 
 
-def test_going_back_is_committed_too(world, auto):
-    """A seek to an earlier offset is where a restart has to begin."""
+def test_an_earlier_position_is_committed(world, auto):
+    """After a seek to an earlier offset, a restart begins there."""
     world.partitions.get(A).committed = OffsetAndMetadata(99)
     world.now += 5
     auto.poll(world.now)
     assert world.one().offsets[A] == 10
 
 
-def test_everything_is_committed_now_and_then_so_that_brokers_do_not_forget_it(world, auto):
+def test_all_positions_are_committed_again_after_an_hour(world, auto):
     """offsets.retention.minutes counts from the last commit in groups without members."""
     world.now += 5
     auto.poll(world.now)
@@ -82,8 +82,8 @@ def test_everything_is_committed_now_and_then_so_that_brokers_do_not_forget_it(w
     assert world.one().offsets == {A: 10, B: 20}
 
 
-def test_one_commit_at_a_time_however_short_the_interval(world, auto):
-    """While a coordinator is away commits would pile up by the thousand; the next one covers what has come since."""
+def test_one_auto_commit_is_in_flight_at_a_time(world, auto):
+    """Without a coordinator, commits would pile up; the next one covers all positions since."""
     world.now += 5
     auto.poll(world.now)
     sent = world.one()
@@ -106,20 +106,19 @@ def test_one_commit_at_a_time_however_short_the_interval(world, auto):
         lambda p: setattr(p, "state", PositionState.AWAITING_COMMITTED),
     ],
 )
-def test_partition_without_a_position_of_its_own_is_left_out(world, auto, spoil):
-    """Nothing of it was handed out."""
+def test_partitions_without_returned_records_are_left_out(world, auto, spoil):
     spoil(world.partitions.get(A))
     assert auto.positions(world.partitions, everything=True) == {B: OffsetAndMetadata(20, "", 3)}
 
 
-def test_position_that_is_being_validated_counts(world, auto):
-    """What is before it was handed out; the epoch tells the next owner which log it was."""
+def test_positions_under_validation_are_committed(world, auto):
+    """Records before it were returned; the epoch lets the next owner detect a diverged log."""
     world.partitions.get(A).move(PositionEvent.LEADER_CHANGED)
     assert auto.positions(world.partitions, everything=False)[A] == OffsetAndMetadata(10, "", 3)
 
 
-def test_nothing_is_committed_once_the_membership_is_lost(world, auto, caplog):
-    """Whoever has the partitions now has gone on from the last commit."""
+def test_without_membership_nothing_is_committed(world, auto, caplog):
+    """The new owner has gone on from the last commit."""
     world.membership.identity = world.membership.identity.lost()
     world.now += 5
     auto.poll(world.now)
@@ -129,8 +128,8 @@ def test_nothing_is_committed_once_the_membership_is_lost(world, auto, caplog):
     assert caplog.records == []
 
 
-def test_last_commit_before_partitions_are_given_up_covers_these_and_does_not_wait_for_the_interval(world, auto):
-    """D4: so that the next owner reads nothing twice."""
+def test_revoked_partitions_are_committed_at_once(world, auto):
+    """So the next owner reads no record twice."""
     going = [world.partitions.get(B)]
     call = auto.commit_now(going, world.now + 5, world.now)
     sent = world.one()
@@ -140,8 +139,8 @@ def test_last_commit_before_partitions_are_given_up_covers_these_and_does_not_wa
     assert auto.commit_now(going, world.now + 5, world.now) is None
 
 
-def test_failure_is_said_once_until_it_is_over(world, auto, caplog):
-    """Every five seconds the same line is how logs fill up."""
+def test_a_lasting_failure_is_logged_once(world, auto, caplog):
+    """A line for each auto-commit would fill the log."""
     caplog.set_level(logging.WARNING, "thinconsumer")
     for expected in (1, 1, 1):
         world.now += 5
@@ -162,8 +161,8 @@ def test_failure_is_said_once_until_it_is_over(world, auto, caplog):
     assert len(caplog.records) == 2
 
 
-def test_what_a_rebalance_took_is_no_news(world, auto, caplog):
-    """It was committed once more when it went."""
+def test_a_commit_rejected_by_a_rebalance_is_not_logged(world, auto, caplog):
+    """The revocation commits the positions again."""
     world.now += 5
     auto.poll(world.now)
     sent = world.one()
@@ -175,13 +174,13 @@ def test_what_a_rebalance_took_is_no_news(world, auto, caplog):
     assert [r for r in caplog.records if r.levelname != "DEBUG"] == []
 
 
-def test_wake_at_names_the_next_moment_once(world, auto):
-    """A loop that only drives never commits: told a moment that has passed, it would spin."""
+def test_wake_at_returns_the_next_auto_commit_until_it_has_passed(world, auto):
+    """Only a poll auto-commits: a passed moment would make a loop of drive() spin."""
     assert auto.wake_at(world.now) == world.now + 5
     world.now += 5
     assert auto.wake_at(world.now) == NEVER
     auto.poll(world.now)
-    assert auto.wake_at(world.now) == NEVER  # its answer comes by itself
+    assert auto.wake_at(world.now) == NEVER  # the response is an event of its own
     world.answer(world.one())
     auto.poll(world.now)
     assert auto.wake_at(world.now) == world.now + 5

@@ -24,11 +24,11 @@ LIMITS = ("session_timeout_ms", "max_poll_interval_ms")
 
 
 def error_of(failures, what="commit"):
-    """Return what a call raises."""
+    """Return the error of a commit."""
     return final_error(SETTINGS, "g", failures, what)  # type: ignore[arg-type]
 
 
-#: Every code by which a commit can end, and what it is called.
+#: Every code that a commit can fail with, and its reason.
 ENDS = [
     (Code.UNKNOWN_MEMBER_ID, "unknown_member"),
     (Code.GROUP_ID_NOT_FOUND, "unknown_member"),
@@ -43,8 +43,8 @@ ENDS = [
 
 @pytest.mark.parametrize("seconds", [None, 0.4, 12.0, 400.0])
 @pytest.mark.parametrize(("code", "reason"), ENDS)
-def test_pain_D3_error_has_reason_partitions_and_names_only_limits_that_were_exceeded(code, reason, seconds):
-    """A commit that failed half a second after a poll has nothing to do with max_poll_interval_ms."""
+def test_the_error_has_reason_partitions_and_only_exceeded_limits(code, reason, seconds):
+    """A commit that fails half a second after a poll has not exceeded max_poll_interval_ms."""
     cause = to_error(code, api="OffsetCommit", node_id=1)
     error = error_of({A: Failure(reason_of(cause), str(cause), cause, seconds)})
     assert isinstance(error, CommitFailedError)
@@ -64,15 +64,15 @@ def test_pain_D3_error_has_reason_partitions_and_names_only_limits_that_were_exc
 
 @pytest.mark.parametrize("reason", sorted(ADVICE))
 def test_errors_survive_pickling(reason):
-    """Spark's and multiprocessing's workers send them on."""
+    """Workers of Spark and multiprocessing pickle exceptions."""
     error = error_of({A: Failure(reason, "why", None, 1.0)})
     again = pickle.loads(pickle.dumps(error))
     assert (again.reason, again.partitions, again.retriable) == (reason, (A,), reason in RETRIABLE)
     assert str(again) == str(error)
 
 
-def test_gravest_reason_counts_and_all_partitions_are_named():
-    """What membership was lost for explains more than what merely took too long."""
+def test_the_gravest_reason_counts_and_all_partitions_are_named():
+    """A lost membership explains more than a timeout."""
     error = error_of({A: Failure("timeout", "slow"), B: Failure("unknown_member", "gone")})
     assert isinstance(error, CommitFailedError)
     assert (error.reason, error.partitions) == ("unknown_member", (A, B))
@@ -80,14 +80,12 @@ def test_gravest_reason_counts_and_all_partitions_are_named():
 
 
 def test_many_partitions_are_counted():
-    """A thousand names are no help in a log."""
     error = error_of({TopicPartition("t", n): Failure("timeout", "slow") for n in range(1000)})
     assert "and 995 more" in str(error)
     assert len(str(error)) < 400
 
 
-def test_authorization_errors_are_raised_as_they_are():
-    """All topics in one."""
+def test_authorization_errors_are_raised_with_all_topics():
     topic = to_error(Code.TOPIC_AUTHORIZATION_FAILED, api="OffsetCommit", node_id=1, partition=A)
     u = TopicPartition("u", 3)
     failure = Failure(reason_of(topic), str(topic), topic)
@@ -107,8 +105,7 @@ def test_authorization_errors_are_raised_as_they_are():
     assert isinstance(error_of({A: Failure(reason_of(login), "", login)}), SaslAuthenticationFailedError)
 
 
-def test_call_without_partitions_that_waited_for_others_in_vain():
-    """There is nothing to name."""
+def test_a_call_without_partitions_can_time_out():
     error = error_of({})
     assert isinstance(error, CommitFailedError)
     assert (error.reason, error.partitions, error.retriable) == ("timeout", (), True)

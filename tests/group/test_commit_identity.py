@@ -1,4 +1,4 @@
-"""Who may commit what: every pair of who it was to be committed as and who we are now."""
+"""Which offsets may be committed: pairs of the identity when they were queued and the current one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIVE, SIX, SEVEN = (Identity("g", generation, "me") for generation in (5, 6, 7))
 def standing(
     identity: Identity, *, is_member: bool = True, rebalancing: bool = False, owned: bool = True
 ) -> CommitIdentity:
-    """Return where a member stands, which was told so outside of a rebalance."""
+    """Return a member's commit identity, noted outside of a rebalance."""
     straw = SimpleNamespace(is_member=is_member, identity=identity, rebalancing=False, owns=lambda tp: owned)
     found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
     found.note()
@@ -32,7 +32,7 @@ def standing(
         (FIVE, standing(FIVE), None),
         (FIVE, standing(SIX), None),
         (FIVE, standing(SIX, owned=False), "rebalance_in_progress"),
-        # It may have been another's in a generation that we were not told of, who went on from an older commit.
+        # In the missed generation another member may have owned the partition.
         (FIVE, standing(SEVEN), "rebalance_in_progress"),
         (FIVE, standing(FIVE.behind()), "illegal_generation"),
         (FIVE, standing(FIVE.lost()), "unknown_member"),
@@ -44,8 +44,8 @@ def standing(
         (BY_HAND, CommitIdentity(None, "g"), None),
     ],
 )
-def test_objection_to_what_was_to_be_committed_as_another(before, now, reason):
-    """A commit is written only as who asked for it, or as the same member of the next generation."""
+def test_offsets_queued_under_another_identity_are_rejected(before, now, reason):
+    """Offsets are committed under the identity of their queueing, or by the same member in the next generation."""
     objection = now.objection(A, before)
     assert (objection.reason if objection is not None else None) == reason
 
@@ -62,13 +62,13 @@ def test_objection_to_what_was_to_be_committed_as_another(before, now, reason):
         (CommitIdentity(None, "g"), BY_HAND),
     ],
 )
-def test_whom_to_commit_as(now, who):
-    """A member that lost its membership is nobody, and not somebody who assigns by hand."""
+def test_the_identity_to_commit_under(now, who):
+    """A lost member must not commit as a consumer with manual assignment."""
     assert now.who == who
 
 
 def test_commits_are_held_from_the_join_until_the_sync():
-    """In between the coordinator takes none, whatever the generation."""
+    """Meanwhile the coordinator rejects commits of every generation."""
     straw = SimpleNamespace(is_member=True, identity=FIVE, rebalancing=False, owns=lambda tp: True)
     found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
     found.note()
@@ -87,8 +87,8 @@ def test_commits_are_held_from_the_join_until_the_sync():
     assert not found.held
 
 
-def test_what_is_to_be_committed_between_join_and_sync_was_read_before_a_missed_generation():
-    """So it is judged as that after the sync: it may have gone to another a generation ago."""
+def test_offsets_queued_after_a_missed_generation_belong_to_the_generation_before():
+    """Another member may have owned the partition in the missed generation."""
     straw = SimpleNamespace(is_member=True, identity=FIVE, rebalancing=False, owns=lambda tp: True)
     found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
     found.note()
@@ -107,8 +107,8 @@ def test_what_is_to_be_committed_between_join_and_sync_was_read_before_a_missed_
     assert found.asks_as == SEVEN
 
 
-def test_nothing_is_held_without_members():
-    """By hand there is no rebalance, not even one that the member's machine is still busy with."""
+def test_with_manual_assignment_commits_are_never_held():
+    """Not even while a former membership still rebalances."""
     straw = SimpleNamespace(is_member=False, identity=FIVE, rebalancing=True, owns=lambda tp: True)
     found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
     found.note()
@@ -117,7 +117,7 @@ def test_nothing_is_held_without_members():
     CommitIdentity(None, "g").told(None, FIVE, 0.0)  # type: ignore[arg-type]
 
 
-def test_who_is_outside_is_told_whether_a_join_is_on():
-    """One is a matter of polling on, the other of having been lost."""
+def test_commits_without_membership_fail_with_the_reason():
+    """The reason tells a rebalance in progress from a lost membership."""
     assert standing(Identity("g"), rebalancing=True).outside().reason == "rebalance_in_progress"
     assert standing(Identity("g")).outside().reason == "unknown_member"

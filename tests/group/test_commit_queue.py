@@ -1,4 +1,4 @@
-"""The queue of commits: merging, settling, deadlines, and starting over after an interrupt at any line."""
+"""The queue of commits: merging, settling, deadlines, and recovery after an interrupt at any line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATE = Failure("timeout", "late")
 
 
 def explain(failures: Any, what: str) -> KafkaError:
-    """Name what failed."""
+    """Return an error that names the failed partitions."""
     return CommitFailedError(what, reason="timeout", partitions=failures)
 
 
@@ -29,17 +29,17 @@ def queue() -> CommitQueue:
 
 
 def add(queue: CommitQueue, *pairs: tuple[TopicPartition, int], deadline: float = 60.0, callback: Any = None) -> Any:
-    """Queue a call."""
+    """Add a call to the queue."""
     return queue.add({tp: OffsetAndMetadata(offset) for tp, offset in pairs}, WHO, deadline, callback)
 
 
 def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
-    """Return what the next request would hold."""
+    """Return the offsets of the next request."""
     return {tp: entry.value.offset for tp, entry in queue.take("g").items()}
 
 
 def test_calls_are_merged_and_settled_together(queue):
-    """The last value wins; whoever was overtaken succeeds with it."""
+    """The last offset wins, and settles earlier calls, too."""
     first, second = add(queue, (A, 5), (B, 5)), add(queue, (A, 2))
     entries = queue.take("g")
     assert {tp: entry.value.offset for tp, entry in entries.items()} == {A: 2, B: 5}
@@ -51,8 +51,8 @@ def test_calls_are_merged_and_settled_together(queue):
     assert queue.idle
 
 
-def test_what_is_put_back_goes_under_what_came_since(queue):
-    """And both calls wait for it."""
+def test_a_newer_offset_replaces_one_that_is_put_back(queue):
+    """Both calls wait for it."""
     first = add(queue, (A, 5))
     entries = queue.take("g")
     second = add(queue, (A, 2))
@@ -65,7 +65,6 @@ def test_what_is_put_back_goes_under_what_came_since(queue):
 
 
 def test_delayed_partition_keeps_newer_commits_with_it(queue):
-    """Until it is released."""
     add(queue, (A, 5))
     entries = queue.take("g")
     add(queue, (A, 6))
@@ -76,8 +75,8 @@ def test_delayed_partition_keeps_newer_commits_with_it(queue):
     assert taken(queue) == {A: 7}
 
 
-def test_failed_partitions_are_named_when_the_call_is_through(queue):
-    """Not before: what is not named was written."""
+def test_the_error_of_a_settled_call_names_the_failed_partitions(queue):
+    """The others were written."""
     call = add(queue, (A, 1), (B, 1), (C, 1)).call
     entries = queue.take("g")
     queue.failed(A, entries[A], LATE)
@@ -89,8 +88,7 @@ def test_failed_partitions_are_named_when_the_call_is_through(queue):
     assert caught.value.partitions == (A, C)
 
 
-def test_deadlines_pass_in_their_own_order(queue):
-    """Not in that of the calls."""
+def test_deadlines_pass_independently_of_the_call_order(queue):
     slow, quick = add(queue, (A, 1), deadline=60), add(queue, (A, 2), deadline=5)
     assert queue.due_at() == 5
     assert queue.expired(4.9) == []
@@ -104,7 +102,7 @@ def test_deadlines_pass_in_their_own_order(queue):
 
 
 def test_deadlines_of_settled_calls_do_not_pile_up(queue):
-    """Most commits take milliseconds and have a minute."""
+    """Most commits settle in milliseconds and have a deadline of a minute."""
     for number in range(1000):
         add(queue, (A, number), deadline=60.0 + number)
         entries = queue.take("g")
@@ -114,8 +112,7 @@ def test_deadlines_of_settled_calls_do_not_pile_up(queue):
     assert queue.due_at() == float("inf") or queue.expired(5000.0) == []
 
 
-def test_what_nobody_waits_for_is_not_taken(queue):
-    """Its call has failed, or was abandoned."""
+def test_offsets_of_settled_or_abandoned_calls_are_not_sent(queue):
     late, gone = add(queue, (A, 1), deadline=5), add(queue, (B, 1))
     queue.fail_call(late, LATE)
     gone.call.abandoned = True
@@ -123,8 +120,8 @@ def test_what_nobody_waits_for_is_not_taken(queue):
     assert queue.expired(1.0) == [gone]
 
 
-def test_calls_without_offsets_wait_for_those_before_them_only(queue):
-    """Any number of them, and none settles twice."""
+def test_calls_without_offsets_wait_for_the_calls_before_them(queue):
+    """Thousands of them settle, each once."""
     heard: list[int] = []
     add(queue, (A, 1), deadline=5)
     for number in range(3000):
@@ -140,7 +137,6 @@ def test_calls_without_offsets_wait_for_those_before_them_only(queue):
 
 
 def test_call_without_offsets_can_time_out_before_the_others(queue):
-    """It says that others took too long."""
     add(queue, (A, 1), deadline=60)
     waits = add(queue, deadline=5)
     (expired,) = queue.expired(5)
@@ -152,7 +148,7 @@ def test_call_without_offsets_can_time_out_before_the_others(queue):
 
 
 def test_request_is_limited_in_bytes_but_never_empty(queue):
-    """A single note larger than the limit still goes out, for the broker to judge."""
+    """A single offset with larger metadata is sent, and the broker decides."""
     note = "x" * BYTES_MAX
     for tp in (A, B):
         queue.add({tp: OffsetAndMetadata(1, note)}, WHO, 60.0)
@@ -161,11 +157,11 @@ def test_request_is_limited_in_bytes_but_never_empty(queue):
 
 
 class _Interrupt(BaseException):
-    """Stands in for KeyboardInterrupt."""
+    """An interrupt like KeyboardInterrupt."""
 
 
 def _interrupted(after: int, run: Any) -> bool:
-    """Run with an interrupt at the ``after``th event in this room; return whether it struck."""
+    """Run with an interrupt at the ``after``th trace event of the queue; return whether it was raised."""
     left = [after]
 
     def trace(frame: Any, event: str, arg: Any) -> Any:
@@ -187,8 +183,8 @@ def _interrupted(after: int, run: Any) -> bool:
     return False
 
 
-def test_interrupt_at_any_line_loses_no_call_and_tells_none_twice():
-    """After it everything is rebuilt from the calls, as when connections are made anew."""
+def test_an_interrupt_at_any_line_settles_every_call_once():
+    """The queue is rebuilt from the calls, as after a restart of the engine."""
     after = 0
     while True:
         after += 1
@@ -225,7 +221,7 @@ def test_interrupt_at_any_line_loses_no_call_and_tells_none_twice():
     assert after > 50
 
 
-def test_rebuilding_keeps_the_newest_value_even_of_a_call_that_timed_out(queue):
+def test_rebuilding_keeps_the_newest_offset_even_of_a_call_that_timed_out(queue):
     """It may have been written before the interrupt."""
     add(queue, (A, 1))
     late = add(queue, (A, 2), deadline=5)

@@ -1,4 +1,4 @@
-"""Commits: who they are stamped as, one in flight, what each answer means, waiting in a rebalance."""
+"""Commits: their member id and generation, one in flight, the effect of each response, and waits in a rebalance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A, B, C = (TopicPartition("t", n) for n in range(3))
 
 
 def failure(call) -> KafkaError:
-    """Return what the call raises."""
+    """Return the error of the call."""
     assert call.done
     with pytest.raises(KafkaError) as caught:
         call.result()
@@ -30,8 +30,8 @@ def failure(call) -> KafkaError:
 # -- sending
 
 
-def test_commit_goes_out_as_the_member_in_its_generation(world):
-    """Without a generation it would count as that of somebody who assigns by hand."""
+def test_a_commit_carries_member_id_and_generation(world):
+    """Without a generation it would count as a commit with manual assignment."""
     call = world.add((A, 7), (B, 8))
     sent = world.one()
     assert sent.stamp == (5, "me")
@@ -45,7 +45,7 @@ def test_commit_goes_out_as_the_member_in_its_generation(world):
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_every_version_carries_offset_metadata_and_epoch_as_far_as_it_can(world, version):
+def test_every_version_carries_the_fields_that_it_has(world, version):
     """Version 6 has the first epochs, version 7 the first static members, version 10 topic ids."""
     world.topics({"t": b"t" * 16})
     world.membership.identity = Identity("g", 5, "me", "static")
@@ -70,8 +70,8 @@ def test_topics_are_named_while_any_id_is_unknown(world):
     assert {name for name, _, _ in sent.rows()} == {"t", "u"}
 
 
-def test_commits_by_hand_have_no_generation_nor_instance(world):
-    """A static instance named in them would fence the member that uses it."""
+def test_commits_with_manual_assignment_have_no_generation_and_instance_id(world):
+    """With its instance id they would fence the static member."""
     world.membership.is_member = False
     world.membership.identity = Identity("g", 5, "me", "static")
     world.add((A, 7))
@@ -80,7 +80,7 @@ def test_commits_by_hand_have_no_generation_nor_instance(world):
     assert sent.message.group_instance_id is None
 
 
-def test_only_one_commit_is_in_flight_and_what_waits_is_merged_in_call_order(world):
+def test_one_commit_is_in_flight_and_waiting_ones_are_merged_in_call_order(world):
     """The last value of a partition wins, a smaller one too: a rewind is legal."""
     first = world.add((A, 1))
     sent = world.one()
@@ -96,8 +96,8 @@ def test_only_one_commit_is_in_flight_and_what_waits_is_merged_in_call_order(wor
     assert third.done
 
 
-def test_pain_D6_an_async_commit_that_fails_for_now_does_not_overwrite_a_newer_one(world):
-    """Sent again on its own, the older offset would be written last."""
+def test_a_retried_commit_does_not_overwrite_a_newer_one(world):
+    """If it was repeated alone, the older offset would be written last."""
     older = world.add((A, 10), (B, 10))
     sent = world.one()
     newer = world.add((A, 20))
@@ -110,8 +110,8 @@ def test_pain_D6_an_async_commit_that_fails_for_now_does_not_overwrite_a_newer_o
     assert world.commits.idle
 
 
-def test_pain_D6_a_partition_refused_for_now_waits_with_what_was_committed_since(world):
-    """The newer commit of it does not overtake, nor does it make the coordinator be asked in a loop."""
+def test_a_partition_in_backoff_delays_its_newer_commits(world):
+    """A newer commit neither overtakes it nor ends the backoff."""
     world.add((A, 10), (B, 10))
     world.answer(world.one(), {A: Code.UNKNOWN_TOPIC_OR_PARTITION})
     other = world.add((B, 11))
@@ -126,7 +126,7 @@ def test_pain_D6_a_partition_refused_for_now_waits_with_what_was_committed_since
 
 
 def test_callbacks_are_queued_once_each_in_order(world):
-    """They are users' code, and run outside of steps."""
+    """Callbacks are user code, and run outside of steps."""
     heard = []
     for number in range(3):
         world.add((A, number), callback=lambda offsets, error, n=number: heard.append((n, offsets, error)))
@@ -137,8 +137,8 @@ def test_callbacks_are_queued_once_each_in_order(world):
     assert heard == [(n, {A: OffsetAndMetadata(n)}, None) for n in range(3)]
 
 
-def test_nothing_to_commit_is_through_when_what_was_before_is(world):
-    """So that a commit() without partitions drains the asynchronous ones."""
+def test_a_call_without_offsets_settles_after_the_calls_before_it(world):
+    """So a commit() without partitions waits for asynchronous commits."""
     assert world.commits.add({}, world.now + 1).done
     before = world.add((A, 1))
     drains = world.commits.add({}, world.now + 60)
@@ -150,7 +150,7 @@ def test_nothing_to_commit_is_through_when_what_was_before_is(world):
 
 
 def test_a_commit_too_large_for_one_batch_is_split(world):
-    """Brokers refuse a batch over message.max.bytes altogether."""
+    """Brokers reject a batch over message.max.bytes as a whole."""
     note = "x" * 4096
     offsets = {TopicPartition("t", n): OffsetAndMetadata(n, note) for n in range(500)}
     call = world.commits.add(offsets, world.now + 60)
@@ -170,8 +170,7 @@ def test_a_commit_too_large_for_one_batch_is_split(world):
 @pytest.mark.parametrize(
     "code", [Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR, Code.REQUEST_TIMED_OUT], ids=lambda c: c.name
 )
-def test_another_coordinator_is_looked_for_and_asked_again(world, code):
-    """And the call goes on."""
+def test_errors_of_a_former_coordinator_start_a_search_and_a_retry(world, code):
     call = world.add((A, 7))
     world.answer(world.one(), code)
     assert world.coordinator.node_id is None
@@ -184,8 +183,7 @@ def test_another_coordinator_is_looked_for_and_asked_again(world, code):
 
 
 @pytest.mark.parametrize("code", [Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NETWORK_EXCEPTION], ids=lambda c: c.name)
-def test_the_same_coordinator_is_asked_again_after_a_backoff(world, code):
-    """With growing pauses."""
+def test_retriable_errors_back_off(world, code):
     call = world.add((A, 7))
     started = world.now
     for _ in range(6):
@@ -196,8 +194,8 @@ def test_the_same_coordinator_is_asked_again_after_a_backoff(world, code):
     call.result()
 
 
-def test_connection_that_ends_is_a_lost_coordinator(world):
-    """The commit may have been written: written twice it is the same."""
+def test_a_broken_connection_is_a_lost_coordinator(world):
+    """The commit may have been written; a repeated one does no harm."""
     call = world.add((A, 7))
     world.break_off(world.one().request)
     assert world.coordinator.node_id is None
@@ -205,8 +203,8 @@ def test_connection_that_ends_is_a_lost_coordinator(world):
     call.result()
 
 
-def test_request_is_taken_back_when_another_broker_coordinates(world):
-    """A stopped broker answers nothing for as long as its connection stands."""
+def test_a_request_to_a_former_coordinator_is_repeated_at_the_new_one(world):
+    """A stopped broker does not respond, and its connection stays open."""
     call = world.add((A, 7))
     stopped = world.one()
     world.add((A, 8))
@@ -223,8 +221,8 @@ def test_request_is_taken_back_when_another_broker_coordinates(world):
     call.result()
 
 
-def test_silence_has_other_brokers_asked(world):
-    """Also where no member sends heartbeats."""
+def test_a_pending_commit_starts_a_search_at_other_brokers(world):
+    """Also without heartbeats."""
     world.topics({"t": b"t" * 16})
     world.add((A, 7))
     world.one()
@@ -234,8 +232,8 @@ def test_silence_has_other_brokers_asked(world):
     assert probe.target.node_id in (2, 3)
 
 
-def test_coordinator_is_wanted_only_while_there_is_something_to_commit(world):
-    """Else a consumer that commits once would look for its coordinator for ever."""
+def test_the_coordinator_is_searched_only_while_commits_are_unsettled(world):
+    """Otherwise one commit would keep the search going for ever."""
     world.coordinator.unwant("test")
     world.coordinator.lost(1, "gone", world.now)
     world.sent()
@@ -245,8 +243,8 @@ def test_coordinator_is_wanted_only_while_there_is_something_to_commit(world):
     assert world.coordinator.step(world.now)
 
 
-def test_group_that_nobody_may_see_fails_commits_at_once_but_only_by_a_fresh_answer(world):
-    """An error of yesterday may have been cured since."""
+def test_an_authorization_error_of_the_search_fails_only_commits_made_before_it(world):
+    """An older error may have been resolved since."""
     world.coordinator.lost(1, "gone", world.now)
     world.find(1, Code.GROUP_AUTHORIZATION_FAILED)
     call = world.add((A, 7))
@@ -260,7 +258,6 @@ def test_group_that_nobody_may_see_fails_commits_at_once_but_only_by_a_fresh_ans
 
 
 def test_broker_without_a_common_version_fails_the_call(world):
-    """Trying again changes nothing."""
     call = world.add((A, 7))
     error = to_error(Code.UNSUPPORTED_VERSION, api="OffsetCommit")
     assert isinstance(error, UnsupportedVersionError)
@@ -271,8 +268,8 @@ def test_broker_without_a_common_version_fails_the_call(world):
     assert found.__cause__ is error
 
 
-def test_last_error_is_why_commits_fail_until_one_succeeds(world):
-    """For health(): an error of one call alone, such as metadata that is too long, is not kept."""
+def test_last_error_lasts_until_a_commit_succeeds(world):
+    """For health(). An error of a single call, such as too long metadata, is not kept."""
     world.add((A, 7), seconds=5)
     world.answer(world.one(), Code.NETWORK_EXCEPTION)
     assert world.commits.last_error.name == "NETWORK_EXCEPTION"
@@ -307,8 +304,8 @@ def test_last_error_is_why_commits_fail_until_one_succeeds(world):
         (31_000, "refused"),
     ],
 )
-def test_refusal_of_one_partition_fails_the_calls_with_it_and_no_other(world, code, reason):
-    """What is not named in the error was written."""
+def test_a_rejected_partition_fails_only_the_calls_that_contain_it(world, code, reason):
+    """Partitions that the error does not name were written."""
     bad, good = world.add((A, 7), (B, 8)), world.add((B, 9))
     world.answer(world.one(), {A: code})
     error = failure(bad)
@@ -317,8 +314,7 @@ def test_refusal_of_one_partition_fails_the_calls_with_it_and_no_other(world, co
     good.result()
 
 
-def test_topics_that_may_not_be_read_are_named_together(world):
-    """One error for all of them, the AuthorizationError itself."""
+def test_unauthorized_topics_are_in_one_error(world):
     u = TopicPartition("u", 0)
     call = world.add((A, 1), (B, 1), (u, 1))
     world.answer(world.one(), {A: Code.TOPIC_AUTHORIZATION_FAILED, u: Code.TOPIC_AUTHORIZATION_FAILED})
@@ -327,8 +323,7 @@ def test_topics_that_may_not_be_read_are_named_together(world):
     assert error.topics == ("t", "u")
 
 
-def test_partition_left_out_of_an_answer_is_asked_about_again(world):
-    """Silence is no success."""
+def test_a_partition_missing_in_the_response_is_retried(world):
     call = world.add((A, 1), (B, 1))
     world.answer(world.one(), leave_out=[B])
     assert not call.done
@@ -338,11 +333,11 @@ def test_partition_left_out_of_an_answer_is_asked_about_again(world):
     call.result()
 
 
-# -- who we are
+# -- membership
 
 
-def test_pain_D1_commit_into_a_rebalance_keeps_the_identity_and_is_stamped_anew(world):
-    """REBALANCE_IN_PROGRESS and, while a join is out, ILLEGAL_GENERATION cost neither member id nor generation."""
+def test_a_commit_rejected_in_a_rebalance_is_retried_in_the_new_generation(world):
+    """REBALANCE_IN_PROGRESS and, during a written join, ILLEGAL_GENERATION end neither member id nor generation."""
     for code, told in ((Code.REBALANCE_IN_PROGRESS, 1), (Code.ILLEGAL_GENERATION, 0)):
         world.membership.told.clear()
         before = world.membership.identity
@@ -364,8 +359,8 @@ def test_pain_D1_commit_into_a_rebalance_keeps_the_identity_and_is_stamped_anew(
         call.result()
 
 
-def test_pain_D1_rebalance_that_only_a_commit_has_heard_of_asks_for_a_rejoin(world):
-    """And is tried again meanwhile, with pauses, as the member it still is."""
+def test_rebalance_in_progress_in_a_commit_response_makes_the_member_rejoin(world):
+    """The commit is retried meanwhile, with backoff, in the same generation."""
     call = world.add((A, 7))
     for _ in range(3):
         world.answer(world.later(), Code.REBALANCE_IN_PROGRESS)
@@ -376,8 +371,8 @@ def test_pain_D1_rebalance_that_only_a_commit_has_heard_of_asks_for_a_rejoin(wor
     call.result()
 
 
-def test_pain_D1_commits_go_on_under_the_old_generation_while_others_join(world):
-    """A cooperative rebalance may take minutes; the coordinator takes them until all have joined."""
+def test_commits_go_on_under_the_old_generation_while_others_join(world):
+    """A cooperative rebalance may take minutes; the coordinator accepts commits until all members have joined."""
     world.sent()
     world.membership.rebalancing = True
     call = world.add((A, 7))
@@ -387,8 +382,8 @@ def test_pain_D1_commits_go_on_under_the_old_generation_while_others_join(world)
     call.result()
 
 
-def test_what_went_to_another_member_fails_when_the_rebalance_is_over(world):
-    """And what stayed is committed all the same."""
+def test_offsets_of_moved_partitions_fail_after_the_rebalance(world):
+    """Offsets of kept partitions are committed."""
     call = world.add((A, 7), (B, 8))
     sent = world.one()
     world.membership.rebalancing = True
@@ -405,16 +400,16 @@ def test_what_went_to_another_member_fails_when_the_rebalance_is_over(world):
     assert (error.partitions, error.retriable) == ((A,), True)
 
 
-def test_commit_made_in_the_new_generation_does_not_ask_whether_it_is_owned(world):
-    """A revoked callback commits what it gives up, after the sync."""
+def test_a_commit_of_the_current_generation_may_contain_partitions_not_owned(world):
+    """A revoked callback commits after the sync."""
     world.membership.owned = set()
     call = world.add((A, 7))
     world.answer(world.one())
     call.result()
 
 
-def test_what_may_not_be_committed_any_more_when_it_is_written_is_left_out(world):
-    """Between asking and writing there may be seconds: a connection has to be made first."""
+def test_offsets_invalidated_before_writing_are_left_out(world):
+    """Queueing and writing may be seconds apart, if the connection is opened first."""
     call = world.add((A, 7), (B, 8))
     (request,) = world.commits.step(world.now)
     world.membership.identity = Identity("g", 6, "me")
@@ -425,8 +420,8 @@ def test_what_may_not_be_committed_any_more_when_it_is_written_is_left_out(world
     assert not call.done
 
 
-def test_nothing_is_written_between_join_and_sync(world):
-    """What will be ours is not known yet, and the coordinator would refuse it."""
+def test_no_commit_is_written_between_join_and_sync(world):
+    """The assignment is not known yet, and the coordinator would reject the commit."""
     world.add((A, 7))
     (request,) = world.commits.step(world.now)
     world.membership.rebalancing = True
@@ -435,8 +430,8 @@ def test_nothing_is_written_between_join_and_sync(world):
     assert request.build(9).topics == []
 
 
-def test_lost_membership_writes_nothing_and_fails_at_once(world):
-    """Not even what is about to be written, and never as somebody without a generation."""
+def test_after_a_lost_membership_commits_fail_at_once(world):
+    """Also commits about to be written; none is sent without a generation."""
     call = world.add((A, 7))
     (request,) = world.commits.step(world.now)
     queued = world.add((B, 8))
@@ -450,8 +445,8 @@ def test_lost_membership_writes_nothing_and_fails_at_once(world):
     assert world.commits.idle
 
 
-def test_who_is_in_no_group_yet_cannot_commit(world):
-    """And what is refused is not kept either: an unsubscribe would make it a commit by hand."""
+def test_commits_before_the_first_join_fail_at_once(world):
+    """A kept offset would become a commit with manual assignment after unsubscribe()."""
     world.membership.identity = Identity("g")
     call = world.add((A, 7))
     assert failure(call).reason == "unknown_member"
@@ -461,16 +456,16 @@ def test_who_is_in_no_group_yet_cannot_commit(world):
     assert world.sent() == []
 
 
-def test_unsubscribing_does_not_turn_a_members_commit_into_one_by_hand(world):
-    """That would throw back whoever has the partition now."""
+def test_unsubscribing_fails_the_commits_of_the_membership(world):
+    """Without a generation they could reset the new owner's offsets."""
     call = world.add((A, 7))
     world.membership.is_member = False
     assert world.sent() == []
     assert failure(call).reason == "unknown_member"
 
 
-def test_subscribing_does_not_turn_a_commit_by_hand_into_a_members(world):
-    """It may be of partitions that others own."""
+def test_subscribing_fails_the_commits_of_a_manual_assignment(world):
+    """Other members may own the partitions."""
     world.membership.is_member = False
     call = world.add((A, 7))
     world.membership.is_member = True
@@ -487,16 +482,16 @@ def test_subscribing_does_not_turn_a_commit_by_hand_into_a_members(world):
         (Code.FENCED_INSTANCE_ID, "fenced", Code.FENCED_INSTANCE_ID),
     ],
 )
-def test_membership_is_told_once_what_the_coordinator_says_of_us(world, code, reason, told):
-    """With the identity that it was said of: membership ignores what is about an older one."""
+def test_membership_errors_are_reported_once_to_the_member(world, code, reason, told):
+    """With the identity of the commit: the member ignores errors about an older one."""
     call = world.add((A, 7), (B, 7))
     world.answer(world.one(), code)
     assert world.membership.told == [(told, Identity("g", 5, "me"))]
     assert failure(call).reason == reason
 
 
-def test_unknown_member_in_a_rebalance_fails_the_commit_and_leaves_the_join_alone(world):
-    """The JoinGroup that is out gets the same answer; membership ignores ours meanwhile."""
+def test_unknown_member_id_during_a_join_fails_the_commit_only(world):
+    """The JoinGroup in flight gets the same error; the member ignores that of the commit."""
     call = world.add((A, 7))
     sent = world.one()
     world.membership.rebalancing = True
@@ -506,8 +501,8 @@ def test_unknown_member_in_a_rebalance_fails_the_commit_and_leaves_the_join_alon
 
 
 @pytest.mark.parametrize(("generation", "sent"), [(6, True), (7, False)])
-def test_what_is_committed_between_join_and_sync_is_not_said_after_a_missed_generation(world, generation, sent):
-    """Another may have had the partition in it, and have committed more."""
+def test_commits_queued_between_join_and_sync_fail_after_a_missed_generation(world, generation, sent):
+    """Another member may have owned the partition in it and committed a later offset."""
     world.sent()
     world.membership.rebalancing = True
     world.membership.identity = Identity("g", generation, "me")
@@ -524,8 +519,8 @@ def test_what_is_committed_between_join_and_sync_is_not_said_after_a_missed_gene
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
-def test_before_the_join_is_out_the_commits_answer_is_news(world, code):
-    """It may be due for long, and until it is answered records would be handed out that are another's by now."""
+def test_before_the_join_is_written_a_membership_error_expels_the_member(world, code):
+    """The join may wait long, and meanwhile polls would return records of partitions that other members own."""
     call = world.add((A, 7))
     sent = world.one()
     world.membership.rebalancing, world.membership.is_request_written = True, False
@@ -535,8 +530,8 @@ def test_before_the_join_is_out_the_commits_answer_is_news(world, code):
 
 
 @pytest.mark.parametrize("code", [Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID])
-def test_verdict_on_a_generation_that_is_over_changes_nothing(world, code):
-    """The answer crossed the sync; the offset is stamped anew."""
+def test_an_error_about_a_former_generation_is_retried(world, code):
+    """The response crossed the sync; the commit gets the new generation."""
     call = world.add((A, 7))
     sent = world.one()
     world.membership.identity = Identity("g", 6, "me")
@@ -548,8 +543,8 @@ def test_verdict_on_a_generation_that_is_over_changes_nothing(world, code):
     call.result()
 
 
-def test_by_hand_beside_members_is_refused(world):
-    """The group has members, who commit themselves; there is no membership to tell."""
+def test_a_commit_with_manual_assignment_in_a_group_with_members_fails(world):
+    """The error does not concern a membership, as there is none."""
     world.membership.is_member = False
     call = world.add((A, 7))
     world.answer(world.one(), Code.UNKNOWN_MEMBER_ID)
@@ -557,8 +552,8 @@ def test_by_hand_beside_members_is_refused(world):
     assert world.membership.told == []
 
 
-def test_pain_B4_member_that_was_forgotten_sends_one_commit_that_fails_and_no_more(world, caplog):
-    """A commit that fails and is tried again before the join would block it for ever."""
+def test_a_removed_member_sends_one_failing_commit_and_no_more(world, caplog):
+    """Commits retried before the join would block it for ever."""
     calls = [world.add((A, 7))]
     sent = world.one()
     calls += [world.add((A, n)) for n in range(8, 50)]

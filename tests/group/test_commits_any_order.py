@@ -1,7 +1,7 @@
-"""Commits under anything: any sequence of adds, answers, rebalances, losses and restarts keeps the promises.
+"""Commits under random sequences of calls, responses, rebalances, lost connections and restarts.
 
-Offsets tell which call they are from: a partition's offset is the number of its call. What the coordinator has written
-can so be judged: it may never go back to an earlier call's.
+Each offset is the number of its call. So the order of the offsets that the coordinator writes can be checked: it must
+never go back to an earlier call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PASSING = [Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR, Code.COORDIN
 
 
 def conftest() -> Any:
-    """Return the module beside this one; a state machine is no test function that a fixture could be handed to."""
+    """Return ``conftest.py`` as a module: a state machine gets no fixtures."""
     spec = importlib.util.spec_from_file_location("commits_conftest", Path(__file__).with_name("conftest.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -37,7 +37,7 @@ HELP = conftest()
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """One member's commits, and a coordinator that writes down what it accepts."""
+    """One member's commits, and a coordinator that records the offsets it accepts."""
 
     @initialize()
     def begin(self) -> None:
@@ -48,7 +48,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.errors: dict[int, KafkaError | None] = {}
         self.written: dict[TopicPartition, list[int]] = {tp: [] for tp in TPS}
         self.queued: list[Any] = []  # requests that are not written yet
-        self.out: list[Any] = []  # what the coordinator has read, and not answered
+        self.out: list[Any] = []  # read by the coordinator, without a response
         self.members = 0
         self.step()
 
@@ -66,7 +66,7 @@ class AnyOrder(RuleBasedStateMachine):
     def live(self) -> list[Any]:
         return [sent for sent in self.out if self.is_live(sent.request)]
 
-    # -- what users do
+    # -- the user
 
     @rule(tps=st.sets(st.sampled_from(TPS), min_size=0), seconds=st.sampled_from([0.05, 1.0, 600.0]))
     def add(self, tps: set[TopicPartition], seconds: float) -> None:
@@ -85,7 +85,7 @@ class AnyOrder(RuleBasedStateMachine):
     def abandon(self, data: st.DataObject) -> None:
         data.draw(st.sampled_from(self.calls))[0].abandoned = True
 
-    # -- what time and the network do
+    # -- time and network
 
     @rule(seconds=st.sampled_from([0.0, 0.01, 0.2, 2.0]))
     def time_passes(self, seconds: float) -> None:
@@ -108,7 +108,7 @@ class AnyOrder(RuleBasedStateMachine):
     def answer(self, data: st.DataObject) -> None:
         sent = self.out.pop(0)
         if not self.is_live(sent.request):
-            # Sent to a coordinator of the past; what it has written it wrote before the new one began.
+            # A request to a former coordinator, which wrote it before the new one took over.
             self.world.answer(sent)
             return
         who = self.group.identity
@@ -153,7 +153,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.world.commits.restart(self.world.now)
         self.step()
 
-    # -- what the group does
+    # -- the group
 
     @precondition(lambda self: not self.group.rebalancing)
     @rule()
@@ -183,7 +183,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.group.identity = who.behind() if behind else who.lost()
         self.step()
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def offsets_never_go_back_to_an_earlier_call(self) -> None:
@@ -200,7 +200,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert set(self.heard) == {number for number, (call, _) in enumerate(self.calls) if call.done}
 
     def teardown(self) -> None:
-        """All is well from now on: every call comes to an end, and what succeeded was written."""
+        """Without further faults every call settles, and offsets of successful calls were written."""
         if not hasattr(self, "world"):
             return
         self.group.rebalancing = False

@@ -1,6 +1,6 @@
-"""Commits and committed offsets against the broker's own coordinator, on a network that fails; by hand, no members.
+"""Commits and committed offsets against the embedded broker's coordinator, with manual assignment and broker failures.
 
-What a commit() that returned has written must be what committed() finds, whatever happens to brokers in between.
+committed() must return the offsets of every commit() that returned, whatever happens to brokers in between.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class Committer:
         self.metadata.want(["orders"])
 
     def commit(self, *pairs: tuple[TopicPartition, int]) -> None:
-        """Commit and wait."""
+        """Commit, and wait for the result."""
         offsets = {tp: OffsetAndMetadata(offset, "note", 0) for tp, offset in pairs}
         call = self.commits.add(offsets, self.shell.driver.now() + 60)
         assert self.shell.wait_until(lambda: call.done, 61)
         call.result()
 
     def committed(self, *tps: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Ask what is committed, and wait."""
+        """Return the committed offsets."""
         call = self.found.ask(tps)
         assert self.shell.wait_until(lambda: call.done, 61), call.last_error
         return call.result()
 
     def start(self, *tps: TopicPartition) -> list[PositionState]:
-        """Read these from where the group left off, and wait until that is known."""
+        """Start at the committed offsets; return the states once they are known."""
         self.partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
         assert self.shell.wait_until(
             lambda: all(p.state is not PositionState.AWAITING_COMMITTED for p in self.partitions), 61
@@ -64,8 +64,8 @@ def sim() -> Simulation:
     return Simulation(seed=1, brokers=3, topics={"orders": 3})
 
 
-def test_what_was_committed_is_found(sim):
-    """By the committer, by another client, and as the place to begin."""
+def test_committed_offsets_are_found(sim):
+    """By the same client, by another one, and as the start position."""
     first = Committer(sim)
     first.commit((A, 10), (B, 20))
     first.commit((B, 5))
@@ -79,7 +79,7 @@ def test_what_was_committed_is_found(sim):
 
 @pytest.mark.parametrize("way", ["kill", "pause"])
 def test_commits_outlive_their_coordinator(sim, way):
-    """Killed, it is gone; stopped, it answers nothing, and the others say who has taken over."""
+    """A killed coordinator closes its connections; a paused one never responds."""
     client = Committer(sim)
     client.commit((A, 1))
     node = client.coordinator.node_id

@@ -1,4 +1,4 @@
-"""Commits and time: deadlines, calls that nobody waits for, starting over, and when to be called again."""
+"""Commits and time: deadlines, abandoned calls, restarts, and wake-ups."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ A, B, C = (TopicPartition("t", n) for n in range(3))
 
 
 def failure(call) -> KafkaError:
-    """Return what the call raises."""
+    """Return the error of the call."""
     assert call.done
     with pytest.raises(KafkaError) as caught:
         call.result()
     return caught.value
 
 
-def test_call_fails_when_its_time_has_passed_with_the_last_reason(world):
-    """Whatever kept it: a coordinator that is not found, one that is not ready, a rebalance."""
+def test_a_timed_out_call_fails_with_the_last_error(world):
     call = world.add((A, 7), seconds=2)
     while not call.done:
         for sent in world.sent():
@@ -36,8 +35,7 @@ def test_call_fails_when_its_time_has_passed_with_the_last_reason(world):
     assert world.commits.idle
 
 
-def test_timeout_without_a_coordinator_says_so(world):
-    """With what was heard last about it."""
+def test_a_timeout_without_a_coordinator_names_the_last_error(world):
     world.coordinator.lost(1, "gone", world.now)
     world.find(1, Code.COORDINATOR_NOT_AVAILABLE)
     call = world.add((A, 7), seconds=2)
@@ -49,8 +47,7 @@ def test_timeout_without_a_coordinator_says_so(world):
     assert "COORDINATOR_NOT_AVAILABLE" in str(error)
 
 
-def test_timeout_in_a_rebalance_says_so(world):
-    """It is no fault of the coordinator's."""
+def test_a_timeout_in_a_rebalance_is_a_rebalance_error(world):
     world.sent()
     world.membership.rebalancing = True
     call = world.add((A, 7), seconds=2)
@@ -61,8 +58,8 @@ def test_timeout_in_a_rebalance_says_so(world):
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID])
-def test_what_is_said_of_the_search_for_the_coordinator_is_not_said_of_us(world, code):
-    """The same code would mean that we are no members any more, if the coordinator said it to a commit."""
+def test_membership_errors_of_find_coordinator_do_not_concern_the_membership(world, code):
+    """In response to OffsetCommit, the same code would end the membership."""
     world.coordinator.lost(1, "gone", world.now)
     call = world.add((A, 7))
     world.sent()
@@ -73,8 +70,8 @@ def test_what_is_said_of_the_search_for_the_coordinator_is_not_said_of_us(world,
     assert error.reason == "coordinator" and error.retriable and "FindCoordinator" in str(error)
 
 
-def test_a_mark_waits_for_what_was_there_before_it_and_for_nothing_else(world):
-    """Who gives partitions up while others go on being committed would else wait for as long as that goes on."""
+def test_a_mark_waits_only_for_earlier_calls(world):
+    """Otherwise a revocation would wait for commits of other partitions, too."""
     assert world.commits.mark().done
     world.add((A, 1))
     first = world.one()
@@ -91,7 +88,7 @@ def test_a_mark_waits_for_what_was_there_before_it_and_for_nothing_else(world):
     mark.result()
 
 
-def test_a_commit_that_the_rebalance_has_refused_to_the_end_says_so(world):
+def test_a_commit_rejected_by_a_rebalance_until_its_deadline_fails_with_a_rebalance_error(world):
     call = world.add((A, 7), seconds=0.1)
     world.answer(world.one(), Code.REBALANCE_IN_PROGRESS)
     world.now += 0.1
@@ -100,8 +97,7 @@ def test_a_commit_that_the_rebalance_has_refused_to_the_end_says_so(world):
     assert isinstance(error, RebalanceInProgressError) and error.retriable
 
 
-def test_answer_after_the_deadline_still_counts_for_others(world):
-    """And settles nothing twice."""
+def test_a_response_after_one_calls_deadline_settles_the_others(world):
     heard = []
     short = world.add((A, 7), seconds=1, callback=lambda offsets, error: heard.append(error))
     sent = world.one()
@@ -120,7 +116,7 @@ def test_answer_after_the_deadline_still_counts_for_others(world):
 
 
 def test_abandoned_call_is_not_sent(world):
-    """Its user was told that it failed, and may have committed something else since."""
+    """The user got an error for it, and may have committed another offset since."""
     world.coordinator.lost(1, "gone", world.now)
     call = world.add((A, 7))
     world.sent()
@@ -131,8 +127,7 @@ def test_abandoned_call_is_not_sent(world):
     assert world.commits.idle
 
 
-def test_restart_sends_again_what_was_in_flight_under_what_came_after(world):
-    """The connections are new; the calls are the same."""
+def test_a_restart_repeats_offsets_in_flight_merged_with_newer_ones(world):
     first = world.add((A, 1), (B, 1))
     lost = world.one()
     second = world.add((A, 2))
@@ -146,8 +141,8 @@ def test_restart_sends_again_what_was_in_flight_under_what_came_after(world):
     second.result()
 
 
-def test_wake_at_is_now_while_something_can_be_sent_and_never_when_all_is_through(world):
-    """So that a loop that waits for it neither spins nor stands still."""
+def test_wake_at_is_now_while_a_commit_can_be_sent_and_never_when_idle(world):
+    """So a loop that waits for it neither spins nor stops."""
     assert world.commits.wake_at(world.now) == float("inf")
     world.add((A, 1))
     assert world.commits.wake_at(world.now) == world.now
@@ -160,7 +155,7 @@ def test_wake_at_is_now_while_something_can_be_sent_and_never_when_all_is_throug
 
 
 def lines_run(work) -> int:
-    """Return how many lines of the room a piece of work runs: what a clock would tell, on any machine."""
+    """Return how many lines of ``thinconsumer/group`` the work runs: a measure of time independent of the machine."""
     count = 0
 
     def trace(frame, event, arg):
@@ -179,8 +174,8 @@ def lines_run(work) -> int:
     return count
 
 
-def test_work_grows_with_the_partitions_and_not_with_their_square(new_world):
-    """A thousand of them every few seconds, or at every record, must not be felt."""
+def test_work_grows_linearly_with_partitions(new_world):
+    """Commits of a thousand partitions must stay cheap."""
 
     def commit(partitions: int) -> int:
         world = new_world()
@@ -197,8 +192,8 @@ def test_work_grows_with_the_partitions_and_not_with_their_square(new_world):
     assert commit(1000) < 12 * commit(100)
 
 
-def test_work_grows_with_the_calls_that_wait_and_not_with_their_square(new_world):
-    """commit_async() after every record, while the coordinator is away."""
+def test_work_grows_linearly_with_waiting_calls(new_world):
+    """commit_async() after every record, without a coordinator."""
 
     def commit(calls: int) -> int:
         world = new_world()
@@ -219,19 +214,19 @@ def test_work_grows_with_the_calls_that_wait_and_not_with_their_square(new_world
 
 
 def pause(world, code: int) -> float:
-    """Answer a commit with this, and return how long it takes until it is sent again."""
+    """Respond with this code; return the seconds until the commit is sent again."""
     world.answer(world.later(), code)
     before = world.now
     sent = world.later()
-    world.commits._flight = None  # it is answered by the next one, as if it had not been sent
+    world.commits._flight = None  # as if it had not been sent
     for tp, entry in sent.request.context.entries.items():
         world.commits._queue.put_back(tp, entry)
     return world.now - before
 
 
 @pytest.mark.parametrize("code", [Code.NETWORK_EXCEPTION, Code.UNKNOWN_TOPIC_OR_PARTITION])
-def test_pauses_grow_while_it_goes_wrong_and_begin_anew_once_it_went_well(world, code):
-    """A partition that took a while to be known must not make every later passing failure cost a second."""
+def test_the_backoff_grows_and_restarts_after_a_success(world, code):
+    """Otherwise every later retriable error would cost the maximum backoff."""
     world.add((A, 1))
     pauses = [pause(world, code) for _ in range(5)]
     assert pauses[0] < 0.3
@@ -242,8 +237,8 @@ def test_pauses_grow_while_it_goes_wrong_and_begin_anew_once_it_went_well(world,
     assert pause(world, code) < 0.3
 
 
-def test_what_comes_back_from_an_older_generation_is_judged_again(world):
-    """Nothing else was waiting when the rebalance ended; the answer comes after it."""
+def test_offsets_in_flight_across_a_rebalance_are_checked_again(world):
+    """The response arrives after the rebalance."""
     call = world.add((A, 1), (B, 1))
     sent = world.one()
     world.membership.identity = world.membership.identity.joined(6, "me")
@@ -256,8 +251,8 @@ def test_what_comes_back_from_an_older_generation_is_judged_again(world):
     assert isinstance(failure(call), RebalanceInProgressError)
 
 
-def test_nothing_is_kept_and_nobody_is_looked_for_when_all_is_over(world):
-    """Of calls that timed out nothing is left to be sent, by themselves or with the next one."""
+def test_after_all_calls_timed_out_nothing_is_sent(world):
+    """Neither their offsets nor FindCoordinator."""
     world.coordinator.unwant("test")
     world.coordinator.lost(1, "gone", world.now)
     world.add((A, 1), seconds=5)

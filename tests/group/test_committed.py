@@ -1,4 +1,4 @@
-"""Committed offsets: asked in every version, placed only where the cursor still waits, every error a way of its own."""
+"""Committed offsets: requests in every version, start positions of partitions, and the effect of each error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ S = PositionState
 
 
 class Asked:
-    """A question as the coordinator reads it."""
+    """An OffsetFetch as the coordinator reads it."""
 
     def __init__(self, request: Any, version: int) -> None:
         version = min(version, request.max_version())
@@ -51,14 +51,14 @@ class Asked:
 
 
 def ask(world, version: int = 9) -> Asked | None:
-    """Step, and return what the coordinator reads, if anything."""
+    """Step, and return the request, if any."""
     found = [Asked(request, version) for request in world.committed.step(world.now)]
     assert len(found) <= 1
     return found[0] if found else None
 
 
 def later(world, version: int = 9) -> Asked:
-    """Let time pass until something is asked."""
+    """Let time pass until a request is due."""
     for _ in range(50):
         found = ask(world, version)
         if found is not None:
@@ -73,7 +73,7 @@ def later(world, version: int = 9) -> Asked:
 
 
 def tell(world, asked: Asked, offsets: dict[TopicPartition, Any], *, group_code: int = 0) -> None:
-    """Answer: (offset, epoch, metadata), or an error code, by partition; those not named have none committed."""
+    """Respond with (offset, epoch, metadata) or an error code by partition; others have no committed offset."""
     version = asked.version
     topic_cls = OffsetFetchResponseTopic if version < 8 else OffsetFetchResponseTopics
     topics: dict[str, Any] = {}
@@ -100,14 +100,14 @@ def tell(world, asked: Asked, offsets: dict[TopicPartition, Any], *, group_code:
 
 @pytest.fixture
 def waiting(world):
-    """Two partitions that start from what the group has committed."""
+    """Two partitions that start at committed offsets."""
     world.topics(IDS)
     world.partitions.assign([A, B], start=S.AWAITING_COMMITTED)
     return list(world.partitions)
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_partitions_start_where_the_group_left_off_or_by_policy(world, waiting, version):
+def test_partitions_start_at_committed_offsets_or_by_reset_policy(world, waiting, version):
     """In every version: with an epoch from 5 on, stable only from 7 on, by groups from 8 on, by topic ids in 10."""
     asked = ask(world, version)
     assert asked.version == version
@@ -133,8 +133,8 @@ def test_names_are_used_while_an_id_is_unknown(world):
     assert asked.tps == {A, U}
 
 
-def test_one_request_is_out_and_what_comes_later_is_asked_after_it(world, waiting):
-    """Nobody is asked about twice."""
+def test_one_request_is_in_flight_at_a_time(world, waiting):
+    """No partition is requested twice."""
     first = ask(world)
     world.partitions.assign([A, B, C], start=S.AWAITING_COMMITTED)
     assert ask(world) is None
@@ -142,8 +142,8 @@ def test_one_request_is_out_and_what_comes_later_is_asked_after_it(world, waitin
     assert ask(world).tps == {C}
 
 
-def test_answer_for_a_cursor_that_was_replaced_is_dropped(world, waiting):
-    """A seek meanwhile wins, and so does a partition that was lost and has come back."""
+def test_a_response_for_a_replaced_position_is_dropped(world, waiting):
+    """After a seek, and for a partition that was lost and assigned again."""
     sought, returned = waiting
     asked = ask(world)
     sought.place(PositionEvent.SEEK, 7)
@@ -157,8 +157,8 @@ def test_answer_for_a_cursor_that_was_replaced_is_dropped(world, waiting):
     assert ask(world).tps == {B}
 
 
-def test_many_partitions_are_asked_about_in_several_requests(world):
-    """Each answer may hold 4 KB of metadata for each of them."""
+def test_many_partitions_take_several_requests(world):
+    """A response may hold 4 KB of metadata per partition."""
     tps = [TopicPartition("t", n) for n in range(PARTITIONS_MAX + 10)]
     world.partitions.assign(tps, start=S.AWAITING_COMMITTED)
     sizes = []
@@ -178,8 +178,8 @@ def test_many_partitions_are_asked_about_in_several_requests(world):
 # -- users' questions
 
 
-def test_question_gets_offsets_and_none_where_there_is_none(world):
-    """With note and epoch."""
+def test_a_call_returns_offsets_or_none_by_partition(world):
+    """With metadata and leader epoch."""
     call = world.committed.ask([A, B])
     tell(world, ask(world), {A: (42, 3, "note")})
     assert call.result() == {A: OffsetAndMetadata(42, "note", 3), B: None}
@@ -187,8 +187,8 @@ def test_question_gets_offsets_and_none_where_there_is_none(world):
     assert ask(world) is None
 
 
-def test_question_asked_while_a_request_is_out_gets_an_answer_of_its_own(world):
-    """What was committed in between has to be in it."""
+def test_a_call_during_a_request_gets_a_request_of_its_own(world):
+    """It must return offsets committed in between."""
     first = world.committed.ask([A])
     asked = ask(world)
     second = world.committed.ask([A])
@@ -199,16 +199,15 @@ def test_question_asked_while_a_request_is_out_gets_an_answer_of_its_own(world):
     assert second.result() == {A: OffsetAndMetadata(2)}
 
 
-def test_abandoned_question_is_not_asked(world):
-    """Nor is the coordinator wanted for it."""
+def test_an_abandoned_call_sends_no_request(world):
+    """It does not start a search for the coordinator, either."""
     call = world.committed.ask([A])
     call.abandoned = True
     assert ask(world) is None
     assert world.committed.wake_at(world.now) == float("inf")
 
 
-def test_question_about_what_may_not_be_read_fails(world):
-    """With the topic."""
+def test_a_call_for_an_unauthorized_topic_fails(world):
     call = world.committed.ask([A, U])
     tell(world, ask(world), {U: int(Code.TOPIC_AUTHORIZATION_FAILED)})
     with pytest.raises(TopicAuthorizationFailedError) as caught:
@@ -216,8 +215,8 @@ def test_question_about_what_may_not_be_read_fails(world):
     assert caught.value.topics == ("u",)
 
 
-def test_question_waits_for_what_passes_and_keeps_what_it_has(world):
-    """Only the rest is asked again, after a pause, with the reason for a timeout's message."""
+def test_a_call_retries_only_partitions_with_retriable_errors(world):
+    """After a backoff; the error is kept for the message of a timeout."""
     call = world.committed.ask([A, B])
     tell(world, ask(world), {A: (1, -1, ""), B: int(Code.UNSTABLE_OFFSET_COMMIT)})
     assert ask(world) is None
@@ -241,7 +240,7 @@ def test_question_waits_for_what_passes_and_keeps_what_it_has(world):
     ],
     ids=lambda x: getattr(x, "name", str(x)),
 )
-def test_coordinator_that_is_none_or_not_ready_is_asked_again_or_replaced(world, waiting, version, code, node):
+def test_coordinator_errors_are_retried_or_start_a_search(world, waiting, version, code, node):
     """In version 1 partitions carry the group's errors."""
     call = world.committed.ask([A])
     asked = ask(world, version)
@@ -257,8 +256,8 @@ def test_coordinator_that_is_none_or_not_ready_is_asked_again_or_replaced(world,
     assert call.result() == {A: OffsetAndMetadata(1)}
 
 
-def test_connection_that_ends_is_a_lost_coordinator(world, waiting):
-    """And says so to whoever waits."""
+def test_a_broken_connection_is_a_lost_coordinator(world, waiting):
+    """Waiting calls keep the error."""
     call = world.committed.ask([A])
     world.break_off(ask(world).request)
     assert world.coordinator.node_id is None
@@ -269,8 +268,8 @@ def test_connection_that_ends_is_a_lost_coordinator(world, waiting):
 
 
 @pytest.mark.parametrize("version", [1, 5, 9])
-def test_group_that_may_not_be_seen_is_raised_by_every_poll_until_it_is_granted(world, waiting, version):
-    """Asked again with pauses meanwhile; a user's own question fails at once."""
+def test_a_group_authorization_error_is_raised_until_a_request_succeeds(world, waiting, version):
+    """Requests are repeated with backoff; a call of the user fails at once."""
     call = world.committed.ask([A])
     for _ in range(3):
         asked = later(world, version)
@@ -285,8 +284,8 @@ def test_group_that_may_not_be_seen_is_raised_by_every_poll_until_it_is_granted(
     assert waiting[0].cursor.offset == 1
 
 
-def test_refusal_that_nobody_waits_for_any_more_is_forgotten(world):
-    """Else every poll would raise what one committed() was refused."""
+def test_an_error_without_waiting_partitions_is_dropped(world):
+    """Otherwise every poll would raise the error of one committed()."""
     call = world.committed.ask([A])
     tell(world, ask(world), {}, group_code=int(Code.GROUP_AUTHORIZATION_FAILED))
     assert call.done
@@ -294,8 +293,8 @@ def test_refusal_that_nobody_waits_for_any_more_is_forgotten(world):
     assert world.committed.error is None
 
 
-def test_topic_that_may_not_be_read_stops_its_partitions_only(world, waiting):
-    """Raised by every poll, asked about with growing pauses, cured by an ACL."""
+def test_an_unauthorized_topic_stops_only_its_partitions(world, waiting):
+    """Polls raise the error, and requests back off until an ACL is granted."""
     started = world.now
     tell(world, ask(world), {A: int(Code.TOPIC_AUTHORIZATION_FAILED), B: (2, -1, "")})
     assert isinstance(waiting[0].error, TopicAuthorizationFailedError)
@@ -314,8 +313,8 @@ def test_topic_that_may_not_be_read_stops_its_partitions_only(world, waiting):
     "said",
     [int(Code.UNSTABLE_OFFSET_COMMIT), int(Code.UNKNOWN_TOPIC_OR_PARTITION), int(Code.UNKNOWN_TOPIC_ID), "left out"],
 )
-def test_partition_whose_offset_is_not_known_for_now_waits_and_says_why(world, waiting, said):
-    """A transaction is about to change it, metadata is behind, or the broker has overlooked it."""
+def test_a_partition_with_a_retriable_error_waits_and_keeps_the_error(world, waiting, said):
+    """A transaction is open, metadata is outdated, or the response lacks the partition."""
     tell(world, ask(world), {A: said, B: (2, -1, "")})
     assert waiting[0].state is S.AWAITING_COMMITTED
     assert waiting[0].last_error is not None
@@ -328,13 +327,12 @@ def test_partition_whose_offset_is_not_known_for_now_waits_and_says_why(world, w
 
 
 def test_unknown_topics_have_metadata_refreshed(world, waiting):
-    """The topic may have been made anew."""
+    """The topic may have been created again."""
     tell(world, ask(world), {A: int(Code.UNKNOWN_TOPIC_ID)})
     assert world.metadata._reason is not None
 
 
 def test_broker_without_a_common_version_is_raised(world, waiting):
-    """It will not have one tomorrow."""
     call = world.committed.ask([A])
     error = to_error(Code.UNSUPPORTED_VERSION, api="OffsetFetch")
     world.break_off(ask(world).request, error)
@@ -346,8 +344,8 @@ def test_broker_without_a_common_version_is_raised(world, waiting):
 # -- the coordinator
 
 
-def test_coordinator_is_wanted_only_while_somebody_waits(world):
-    """A consumer that has its positions needs none, unless it commits."""
+def test_the_coordinator_is_searched_only_while_offsets_are_requested(world):
+    """A consumer with positions needs no coordinator, unless it commits."""
     world.coordinator.unwant("test")
     world.coordinator.lost(1, "gone", world.now)
     ask(world)
@@ -357,8 +355,8 @@ def test_coordinator_is_wanted_only_while_somebody_waits(world):
     assert world.coordinator.step(world.now)
 
 
-def test_reason_for_having_no_coordinator_reaches_those_who_wait(world, waiting):
-    """A timeout of position() or committed() then says more than that time has passed."""
+def test_waiting_calls_keep_the_error_of_the_search(world, waiting):
+    """For the message of a timeout of position() or committed()."""
     call = world.committed.ask([A])
     world.coordinator.lost(1, "gone", world.now)
     world.find(1, Code.COORDINATOR_NOT_AVAILABLE)
@@ -368,12 +366,12 @@ def test_reason_for_having_no_coordinator_reaches_those_who_wait(world, waiting)
     assert world.committed.wake_at(world.now) == float("inf")
 
 
-def test_question_goes_to_the_new_coordinator_when_it_moves(world, waiting):
-    """A stopped broker answers nothing for as long as its connection stands; what it says later is dropped."""
+def test_a_request_is_repeated_at_a_new_coordinator(world, waiting):
+    """A stopped broker does not respond while its connection is open; a late response is dropped."""
     stopped = ask(world)
     world.now += 4
     assert ask(world) is None
-    assert world.coordinator.step(world.now)  # somebody else is asked
+    assert world.coordinator.step(world.now)  # another broker is asked
     world.coordinator.lost(1, "no heartbeat", world.now)
     world.find(2)
     asked = ask(world)
@@ -384,8 +382,7 @@ def test_question_goes_to_the_new_coordinator_when_it_moves(world, waiting):
     assert waiting[0].cursor.offset == 2
 
 
-def test_restart_asks_again(world, waiting):
-    """The answer went with the connection."""
+def test_a_restart_repeats_the_request(world, waiting):
     call = world.committed.ask([A])
     lost = ask(world)
     world.committed.restart(world.now)
@@ -397,22 +394,20 @@ def test_restart_asks_again(world, waiting):
     assert call.result() == {A: OffsetAndMetadata(2)}
 
 
-def test_one_line_says_where_partitions_start(world, waiting, caplog):
-    """Whatever their number."""
+def test_one_log_line_lists_the_start_positions(world, waiting, caplog):
     caplog.set_level("INFO", "thinconsumer")
     tell(world, ask(world), {A: (42, 3, "")})
     (line,) = [r.getMessage() for r in caplog.records if r.name.endswith("committed")]
     assert "1 partitions start at their committed offsets, 1 have none" in line
 
 
-def test_a_group_that_keeps_rebalancing_does_not_say_each_time_that_all_is_well(world, waiting, caplog):
+def test_repeated_rebalances_do_not_log_a_recovery_each_time(world, waiting, caplog):
     caplog.set_level("INFO", "thinconsumer")
     tell(world, ask(world), {A: (42, 3, ""), B: (7, 3, "")})
     assert [r for r in caplog.records if r.name.endswith("committed")] == []
 
 
-def test_pauses_grow_while_it_goes_wrong_and_begin_anew_once_it_went_well(world):
-    """For errors of the whole group."""
+def test_the_backoff_grows_and_restarts_after_a_success(world):
 
     def pause() -> float:
         tell(world, later(world), {}, group_code=int(Code.NETWORK_EXCEPTION))

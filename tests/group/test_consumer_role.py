@@ -1,4 +1,4 @@
-"""The consumer's role: which protocol its list of assignors means, what it says of itself, and why it joins again."""
+"""The consumer's role: eager or cooperative, its subscription, the leader's assignment, and reasons to rejoin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ME = Identity("g").joined(3, "me")
 
 
 class Commits:
-    """Always through."""
+    """Commits without unsettled calls."""
 
     def mark(self):
         call = Call("nothing")
@@ -36,7 +36,7 @@ class Commits:
 
 
 class Mine(PartitionAssignor):
-    """A plug-in that adds bytes, and notes what it is told."""
+    """A user's assignor that adds user data, and records its calls."""
 
     name = "mine"
     supported_protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
@@ -58,7 +58,7 @@ class Mine(PartitionAssignor):
 
 
 class World:
-    """A role, without a group around it."""
+    """A consumer's role with metadata and partitions, without a member."""
 
     def __init__(self, *strategy, topics=("t",), **options):
         self.config = ConsumerConfig.from_options(group_id="g", **options)
@@ -100,7 +100,7 @@ class World:
         raise AssertionError("not done")
 
     def rebalance(self, *tps, protocol=None, identity=ME):
-        """One whole round, as the member would have it."""
+        """Run one rebalance, as the member does; return the callbacks."""
         del self.heard[:]
         self.do(self.role.prepare, identity, 0.0)
         self.role.protocols()
@@ -125,31 +125,31 @@ A, B, C = (TopicPartition("t", n) for n in range(3))
         (["sticky"], False),
     ],
 )
-def test_the_list_means_what_all_of_it_can_do(strategy, cooperative):
-    """Pain E7: an election never changes it."""
+def test_the_protocol_is_the_highest_that_all_assignors_support(strategy, cooperative):
+    """The elected assignor does not change it."""
     assert World(*strategy).role.is_cooperative is cooperative
 
 
 def test_eager_revokes_all_then_assigns_all():
     world = World("range")
-    assert world.rebalance(A, B, identity=Identity("g")) == [("assigned", [A, B])], "nothing to revoke at first"
+    assert world.rebalance(A, B, identity=Identity("g")) == [("assigned", [A, B])], "no partitions to revoke at first"
     assert world.rebalance(B) == [("revoked", [A, B]), ("assigned", [B])]
     assert world.rebalance() == [("revoked", [B]), ("assigned", [])]
     assert world.rebalance(A) == [("revoked", []), ("assigned", [A])]
 
 
-def test_cooperative_tells_only_what_changes():
+def test_a_cooperative_rebalance_calls_back_only_changes():
     world = World("cooperative-sticky")
     assert world.rebalance(A, B) == [("assigned", [A, B])]
     kept = world.partitions.require(B)
     assert world.rebalance(B, C) == [("revoked", [A]), ("assigned", [C])]
-    assert world.partitions.require(B) is kept, "its position and what is buffered stay"
+    assert world.partitions.require(B) is kept, "its position and buffered records stay"
     assert "others can take them" in world.role.rejoin_reason(0.0)
     assert world.rebalance(B, C) == [("assigned", [])]
     assert world.role.rejoin_reason(0.0) is None
 
 
-def test_cooperative_gives_up_first_what_it_does_not_subscribe_to_any_more():
+def test_a_cooperative_member_revokes_unsubscribed_topics_before_the_join():
     world = World("cooperative-sticky", topics=("t", "u"))
     U = TopicPartition("u", 0)
     world.rebalance(A, U)
@@ -159,14 +159,14 @@ def test_cooperative_gives_up_first_what_it_does_not_subscribe_to_any_more():
     assert world.heard == [("revoked", [U])] and world.partitions.tps() == {A}
 
 
-def test_what_the_new_share_lacks_is_held_back_as_soon_as_it_is_known():
+def test_partitions_missing_in_the_new_assignment_are_held_back_at_once():
     world = World("cooperative-sticky")
     world.rebalance(A, B)
     world.role.take(ME, "cooperative-sticky", encode_assignment([B]), 0.0)
     assert [p.pending_revocation for p in world.partitions] == [True, False]
 
 
-def test_a_cooperative_member_says_what_it_owns_and_since_when():
+def test_a_cooperative_subscription_has_owned_partitions_and_generation():
     """KIP-792."""
     world = World("cooperative-sticky", client_rack="r1")
     said = world.says()["cooperative-sticky"]
@@ -179,14 +179,14 @@ def test_a_cooperative_member_says_what_it_owns_and_since_when():
     assert (said.owned_partitions, said.generation_id) == ([], -1)
 
 
-def test_an_eager_member_owns_nothing_when_it_joins():
+def test_an_eager_subscription_has_no_owned_partitions():
     world = World("range")
     world.rebalance(A)
     world.do(world.role.prepare, ME, 0.0)
     assert world.says()["range"].owned_partitions == []
 
 
-def test_each_assignor_adds_bytes_of_its_own_and_hears_of_its_share():
+def test_each_assignor_adds_its_user_data_and_gets_on_assignment():
     mine = Mine()
     world = World("range", mine)
     assert world.says()["mine"].user_data == b"t"
@@ -199,16 +199,16 @@ def joined(world, **members):
     return [JoinedMember(name, None, dict(member.role.protocols())[world]) for name, member in members.items()]
 
 
-def test_the_leader_plans_with_the_topics_of_all_members():
+def test_the_leader_assigns_the_topics_of_all_members():
     mine = Mine()
     world, other = World(mine), World(Mine(), topics=("t", "u"))
     members = joined("mine", a=world, b=other)
-    assert not world.role.ready_to_assign("mine", members, 0.0), "nobody has looked u up yet"
+    assert not world.role.ready_to_assign("mine", members, 0.0), "metadata of u is not known yet"
     assert world.role.topics() == {"t", "u"}
     world.topic("u", 1)
     assert world.role.ready_to_assign("mine", members, 0.0)
     plan = world.role.perform_assignment("a", "mine", members, skip=False)
-    assert set(plan) == {"a", "b"}, "who gets nothing is told so"
+    assert set(plan) == {"a", "b"}, "a member without partitions gets an empty assignment"
     share = decode_assignment(plan["b"])
     assert {t.topic: t.partitions for t in share.assigned_partitions} == {"t": [0, 1], "u": [0]}
     assert share.user_data == b"yours"
@@ -217,7 +217,7 @@ def test_the_leader_plans_with_the_topics_of_all_members():
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_pain_E5_the_leader_joins_again_for_what_its_plan_depends_on_and_nothing_else(skip):
+def test_the_leader_rejoins_only_for_changes_that_affect_its_assignment(skip):
     world = World("range")
     members = joined("range", a=world)
     world.role.perform_assignment("a", "range", members, skip=skip)
@@ -225,13 +225,13 @@ def test_pain_E5_the_leader_joins_again_for_what_its_plan_depends_on_and_nothing
     assert world.role.rejoin_reason(0.0) is None
     world.topic("t", 2, leader=2)
     world.topic("other", 5)
-    assert world.role.rejoin_reason(0.0) is None, "a leader moved, and a topic of no concern came"
+    assert world.role.rejoin_reason(0.0) is None, "only a leader moved, and another topic was created"
     world.topic("t", 3)
     assert "3 partitions" in world.role.rejoin_reason(0.0)
 
 
 def comes_back(strategy, change=lambda world: None, halfway=()):
-    """A static leader that makes a plan, is restarted, and comes back to lead by it, after things have changed."""
+    """Return a static leader that assigns, restarts and keeps that assignment; ``change`` happens before it is back."""
     before, other = World(strategy, group_instance_id="i"), World(strategy)
     if halfway:
         other.rebalance(*halfway)
@@ -245,10 +245,8 @@ def comes_back(strategy, change=lambda world: None, halfway=()):
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_static_leader_that_is_back_asks_for_a_plan_only_if_its_own_does_not_hold_any_more(strategy):
-    """It is told to keep a plan (KIP-814), and would take the topics of now for those of then: what has appeared in
-    between would be nobody's.
-    """
+def test_a_restarted_static_leader_rejoins_only_if_its_assignment_is_outdated(strategy):
+    """It keeps the assignment (KIP-814); partitions created since it was computed would stay unassigned."""
     assert comes_back(strategy).role.rejoin_reason(1e9) is None
     assert comes_back(strategy, lambda world: world.topic("other", 5)).role.rejoin_reason(0.0) is None
     world = comes_back(strategy, lambda world: world.topic("t", 3))
@@ -257,8 +255,8 @@ def test_a_static_leader_that_is_back_asks_for_a_plan_only_if_its_own_does_not_h
     assert world.role.rejoin_reason(1e9) is None, "once"
 
 
-def test_a_static_leader_that_is_back_and_was_given_what_it_does_not_subscribe_to_any_more_asks():
-    """Its plan holds; it came back with another subscription, which the coordinator does not look at."""
+def test_a_restarted_static_leader_rejoins_if_its_subscription_changed():
+    """The coordinator does not compare subscriptions of a restarted static member."""
     world = World("range", topics=("u",), group_instance_id="i")
     world.topic("u", 1)
     members = joined("range", a=world)
@@ -268,13 +266,13 @@ def test_a_static_leader_that_is_back_and_was_given_what_it_does_not_subscribe_t
     assert "not subscribed to" in world.role.rejoin_reason(0.0)
 
 
-def test_a_static_leader_that_is_back_asks_for_the_other_half_of_a_handover():
-    """It may itself have given up, and died before it joined again: nobody else would ever say so."""
+def test_a_restarted_static_leader_rejoins_if_partitions_were_withheld():
+    """It may itself have revoked them and stopped before it rejoined; no other member would rejoin for them."""
     world = comes_back("cooperative-sticky", halfway=(A, B))
     assert "half of a handover" in world.role.rejoin_reason(0.0)
 
 
-def test_only_a_static_leader_leaves_a_note_and_no_assignor_gets_to_see_it():
+def test_only_a_static_leader_adds_a_note_and_assignors_do_not_see_it():
     for options, noted in (({}, False), ({"group_instance_id": "i"}, True)):
         world, other = World("range", **options), World("range")
         plan = world.role.perform_assignment("a", "range", joined("range", a=world, b=other), skip=False)
@@ -283,15 +281,15 @@ def test_only_a_static_leader_leaves_a_note_and_no_assignor_gets_to_see_it():
     mine = Mine()
     world = World(mine, group_instance_id="i")
     plan = world.role.perform_assignment("a", "mine", joined("mine", a=world), skip=False)
-    assert decode_assignment(plan["a"]).user_data == b"yours", "its own bytes are left as they are"
+    assert decode_assignment(plan["a"]).user_data == b"yours", "the assignor's user data is kept"
     share = encode_assignment([A], NOTE + b"anything")
     world.role.take(ME, "mine", share, 0.0)
     world.do(world.role.install, ME, 0.0)
     assert mine.told[-1][0] == Assignment((A,), None)
 
 
-def test_a_static_leader_that_is_back_and_finds_no_note_cannot_know_of_a_handover_and_asks():
-    """Another client's plan, or an assignor with bytes of its own. To ask moves nothing in a cooperative group."""
+def test_a_restarted_static_leader_without_a_note_rejoins_if_cooperative():
+    """The assignment is another client's, or has user data. A cooperative rebalance moves no partition needlessly."""
     world = World("cooperative-sticky")
     members = joined("cooperative-sticky", a=world)
     assert world.role.perform_assignment("a", "cooperative-sticky", members, skip=True) == {}
@@ -304,15 +302,15 @@ def test_a_static_leader_that_is_back_and_finds_no_note_cannot_know_of_a_handove
 
 
 @pytest.mark.parametrize("ends", [None, "as a follower", "lost"])
-def test_a_handover_whose_second_half_does_not_come_is_asked_for_by_the_leader(ends):
-    """A static member that gives partitions up and is restarted before it joins again is back without a rebalance."""
+def test_the_leader_rejoins_if_owners_of_withheld_partitions_do_not(ends):
+    """A static member that revokes partitions and restarts before it rejoins returns without a rebalance."""
     world, other = World("cooperative-sticky"), World("cooperative-sticky")
     other.rebalance(A, B)
     members = joined("cooperative-sticky", a=world, b=other)
     plan = world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
     assert sum(len(t.partitions) for s in plan.values() for t in decode_assignment(s).assigned_partitions) == 1
     world.role.take(ME, "cooperative-sticky", encode_assignment([]), 100.0)
-    assert world.role.rejoin_reason(144.9) is None, "it has a session's time to say so itself"
+    assert world.role.rejoin_reason(144.9) is None, "the owner has a session timeout to rejoin"
     if ends == "as a follower":
         world.rebalance(A)
     elif ends == "lost":
@@ -322,7 +320,7 @@ def test_a_handover_whose_second_half_does_not_come_is_asked_for_by_the_leader(e
 
 
 @pytest.mark.parametrize("gone", [C, TopicPartition("other", 0)])
-def test_what_nobody_can_have_is_not_waited_for(gone):
+def test_owned_partitions_that_do_not_exist_are_not_awaited(gone):
     world, other = World("cooperative-sticky"), World("cooperative-sticky")
     other.rebalance(B, gone)
     members = joined("cooperative-sticky", a=world, b=other)
@@ -332,8 +330,8 @@ def test_what_nobody_can_have_is_not_waited_for(gone):
 
 
 @pytest.mark.parametrize("share", [[A], []])
-def test_after_a_generation_without_us_what_we_kept_is_lost_and_not_given_up(share):
-    """To commit it, as who gives up does, would take back what its owner in between has committed."""
+def test_after_a_missed_generation_kept_partitions_are_lost_not_revoked(share):
+    """A commit, as in a revocation, would reset the offsets of the owner in between."""
     world = World("cooperative-sticky")
     world.rebalance(A, B)
     kept = world.partitions.require(A)
@@ -344,11 +342,11 @@ def test_after_a_generation_without_us_what_we_kept_is_lost_and_not_given_up(sha
     world.do(world.role.revoke, ME, 0.0)
     world.do(world.role.install, ME, 0.0)
     assert world.heard == [("lost", [A, B]), ("assigned", share)]
-    assert not share or world.partitions.require(A) is not kept, "it starts where the group is"
-    assert "others can take them" in world.role.rejoin_reason(0.0), "it had said that it owns them"
+    assert not share or world.partitions.require(A) is not kept, "it starts at the committed offset"
+    assert "others can take them" in world.role.rejoin_reason(0.0), "its JoinGroup listed them as owned"
 
 
-def test_after_a_generation_without_us_who_owns_nothing_hears_nothing():
+def test_after_a_missed_generation_without_partitions_nothing_is_lost():
     world = World("range")
     world.role.protocols()
     world.role.take(ME, "range", encode_assignment([A]), 0.0, missed=True)
@@ -362,7 +360,7 @@ def test_a_follower_leaves_partition_counts_to_the_leader():
     assert world.role.rejoin_reason(0.0) is None
 
 
-def test_racks_count_for_the_leader_only_if_it_has_one():
+def test_rack_changes_matter_only_to_a_leader_with_client_rack():
     for rack, expected in (("", None), ("r1", "racks")):
         world = World("range", client_rack=rack)
         world.role.perform_assignment("a", "range", joined("range", a=world), skip=False)
@@ -372,7 +370,7 @@ def test_racks_count_for_the_leader_only_if_it_has_one():
         assert reason is None if expected is None else expected in reason
 
 
-def test_every_member_joins_again_when_its_own_topics_change():
+def test_every_member_rejoins_when_its_own_topics_change():
     world = World("range")
     world.rebalance(A)
     world.subscription.subscribe(["t", "u"], None, world)
@@ -386,13 +384,13 @@ def test_every_member_joins_again_when_its_own_topics_change():
     assert "new v" in world.role.rejoin_reason(0.0)
 
 
-def test_a_share_of_what_is_not_subscribed_to_is_a_reason_to_join_again():
+def test_an_assigned_topic_that_is_not_subscribed_is_a_reason_to_rejoin():
     world = World("range")
     world.rebalance(A, TopicPartition("stranger", 0))
     assert "stranger" in world.role.rejoin_reason(0.0)
 
 
-def test_lost_is_told_once_and_everything_is_gone():
+def test_lost_is_called_once_and_drops_everything():
     world = World("cooperative-sticky")
     world.rebalance(A, B)
     del world.heard[:]
@@ -402,17 +400,17 @@ def test_lost_is_told_once_and_everything_is_gone():
 
 
 @pytest.mark.parametrize("share", [b"\x00", b"\x00\x01\xff\xff\xff\xfe"])
-def test_a_share_that_is_none_is_a_protocol_error(share):
+def test_an_undecodable_assignment_is_a_protocol_error(share):
     with pytest.raises(KafkaProtocolError):
         World("range").role.take(ME, "range", share, 0.0)
 
 
-def test_an_assignor_that_is_not_ours_cannot_have_been_elected():
+def test_an_unknown_elected_assignor_is_a_protocol_error():
     with pytest.raises(KafkaProtocolError, match="sticky"):
         World("range").role.take(ME, "sticky", encode_assignment([A]), 0.0)
 
 
-def test_one_line_says_what_moved(caplog):
+def test_the_summary_lists_new_and_gone_partitions(caplog):
     world = World("range", topics=("t",))
     world.rebalance(A, B)
     assert world.role.describe() == "2 partitions, 2 new (t-0, t-1), none gone"

@@ -1,4 +1,4 @@
-"""Where the coordinator is: who is asked, what is believed, when it is doubted, and how often all of that happens."""
+"""The search for the coordinator: which broker gets FindCoordinator, when, how often, and what its response changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESET = KafkaConnectionError("reset")
 
 
 class Nodes:
-    """As much of the metadata as discovery needs."""
+    """The part of the metadata that the search uses."""
 
     def __init__(self, *node_ids):
         self.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in node_ids}
@@ -48,7 +48,7 @@ class Nodes:
 
 
 class World:
-    """The keeper, a clock, and what it has asked."""
+    """A ``Coordinator`` with a manual clock."""
 
     def __init__(self, *node_ids, seed=1):
         options = {
@@ -62,12 +62,12 @@ class World:
         self.now = 100.0
 
     def ask(self):
-        """Return the one question due now."""
+        """Return the request due now."""
         [request] = self.keeper.step(self.now)
         return request
 
     def wait(self):
-        """Let time pass until there is a question, and return it and how long that took."""
+        """Let time pass until a request is due; return it and the time."""
         begun = self.now
         for _ in range(10):
             self.now = self.keeper.wake_at(self.now)
@@ -75,10 +75,10 @@ class World:
             requests = self.keeper.step(self.now)
             if requests:
                 return requests[0], self.now - begun
-        raise AssertionError("it wakes up for nothing")
+        raise AssertionError("it wakes up without a request")
 
     def answer(self, request, *, node=1, code=0, error=None, version=6, by=2, **more):
-        """Answer through bytes."""
+        """Give a response, encoded and decoded."""
         message = request.build(version)
         FindCoordinatorRequest.decode(message.encode(version), version)
         if error is not None:
@@ -95,7 +95,7 @@ class World:
         self.keeper.handle(Answer(request, by, version, decoded), self.now)
 
     def know(self, node=1, **more):
-        """Find it."""
+        """Find the coordinator."""
         self.keeper.want()
         self.answer(self.ask(), node=node, **more)
         assert self.keeper.state is S.KNOWN
@@ -112,7 +112,7 @@ def world():
 
 @pytest.mark.parametrize("state", S)
 @pytest.mark.parametrize("event", CoordinatorEvent)
-def test_every_pair_is_a_move_or_a_bug(world, state, event):
+def test_every_illegal_event_raises(world, state, event):
     world.keeper.state = state
     after = TRANSITIONS[state].get(event)
     if after is None:
@@ -133,12 +133,12 @@ def test_the_table_is_total_and_connected():
 # -- finding
 
 
-def test_nothing_is_asked_before_somebody_wants_it(world):
+def test_no_request_is_sent_before_a_manager_needs_the_coordinator(world):
     assert world.keeper.step(world.now) == [] and world.keeper.wake_at(world.now) == NEVER
     assert world.keeper.target() is None
 
 
-def test_any_node_is_asked_and_what_it_says_is_believed(world):
+def test_any_node_gets_the_request_and_its_response_is_used(world):
     world.keeper.want()
     assert world.keeper.wake_at(world.now) == world.now
     request = world.ask()
@@ -154,7 +154,7 @@ def test_any_node_is_asked_and_what_it_says_is_believed(world):
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_every_version_asks_for_our_group_and_understands(version):
+def test_every_version_finds_the_coordinator_of_the_group(version):
     world = World()
     world.keeper.want()
     request = world.ask()
@@ -164,7 +164,7 @@ def test_every_version_asks_for_our_group_and_understands(version):
     assert world.keeper.node_id == 2
 
 
-def test_a_node_that_metadata_does_not_know_is_learned_and_one_it_knows_keeps_its_rack(world):
+def test_an_unknown_node_is_added_and_a_known_one_keeps_its_rack(world):
     world.know(node=7)
     assert world.nodes.nodes[7] == Node(7, "b7", 9092, None)
     world.keeper.lost(7, "x", world.now)
@@ -175,7 +175,7 @@ def test_a_node_that_metadata_does_not_know_is_learned_and_one_it_knows_keeps_it
 @pytest.mark.parametrize(
     "bad", [{"node": -1}, {"host": ""}, {"port": 0}, {"port": -5}, {"port": 65_536}, {"key": "another group"}]
 )
-def test_an_answer_that_names_nobody_is_none(world, bad):
+def test_a_response_without_a_usable_node_is_retried(world, bad):
     world.keeper.want()
     world.answer(world.ask(), **bad)
     assert world.keeper.state is S.UNKNOWN and world.keeper.last_error is not None and world.keeper.error is None
@@ -196,7 +196,7 @@ FINAL = [Code.GROUP_AUTHORIZATION_FAILED, Code.INVALID_GROUP_ID, Code.INVALID_RE
 
 
 @pytest.mark.parametrize("code", [*PASSING, *FINAL])
-def test_errors_back_off_exponentially_and_final_ones_are_raised_until_cured(world, code):
+def test_errors_back_off_exponentially_and_final_ones_are_raised(world, code):
     world.keeper.want()
     request = world.ask()
     waits = []
@@ -216,7 +216,7 @@ def test_an_authorization_error_names_the_group(world):
     world.answer(world.ask(), code=Code.GROUP_AUTHORIZATION_FAILED)
     assert isinstance(world.keeper.error, GroupAuthorizationFailedError) and world.keeper.error.group_id == "g"
     world.answer(world.wait()[0], error=RESET)
-    assert world.keeper.error is not None, "a broken connection has not cured it"
+    assert world.keeper.error is not None, "a broken connection does not end the error"
 
 
 def test_brokers_that_are_too_old_are_a_final_error(world):
@@ -226,14 +226,14 @@ def test_brokers_that_are_too_old_are_a_final_error(world):
 
 
 @pytest.mark.parametrize("error", [RESET, KafkaTimeoutError("x")])
-def test_no_answer_is_a_passing_error(world, error):
+def test_a_missing_response_is_retried(world, error):
     world.keeper.want()
     world.answer(world.ask(), error=error)
     assert world.keeper.error is None and world.keeper.last_error is error and world.wait()[1] > 0.07
 
 
-def test_a_broker_that_does_not_answer_is_not_waited_for(world):
-    """After a heartbeat interval another one is asked besides, and another; the first that knows is believed."""
+def test_if_a_broker_does_not_respond_others_are_asked(world):
+    """Another broker is asked after each heartbeat interval; the first response that names a node counts."""
     world.keeper.want()
     first = world.ask()
     second, waited = world.wait()
@@ -244,10 +244,10 @@ def test_a_broker_that_does_not_answer_is_not_waited_for(world):
     assert world.keeper.node_id == 2
     world.answer(first, node=1)
     world.answer(second, node=1)
-    assert world.keeper.node_id == 2, "what was asked before does not matter any more"
+    assert world.keeper.node_id == 2, "older requests were dropped"
 
 
-def test_with_nobody_else_to_ask_one_is_waited_for():
+def test_without_other_brokers_the_request_stays_in_flight():
     world = World(1)
     world.keeper.want()
     world.ask()
@@ -255,7 +255,7 @@ def test_with_nobody_else_to_ask_one_is_waited_for():
     for _ in range(20):
         world.now = world.keeper.wake_at(world.now)
         assert world.keeper.step(world.now) == []
-    assert world.now >= 160.0, "and looked after once an interval, not more"
+    assert world.now >= 160.0, "at most one wake-up per interval"
 
 
 def test_a_slow_answer_counts_even_after_another_broker_failed_to_answer(world):
@@ -271,14 +271,14 @@ def test_a_slow_answer_counts_even_after_another_broker_failed_to_answer(world):
 # -- losing
 
 
-def test_what_is_said_of_another_node_does_not_matter(world):
+def test_the_loss_of_another_node_is_ignored(world):
     world.know(node=1)
     world.keeper.lost(2, "x", world.now)
     world.keeper.lost(None, "x", world.now)
     assert world.keeper.state is S.KNOWN and world.keeper.version == 1
 
 
-def test_lost_is_looked_for_at_once(world):
+def test_a_lost_coordinator_is_searched_at_once(world):
     world.know()
     world.now += 10.0
     world.keeper.answered(1)
@@ -287,11 +287,11 @@ def test_lost_is_looked_for_at_once(world):
     assert world.keeper.wake_at(world.now) == world.now
     world.answer(world.ask(), node=2)
     assert world.keeper.node_id == 2 and world.keeper.version == 3
-    world.keeper.lost(1, "somebody has been waiting for it all the time", world.now)
+    world.keeper.lost(1, "a late report about the former node", world.now)
     assert world.keeper.node_id == 2
 
 
-def test_brokers_that_go_on_naming_the_wrong_node_are_asked_less_and_less_often(world):
+def test_a_wrong_node_that_is_named_repeatedly_backs_off(world):
     world.know()
     waits = []
     for _ in range(10):
@@ -303,11 +303,11 @@ def test_brokers_that_go_on_naming_the_wrong_node_are_asked_less_and_less_often(
     assert waits[0] == 0.0 and waits[1] > 0.1 and all(wait >= 0.7 for wait in waits[5:])
     world.keeper.answered(1)
     world.keeper.lost(1, "x", world.now)
-    assert world.wait()[1] == 0.0, "one that has behaved as a coordinator was one"
+    assert world.wait()[1] == 0.0, "a node that acted as the coordinator ends the backoff"
 
 
-def test_one_that_has_lasted_was_one_too(world):
-    """Where nobody says that it answered."""
+def test_a_coordinator_that_lasted_ends_the_backoff(world):
+    """Also if no manager reported a successful response."""
     world.know()
     world.keeper.lost(1, "x", world.now)
     world.answer(world.ask())
@@ -316,7 +316,7 @@ def test_one_that_has_lasted_was_one_too(world):
     assert world.wait()[1] == 0.0
 
 
-def test_it_is_looked_for_as_long_as_anybody_wants_it(world):
+def test_the_search_lasts_as_long_as_a_manager_needs_it(world):
     world.keeper.want("member")
     world.keeper.want("commits")
     world.answer(world.ask())
@@ -329,25 +329,25 @@ def test_it_is_looked_for_as_long_as_anybody_wants_it(world):
     world.keeper.want("commits")
     world.answer(world.ask())
     world.keeper.unwant("commits")
-    assert world.keeper.node_id == 1, "what is known stays known"
+    assert world.keeper.node_id == 1, "a known coordinator stays known"
 
 
 # -- loading
 
 
-def test_one_that_has_to_load_first_is_the_right_one_and_left_alone_for_a_while(world):
+def test_a_loading_coordinator_stays_known_and_gets_no_requests(world):
     world.know()
     world.keeper.loading(world.now)
     world.keeper.loading(world.now)
     assert world.keeper.target() is None and world.keeper.node_id == 1 and world.keeper.version == 1
     due = world.keeper.wake_at(world.now)
-    assert 0.08 <= due - world.now <= 0.12, "two that say so at once are one"
+    assert 0.08 <= due - world.now <= 0.12, "two reports at once count once"
     world.now = due
     assert world.keeper.step(world.now) == [] and world.keeper.target() is not None
     assert world.keeper.wake_at(world.now) == NEVER
 
 
-def test_one_that_loads_for_long_is_asked_less_and_less_often(world):
+def test_a_coordinator_that_keeps_loading_backs_off(world):
     world.know()
     waits = []
     for _ in range(8):
@@ -362,7 +362,7 @@ def test_one_that_loads_for_long_is_asked_less_and_less_often(world):
     assert world.keeper.wake_at(world.now) - world.now < 0.13
 
 
-def test_another_coordinator_does_not_load_for_the_one_before(world):
+def test_a_new_coordinator_is_not_loading(world):
     world.know()
     world.keeper.loading(world.now)
     world.keeper.lost(1, "x", world.now)
@@ -370,60 +370,60 @@ def test_another_coordinator_does_not_load_for_the_one_before(world):
     assert world.keeper.target() == (2, MEMBERSHIP)
 
 
-# -- doubting
+# -- pending responses
 
 
-def test_who_keeps_others_waiting_is_asked_after_at_another_broker(world):
+def test_while_a_response_is_pending_another_broker_is_asked(world):
     world.know(node=1)
     world.keeper.waiting(world.now, world.now)
     assert world.keeper.wake_at(world.now) == world.now + 3.0
     probe, waited = world.wait()
     assert waited == 3.0 and probe.target.node_id in (2, 3)
     world.answer(probe, node=1)
-    assert world.keeper.version == 1, "it is confirmed"
+    assert world.keeper.version == 1, "the same node is confirmed"
     again, waited = world.wait()
     assert waited == 3.0 and again.target.node_id in (2, 3)
     world.answer(again, node=2)
     assert world.keeper.node_id == 2 and world.keeper.version == 2
-    assert world.keeper.wake_at(world.now) == NEVER, "who waited for the one before starts over"
+    assert world.keeper.wake_at(world.now) == NEVER, "requests to the former node are abandoned"
 
 
-def test_a_dead_broker_does_not_keep_doubts_from_being_resolved(world):
+def test_while_a_response_is_pending_a_dead_broker_is_skipped(world):
     world.know(node=1)
     world.keeper.waiting(world.now, world.now)
     first, _ = world.wait()
     second, _ = world.wait()
     assert {first.target.node_id, second.target.node_id} == {2, 3}
     world.now = world.keeper.wake_at(world.now)
-    assert world.keeper.step(world.now) == [], "both are being asked"
+    assert world.keeper.step(world.now) == [], "both have a request in flight"
     world.answer(first, error=RESET)
     assert world.keeper.state is S.KNOWN and world.keeper.error is None and world.keeper.last_error is None
     assert world.wait()[0].target == first.target
 
 
-def test_where_only_the_suspect_is_known_any_node_is_asked():
-    """Maybe a bootstrap server knows more."""
+def test_if_only_the_coordinator_is_known_any_node_is_asked():
+    """A bootstrap server may know another coordinator."""
     world = World(1).know(node=1)
     world.keeper.waiting(world.now, world.now)
     assert world.wait()[0].target == ANY_NODE
 
 
-def test_doubts_end_with_the_answer(world):
+def test_a_response_ends_the_search_for_another_coordinator(world):
     world.know(node=1)
     world.keeper.waiting(world.now, world.now, "member")
     world.keeper.waiting(world.now + 1.0, world.now, "commits")
     probe, _ = world.wait()
     world.keeper.waiting(None, world.now, "member")
-    assert world.keeper.wake_at(world.now) < NEVER, "commits wait still"
+    assert world.keeper.wake_at(world.now) < NEVER, "a commit is still pending"
     world.keeper.waiting(None, world.now, "commits")
     world.keeper.waiting(None, world.now, "nobody")
     assert world.keeper.wake_at(world.now) == NEVER
     world.answer(probe, node=3)
-    assert world.keeper.node_id == 1, "it has answered: what others say of it is older"
+    assert world.keeper.node_id == 1, "the coordinator has responded, so the search was dropped"
 
 
-def test_waiting_since_long_ago_asks_at_once_but_only_once(world):
-    """A user who was away comes back."""
+def test_a_long_pending_response_starts_one_search_at_once(world):
+    """After a long gap between calls."""
     world.know(node=1)
     world.keeper.waiting(world.now - 60.0, world.now)
     world.now += 3.0
@@ -431,11 +431,11 @@ def test_waiting_since_long_ago_asks_at_once_but_only_once(world):
     assert world.keeper.step(world.now) == []
 
 
-# -- starting over
+# -- restart
 
 
 @pytest.mark.parametrize("state", S)
-def test_a_restart_forgets_what_is_out_and_keeps_what_is_known(world, state):
+def test_a_restart_forgets_requests_in_flight_and_keeps_the_coordinator(world, state):
     world.keeper.want()
     old = []
     if state is S.FINDING:
@@ -454,10 +454,10 @@ def test_a_restart_forgets_what_is_out_and_keeps_what_is_known(world, state):
     assert world.keeper.wake_at(world.now) == NEVER
 
 
-# -- lines in the log
+# -- log lines
 
 
-def test_a_move_is_two_lines_and_flapping_is_no_more(world, caplog):
+def test_a_new_coordinator_is_two_log_lines_however_often_it_changes(world, caplog):
     caplog.set_level(logging.INFO, "thinconsumer.group")
     world.know()
     world.keeper.answered(1)
@@ -470,7 +470,7 @@ def test_a_move_is_two_lines_and_flapping_is_no_more(world, caplog):
     ]  # fmt: skip
 
 
-def test_a_final_error_is_one_line_until_it_changes(world, caplog):
+def test_a_final_error_is_logged_once_until_it_changes(world, caplog):
     caplog.set_level(logging.INFO, "thinconsumer.group")
     world.keeper.want()
     request = world.ask()
@@ -482,12 +482,12 @@ def test_a_final_error_is_one_line_until_it_changes(world, caplog):
     assert len(caplog.messages) == 2
 
 
-# -- whatever happens
+# -- random events
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=60), st.integers(0, 5))
-def test_whatever_happens_it_is_legal_bounded_and_ends_well(events, seed):
+def test_random_events_keep_requests_bounded_and_end_with_a_known_coordinator(events, seed):
     world = World(seed=seed)
     keeper = world.keeper
     out = []
@@ -528,8 +528,8 @@ def test_whatever_happens_it_is_legal_bounded_and_ends_well(events, seed):
     assert keeper.state is S.KNOWN and keeper.error is None and keeper.target() is not None
 
 
-def test_by_hand_commits_and_committed_offsets_show_that_it_answers_well():
-    """Without a member nobody heartbeats, and the backoff of its discovery would never end."""
+def test_with_manual_assignment_commits_end_the_backoff():
+    """Without a member there are no heartbeats, so the backoff of the search would never end."""
     sim = Simulation(seed=1, brokers=3, topics={"t": 1})
     tp = TopicPartition("t", 0)
     with Consumer(group_id="g", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers) as consumer:

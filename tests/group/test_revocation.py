@@ -1,4 +1,4 @@
-"""Giving partitions up and taking them over: in which order users are told, and what is committed before and after."""
+"""Revoking and assigning partitions: the order of callbacks, and the commits before and after them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ A, B, C = (TopicPartition("t", n) for n in range(3))
 
 
 class Commits:
-    """Idle unless told otherwise."""
+    """Commits without unsettled calls, unless ``idle`` is False."""
 
     idle = True
 
     def mark(self):
-        """Return what settles when everything is idle."""
+        """Return a call that settles once commits are idle."""
         return Mark(self)
 
 
 class Mark:
-    """What waits for that."""
+    """A call that settles once commits are idle."""
 
     def __init__(self, commits):
         self._commits = commits
@@ -34,7 +34,7 @@ class Mark:
 
 
 class AutoCommit:
-    """Notes what it is told to commit, and until when."""
+    """Record what is to be committed, and the deadline."""
 
     def __init__(self, story):
         self.story = story
@@ -44,7 +44,7 @@ class AutoCommit:
 
 
 class Listener:
-    """Notes what it hears; raises what it is told to."""
+    """Record the callbacks; raise the given exceptions."""
 
     def __init__(self, story, failing=()):
         self.story, self.failing = story, dict(failing)
@@ -93,52 +93,56 @@ def make(story, partitions, commits):
 
 
 def revoke(revocation, tps, now=0.0, **more):
-    """Call until it is done; return how often that took."""
+    """Revoke until it is done; return the number of calls."""
     for calls in range(1, 10):
         if revocation.revoke(tps, now, **more):
             return calls
-    raise AssertionError("it never ends")
+    raise AssertionError("the revocation never ends")
 
 
-def test_what_goes_is_held_back_then_committed_then_told_then_let_go(make, story, partitions, commits):
+def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then_drops(
+    make, story, partitions, commits
+):
     revocation = make()
     commits.idle = False
     assert not revocation.revoke({A, B}, 1.0)
     assert story == [("commit", {A, B}, 1.0 + PATIENCE)]
-    assert [p.tp for p in partitions if p.may_hand_out] == [C], "pain D4: nothing comes while its last commit is out"
+    assert [p.tp for p in partitions if p.may_hand_out] == [C], (
+        "polls return no record while its last commit is in flight"
+    )
     assert revocation.waiting_until(1.0) == 1.0 + PATIENCE
     commits.idle = True
     assert revocation.waiting_until(1.0) == NEVER
     assert not revocation.revoke({A, B}, 1.5)
     assert story[1:] == [("revoked", {A, B})]
-    assert A in partitions, "the callback may still ask and commit"
+    assert A in partitions, "the callback may still use the partition"
     assert revocation.revoke({A, B}, 1.6)
     assert partitions.tps() == {C} and revocation.state is RevocationStep.IDLE
 
 
-def test_who_has_less_time_shortens_a_wait_that_somebody_else_began(make, partitions, commits):
-    """close() finds a rebalance's giving up half done: it must not wait for longer than it was allowed to."""
+def test_an_earlier_deadline_shortens_a_wait_in_progress(make, partitions, commits):
+    """close() may find a revocation in progress, and must not exceed its own timeout."""
     revocation = make()
     commits.idle = False
     assert not revocation.revoke({A}, 1.0)
-    assert not revocation.revoke({A}, 1.1, by=1.2), "not yet"
+    assert not revocation.revoke({A}, 1.1, by=1.2), "still waiting"
     assert revocation.waiting_until(1.1) == 1.2
-    assert not revocation.revoke({A}, 1.2, by=1.2), "told now"
+    assert not revocation.revoke({A}, 1.2, by=1.2), "the listener is called now"
     assert revocation.revoke({A}, 1.2, by=1.2)
     assert A not in partitions
 
 
-def test_nobody_is_woken_for_a_wait_that_is_over(make, partitions, commits):
-    """A callback that commits for longer than that would go round and round: nobody else can go on meanwhile."""
+def test_a_wait_that_is_over_is_no_wake_up(make, partitions, commits):
+    """A commit() within a callback would otherwise wake up in a loop."""
     revocation = make()
     commits.idle = False
     assert not revocation.revoke({A}, 1.0)
     assert revocation.waiting_until(1.0 + PATIENCE) == NEVER
     assert not revocation.revoke({A}, 1.0 + PATIENCE), "told now"
-    assert revocation.waiting_until(100.0) == NEVER, "while the callback runs, too"
+    assert revocation.waiting_until(100.0) == NEVER, "also while the callback runs"
 
 
-def test_the_wait_for_what_a_callback_committed_begins_when_it_is_over(make, partitions, commits):
+def test_the_wait_for_commits_of_a_callback_starts_after_it(make, partitions, commits):
     revocation = make(auto_commit=False)
     assert not revocation.revoke({A}, 1.0)
     commits.idle = False
@@ -147,7 +151,7 @@ def test_the_wait_for_what_a_callback_committed_begins_when_it_is_over(make, par
     assert revocation.revoke({A}, 1.0 + 4 * PATIENCE)
 
 
-def test_what_the_callback_commits_is_waited_for(make, story, partitions, commits):
+def test_commits_of_the_callback_are_awaited(make, story, partitions, commits):
     revocation = make(auto_commit=False)
     assert not revocation.revoke({A}, 1.0)
     commits.idle = False
@@ -158,7 +162,7 @@ def test_what_the_callback_commits_is_waited_for(make, story, partitions, commit
     assert story == [("revoked", {A})]
 
 
-def test_pain_B4_commits_that_never_come_through_do_not_keep_us_from_joining(make, partitions, commits):
+def test_commits_that_never_settle_do_not_block_the_rebalance(make, partitions, commits):
     revocation = make()
     commits.idle = False
     assert not revocation.revoke({A}, 1.0)
@@ -168,7 +172,7 @@ def test_pain_B4_commits_that_never_come_through_do_not_keep_us_from_joining(mak
     assert A not in partitions
 
 
-def test_nothing_is_waited_for_after_a_deadline(make, story, partitions, commits):
+def test_after_the_deadline_no_commit_is_awaited(make, story, partitions, commits):
     revocation = make()
     commits.idle = False
     assert revoke(revocation, {A, B, C}, 1.0, by=0.5) == 2
@@ -176,7 +180,7 @@ def test_nothing_is_waited_for_after_a_deadline(make, story, partitions, commits
     assert not partitions
 
 
-def test_nothing_to_give_up_is_done_at_once_and_told_only_where_it_always_is(make, story):
+def test_an_empty_revocation_calls_the_listener_only_with_always_call(make, story):
     revocation = make()
     assert revocation.revoke((), 1.0)
     assert story == []
@@ -184,7 +188,7 @@ def test_nothing_to_give_up_is_done_at_once_and_told_only_where_it_always_is(mak
     assert ("revoked", set()) in story
 
 
-def test_a_revoked_callback_that_raises_runs_once_and_is_kept_for_the_poll(make, story, partitions):
+def test_the_exception_of_a_revoked_callback_is_kept_for_the_poll(make, story, partitions):
     error = RuntimeError("in the listener")
     revocation = make({"revoked": error})
     revoke(revocation, {A})
@@ -192,7 +196,7 @@ def test_a_revoked_callback_that_raises_runs_once_and_is_kept_for_the_poll(make,
     assert A not in partitions and revocation.error is error
 
 
-def test_ctrl_c_in_a_revoked_callback_comes_out_and_it_runs_once(make, story, partitions):
+def test_an_interrupted_revoked_callback_runs_once(make, story, partitions):
     revocation = make({"revoked": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         revoke(revocation, {A})
@@ -202,7 +206,7 @@ def test_ctrl_c_in_a_revoked_callback_comes_out_and_it_runs_once(make, story, pa
 
 
 class Interrupted(Partitions):
-    """Is struck by Ctrl-C once, right before or after it assigns, as told."""
+    """Raise KeyboardInterrupt once, before or after an assignment."""
 
     strikes = None
 
@@ -221,7 +225,7 @@ def interrupted():
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_interrupted_as_it_lets_go_nothing_is_revoked_twice(interrupted, story, commits, when):
+def test_an_interrupt_while_dropping_partitions_revokes_nothing_twice(interrupted, story, commits, when):
     revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story))
     interrupted.assign([A, B])
     interrupted.strikes = when
@@ -231,8 +235,8 @@ def test_interrupted_as_it_lets_go_nothing_is_revoked_twice(interrupted, story, 
     assert story == [("revoked", {A})] and interrupted.tps() == {B}
 
 
-def test_interrupted_as_it_takes_over_what_is_new_is_told_all_the_same(interrupted, story, commits):
-    """Else nobody would ever end the wait for its callback: it would be owned and never read."""
+def test_an_interrupt_while_assigning_does_not_skip_the_assigned_callback(interrupted, story, commits):
+    """Otherwise the partition would be owned and never read."""
     revocation = PartitionRevocation(interrupted, commits, None, lambda: Listener(story))
     interrupted.strikes = "after"
     with pytest.raises(KeyboardInterrupt):
@@ -243,21 +247,21 @@ def test_interrupted_as_it_takes_over_what_is_new_is_told_all_the_same(interrupt
     assert all(p.state is PositionState.AWAITING_COMMITTED for p in interrupted)
 
 
-def test_without_auto_commit_and_after_exceptions_nothing_is_committed(make, story):
+def test_without_auto_commit_a_revocation_commits_nothing(make, story):
     for revocation in (make(auto_commit=False), make()):
         revocation.auto_commits = False
         revoke(revocation, {A})
     assert "commit" not in [what for what, *_ in story]
 
 
-def test_lost_is_told_at_once_with_everything_and_nothing_is_committed(make, story, partitions):
+def test_lost_drops_all_partitions_and_commits_nothing(make, story, partitions):
     revocation = make()
     assert revocation.lose(1.0)
     assert story == [("lost", {A, B, C})] and not partitions
-    assert revocation.lose(2.0) and len(story) == 1, "who has nothing loses nothing"
+    assert revocation.lose(2.0) and len(story) == 1, "no callback without partitions"
 
 
-def test_what_was_revoked_already_is_not_lost_as_well(make, story, partitions):
+def test_partitions_already_revoked_are_not_reported_lost(make, story, partitions):
     revocation = make(auto_commit=False)
     assert not revocation.revoke({A}, 1.0)
     assert revocation.lose(1.1)
@@ -265,7 +269,7 @@ def test_what_was_revoked_already_is_not_lost_as_well(make, story, partitions):
 
 
 @pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt()])
-def test_what_is_lost_is_gone_whatever_the_callback_raises(make, partitions, error):
+def test_lost_partitions_are_dropped_even_if_the_callback_raises(make, partitions, error):
     revocation = make({"lost": error})
     if isinstance(error, Exception):
         revocation.lose(1.0)
@@ -276,7 +280,7 @@ def test_what_is_lost_is_gone_whatever_the_callback_raises(make, partitions, err
     assert not partitions
 
 
-def test_what_is_new_waits_for_its_callback_and_what_is_kept_does_not(make, story, partitions):
+def test_new_partitions_wait_for_the_assigned_callback_and_kept_ones_do_not(make, story, partitions):
     revocation = make()
     partitions.assign([A])
     revocation.assign([A, B])
@@ -288,7 +292,7 @@ def test_what_is_new_waits_for_its_callback_and_what_is_kept_does_not(make, stor
     assert not partitions.require(B).callback_pending
 
 
-def test_an_assigned_callback_that_raises_is_called_again_and_holds_records_back_until_then(make, story, partitions):
+def test_an_assigned_callback_that_raises_is_repeated(make, story, partitions):
     revocation = make({"assigned": RuntimeError()})
     partitions.assign([A])
     revocation.assign([A, B])
@@ -300,7 +304,7 @@ def test_an_assigned_callback_that_raises_is_called_again_and_holds_records_back
     assert not partitions.require(B).callback_pending
 
 
-def test_seeking_in_the_callback_stands(make, partitions):
+def test_a_seek_before_the_assigned_callback_is_kept(make, partitions):
     revocation = make()
     revocation.assign([A, B, C, TopicPartition("t", 3)])
     new = partitions.require(TopicPartition("t", 3))
@@ -309,7 +313,6 @@ def test_seeking_in_the_callback_stands(make, partitions):
     assert (new.state, new.cursor.offset) == (PositionState.FETCHING, 77)
 
 
-def test_nothing_new_is_told_all_the_same(make, story):
-    """KIP-429: assigned is called with every rebalance, if only with nothing."""
+def test_the_assigned_callback_is_called_without_new_partitions(make, story):
     make().call_assigned()
     assert story == [("assigned", set())]

@@ -64,7 +64,7 @@ class FakeRole:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.says: dict[str, Any] = {}  #: What a call returns, raises, or runs.
+        self.says: dict[str, Any] = {}  #: By method: a result, an exception, or a function to call.
         self.owns = False
         self.names = ["a", "b"]
         self.why: str | None = None  #: Why to join again.

@@ -336,7 +336,7 @@ def test_a_commit_error_withdraws_an_unwritten_join(world):
 
 
 def test_the_role_learns_of_a_missed_generation(world):
-    """KIP-345: a static member that rejoins late stays in the group, whose generations go on without it."""
+    """KIP-345: a static member that rejoins late stays in the group, and misses generations."""
     world.join()
     world.script.generation = 4
     world.script.lines[SyncGroupRequest].append(Code.REBALANCE_IN_PROGRESS)

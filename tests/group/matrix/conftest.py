@@ -1,7 +1,7 @@
-"""A simulated cluster with a group of two: the consumer that a test breaks things for, and one that they work for.
+"""A simulated cluster with a group of two members: the subject, which gets the faults, and the other, which gets none.
 
-The first is driven by the test, through its public calls only; the second has turns of its own and needs no attention.
-What goes over the wire, what listeners hear and what is delivered is noted, and held to the same promises everywhere.
+The test drives the subject through its public calls; the other member is an actor of the simulation.
+Requests, listener callbacks and returned records are recorded, and checked alike in all tests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from thinconsumer.wire.offset_commit import OffsetCommitRequest
 
 GROUP, TOPIC = "g", "t"
 EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
-#: Sessions outlast the faults; what waits for an answer that never comes waits for ten seconds at most.
+#: Sessions outlast the faults; a request without a response times out after ten seconds at most.
 OPTIONS = {
     "group_id": GROUP,
     "auto_offset_reset": "earliest",
@@ -31,12 +31,12 @@ OPTIONS = {
     "default_api_timeout_ms": 30_000,
     "fetch_max_wait_ms": 500,
 }
-#: What a program does after an error, in seconds: it polls again.
+#: Seconds between an error and the next poll.
 PAUSE = 0.05
 
 
 class Listener:
-    """What one member hears, held to what it owns: revoked and lost are part of that, assigned has nothing of it."""
+    """Record a member's callbacks, and check them against the partitions that it owns."""
 
     def __init__(self):
         self.heard = []
@@ -60,7 +60,7 @@ class Listener:
 
 
 class Member:
-    """One consumer, what it heard, and what it handed out."""
+    """One consumer, its callbacks, and the records that it returned."""
 
     def __init__(self, world, name, **options):
         self.world = world
@@ -68,9 +68,9 @@ class Member:
         self.listener = Listener()
         self.values = []
         self.last_at = {}  #: By partition, when its last record was written.
-        self.late_by = {}  #: By partition, how long after it was written a record was handed out, at most.
+        self.late_by = {}  #: By partition, the longest time from writing a record to returning it.
         self.raised = []
-        self.told = []  #: What callbacks of commits were called with, and when.
+        self.told = []  #: Times and errors of commit callbacks.
         self.consumer = Consumer(
             driver=world.sim.driver(name),
             client_id=name,
@@ -83,7 +83,7 @@ class Member:
         self.consumer.subscribe([TOPIC], listener=self.listener)
 
     def poll(self, ms=0):
-        """Poll once; an error is noted. Return whether there was one."""
+        """Poll once and record an error; return whether there was one."""
         try:
             found = self.consumer.poll(ms)
         except KafkaError as error:
@@ -102,7 +102,7 @@ class Member:
 
 
 class World:
-    """See the module."""
+    """A cluster with the subject and the other member."""
 
     def __init__(self, caplog, *, style=EAGER, seed=1, brokers=3, partitions=3, config=None, **options):
         self.sim = Simulation(
@@ -117,10 +117,10 @@ class World:
         caplog.set_level(logging.INFO, "thinconsumer")
         self.options = {"partition_assignment_strategy": list(style), **options}
         self.partitions = partitions
-        self.said = []  #: What reached a broker: when, from whom, which API, the request.
+        self.said = []  #: Requests that reached a broker: time, client, API, request.
         self.written = []
         self.stop_writing = False
-        self.commits = True  #: Whether members commit by hand, all the time.
+        self.commits = True  #: Whether members commit manually all the time.
         self.rules = []
         self.subject = self.other = None
         self._numbers = itertools.count()
@@ -139,7 +139,7 @@ class World:
     # -- members
 
     def join(self, *, leads=True):
-        """Have both in the group, the one under test first, or second."""
+        """Add both members to the group, the subject first or second."""
         self.add_subject() if leads else self.add_other()
         self.run(lambda: self._have_all())
         self.add_other() if leads else self.add_subject()
@@ -149,7 +149,7 @@ class World:
         return self
 
     def cancel(self):
-        """Forget what has happened so far."""
+        """Clear all records."""
         self.caplog.clear()
         self._other_lines.clear()
         self.said.clear()
@@ -184,7 +184,7 @@ class World:
         self._other_lines.update(map(id, self.caplog.records[before:]))
         return 0.2
 
-    # -- what goes on
+    # -- running
 
     def _write(self):
         if self.stop_writing:
@@ -201,10 +201,10 @@ class World:
         )
         if isinstance(call.request, OffsetCommitRequest) and call.request.topics:
             stamp = call.request.generation_id_or_member_epoch, call.request.member_id
-            assert stamp[0] >= 0 and stamp[1], f"{call.client_id} commits as nobody: {stamp}"
+            assert stamp[0] >= 0 and stamp[1], f"{call.client_id} commits without a member id: {stamp}"
 
     def run(self, until, seconds=70.0):
-        """Poll, and commit twice a second, until something is so or time is up; return whether it is so."""
+        """Poll, and commit twice a second, until the condition holds or time is up; return whether it holds."""
         deadline = self.now() + seconds
         while not until():
             if self.now() >= deadline:
@@ -224,7 +224,7 @@ class World:
     # -- faults
 
     def break_(self, api, action, *, times=None):
-        """Have this happen to what the subject asks."""
+        """Apply a fault to the subject's requests of this API."""
         rule = self.sim.cluster.on(api, action, times=times, where=lambda call: call.client_id == "subject")
         self.rules.append(rule)
         return rule
@@ -239,38 +239,38 @@ class World:
         self.sim.touched()
 
     def lose_other(self):
-        """Have the other one leave."""
+        """Make the other member leave."""
         self.other_is_gone = True
         self.other.consumer.close()
 
     def forget(self, call):
-        """Have the coordinator really know the member no more that this request is from."""
+        """Remove the member that sent this request from the group, at the coordinator."""
         member_id = getattr(call.request, "member_id", "")
         if member_id:
             call.node.group_coordinator.leave(GROUP, [MemberIdentity(member_id=member_id)], lambda response: None)
 
-    # -- what is promised
+    # -- checks
 
     def story(self):
-        """Return what a failure needs to be understood."""
+        """Return a description for failed assertions."""
         raised = [type(error).__name__ for error in self.subject.raised[:5]]
         told = [(round(at, 2), getattr(error, "reason", error)) for at, error in self.subject.told[-8:]]
         asked = [(round(at, 3), name) for at, who, name, _ in self.said if who == "subject" and name != "Fetch"][-40:]
         return f"{self.subject.listener.heard}, raised {raised}, commits {told}, asked {asked}, {self.lines()}"
 
     def asked(self, *apis):
-        """Return when the subject asked any of these of anybody."""
+        """Return when the subject sent requests of these APIs."""
         return [at for at, who, name, _ in self.said if who == "subject" and name in apis]
 
     def forget_member(self, member_id):
-        """Have the coordinator know this member no more."""
+        """Remove this member from the group, at the coordinator."""
         leaving = [MemberIdentity(member_id=member_id)]
         for node in self.sim.cluster.nodes.values():
             node.group_coordinator.leave(GROUP, leaving, lambda response: None)
         self.sim.touched()
 
     def lines(self, level="INFO"):
-        """Return the log lines at this level and above that the subject, or both, gave rise to."""
+        """Return the log lines at this level and above, except those of the other member alone."""
         return [
             record.getMessage()
             for record in self.caplog.records
@@ -280,7 +280,7 @@ class World:
         ]
 
     def in_order_since(self, moment):
-        """Whether everything is owned, read and committed again: the subject has read what was written since."""
+        """Whether all partitions are owned, read and committed, and the subject has read records written since."""
         subject = self.subject
         owned = subject.listener.owned
         wall = self.wall_time() - (self.now() - moment)
@@ -293,7 +293,7 @@ class World:
         )
 
     def finish(self):
-        """Read everything that was written: at least once, by either."""
+        """Check that each written record is read at least once, by either member."""
         self.stop_writing = True
 
         def all_read():
@@ -302,7 +302,7 @@ class World:
         assert self.run(all_read, 30.0), "records were lost"
 
     def close(self):
-        """Let go of both."""
+        """Close both members."""
         self.heal()
         self.stop_writing = self.other_is_gone = True
         for member in self.members():
@@ -317,7 +317,7 @@ def busiest_second():
 
 
 def most_within_a_second(moments):
-    """Return how many of these lie within one second, at most."""
+    """Return the largest number of these moments within one second."""
     return max((sum(begin <= at < begin + 1.0 for at in moments) for begin in moments), default=0)
 
 

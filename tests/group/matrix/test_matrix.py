@@ -1,9 +1,9 @@
-"""The matrix: every group error and silence in every answer of a group's APIs, once and for a while; a whole consumer.
+"""The matrix: every group error and no response, in every API of a group, once and for a while, with a whole consumer.
 
-One table says what comes of each cell. Whatever it is: no API is asked without pauses, at most five lines are logged,
-listeners hear of what they own and nothing else, nothing is delivered that is not owned, nobody commits as nobody, no
-record is lost, and within two seconds and the longest backoff after it is over everything is read and committed again
-by the same consumer. After silence somebody has to notice first that no answer will come.
+One table holds the expected result of each cell. In all of them requests back off, at most five lines are logged,
+callbacks are about owned partitions, records come from owned partitions, commits have a member id, no record is
+lost, and two seconds and the maximum backoff after the fault ends the same consumer reads and commits everything.
+A missing response has to time out first.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ FAULTS = {
 
 
 class Cell(NamedTuple):
-    """What comes of a fault."""
+    """The effects of a fault."""
 
-    loses: bool = False  #: Whether what is owned is lost. Where it was given up for a rebalance already, nothing is.
-    raises: type[KafkaError] | None = None  #: What polls raise meanwhile, all of them.
-    fatal: bool = False  #: Whether they go on raising it, until the user unsubscribes.
-    commits: str = ""  #: The reason that commits in the background fail for, those that are told at all.
+    loses: bool = False  #: Whether owned partitions are lost, unless they were already revoked.
+    raises: type[KafkaError] | None = None  #: The error that polls raise meanwhile.
+    fatal: bool = False  #: Whether polls raise it until the user unsubscribes.
+    commits: str = ""  #: The reason of failed background commits.
 
 
 KEEPS = Cell()
 LOSES = Cell(loses=True)
 FENCED = Cell(loses=True, raises=FencedInstanceIdError, fatal=True)
-#: No broker ever answers this, so only a broker that has changed its mind cures it.
+#: An error that Kafka never returns here; it lasts as long as the broker returns it.
 NONSENSE = Cell(raises=BrokerResponseError)
 
-#: The same for all that a member says of itself.
+#: Effects in responses that concern the membership.
 OF_MEMBERS = {
     **dict.fromkeys(FAULTS, KEEPS),
     "UNKNOWN_MEMBER_ID": LOSES,
     "ILLEGAL_GENERATION": LOSES,
     "FENCED_INSTANCE_ID": FENCED,
 }
-#: The same where it is not about members.
+#: Effects in other responses.
 OF_OTHERS = {
     **dict.fromkeys(FAULTS, KEEPS),
     **dict.fromkeys(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"), NONSENSE),
@@ -78,37 +78,37 @@ MATRIX = {
         "FENCED_INSTANCE_ID": FENCED._replace(commits="fenced"),
         "MEMBER_ID_REQUIRED": Cell(commits="refused"),
     },
-    # What was owned has been given up before, and who has left is nobody, whatever comes.
+    # The partitions were revoked before, and the member id was dropped, whatever the response.
     LEAVE: dict.fromkeys(FAULTS, KEEPS),
 }
 
 HEALS_IN = 1.0 + 2.0  #: retry_backoff_max_ms and two seconds.
-#: Who lost everything gets it back from others in two rounds of a cooperative group, of which they hear by heartbeat.
+#: Lost partitions return after two cooperative rebalances, which heartbeats announce.
 TWO_ROUNDS = 2.0
 SESSION = 15.0
-#: After silence, in seconds, until it is noticed: by the request timeout, by the end of the rebalance timeout and five
-#: seconds, or since another broker is asked after a heartbeat interval. Nobody waits for heartbeats.
+#: Seconds until a missing response is noticed: by the request timeout, five seconds after the rebalance timeout, or
+#: because another broker is asked after a heartbeat interval. Heartbeats delay nothing.
 NOTICED_IN = {FIND: 1.0, JOIN: 20.0, SYNC: 5.0, BEAT: 0.0, FETCH: 5.0, COMMIT: 5.0}
-#: A goodbye that the coordinator has heard of, or that it will be asked about again. After all others it waits for the
-#: end of the session.
+#: Faults after which LeaveGroup was processed or is retried. After all others the coordinator waits for the session
+#: to expire.
 HEARD = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "reset", "answer lost")
 #: Requests of one API within a second, and lines, at most.
-BUSY, LINES = {**dict.fromkeys(APIS, 6), JOIN: 10}, 5  # two per join of who has no id yet, four of those at once
+BUSY, LINES = {**dict.fromkeys(APIS, 6), JOIN: 10}, 5  # two per join without a member id, four joins at once
 WHILE = 10.0
 
-#: Rounds in which partitions are given up differ by protocol. In all else so does nothing.
+#: The rebalance protocol matters only in rebalances that revoke partitions.
 STYLES = {api: (EAGER, COOPERATIVE) if api in (JOIN, SYNC, BEAT, FETCH) else (COOPERATIVE,) for api in APIS}
 
 
 def patience(api, fault, times):
-    """Return how long after a fault everything may take to be in order again, in seconds."""
+    """Return the longest recovery after a fault, in seconds."""
     if api == LEAVE:
         return HEALS_IN + (0.0 if fault in HEARD and times else SESSION)
     return HEALS_IN + TWO_ROUNDS * MATRIX[api][fault].loses + (NOTICED_IN[api] if fault == "silence" else 0.0)
 
 
 def action(world, fault):
-    """Return what the broker does. A member that it says it does not know, it really forgets."""
+    """Return the broker's action; with UNKNOWN_MEMBER_ID it also removes the member."""
     if fault != "UNKNOWN_MEMBER_ID":
         return FAULTS[fault]
 
@@ -120,11 +120,11 @@ def action(world, fault):
 
 
 def provoke(world, api, style):
-    """Have the consumer ask this, as a member in a group that is at rest."""
+    """Make the subject, in a stable group, send this request."""
     if api == FIND:
         world.move_coordinator()
     elif api == FETCH and style is COOPERATIVE:
-        world.lose_other()  # else nothing is new
+        world.lose_other()  # else no partition is new
     elif api in (JOIN, SYNC, FETCH):
         world.subject.consumer.enforce_rebalance("the test says so")
     elif api == LEAVE:
@@ -133,7 +133,7 @@ def provoke(world, api, style):
 
 
 def goes_on(api, fault, style, cell):
-    """Whether what is owned is read throughout."""
+    """Whether owned partitions are read during the fault."""
     gives_up = style is EAGER and (api in (JOIN, SYNC, FETCH) or fault == "REBALANCE_IN_PROGRESS")
     return not (cell.raises or cell.loses or gives_up or api == LEAVE)
 
@@ -148,13 +148,13 @@ def cells():
 
 
 @pytest.mark.parametrize(("api", "fault", "style", "times", "cell"), list(cells()))
-def test_pain_B1_cell(make_world, busiest_second, api, fault, style, times, cell):
+def test_a_fault_in_a_stable_group(make_world, busiest_second, api, fault, style, times, cell):
     world = make_world(style=style).join(leads=style is EAGER)
     subject, owned = world.subject, set(world.subject.listener.owned)
     rule = world.break_(api, action(world, fault), times=times)
     provoke(world, api, style)
     if times:
-        assert world.run(lambda: rule.hits, 5.0), "was never asked"
+        assert world.run(lambda: rule.hits, 5.0), "the request was never sent"
         world.run(lambda: False, 0.5)
     else:
         world.run(lambda: False, WHILE)
@@ -169,7 +169,7 @@ def test_pain_B1_cell(make_world, busiest_second, api, fault, style, times, cell
     else:
         assert world.run(lambda: world.in_order_since(healed), patience(api, fault, times)), world.story()
     if fault == "silence":
-        world.run(lambda: False, max(0.0, 6.0 - (world.now() - healed)))  # some notice it only now
+        world.run(lambda: False, max(0.0, 6.0 - (world.now() - healed)))  # some requests time out only now
     heard_lost = "lost" in subject.listener.heard
     assert heard_lost <= (cell.loses or (fault == "answer lost" and not times)), world.story()
     assert heard_lost or not cell.loses or (style is EAGER and api in (JOIN, SYNC)), world.story()
@@ -181,13 +181,13 @@ def test_pain_B1_cell(make_world, busiest_second, api, fault, style, times, cell
         assert busiest_second(world.asked(asked)) <= BUSY[asked], world.story()
     ends = [line for line in world.lines() if line.endswith("failed attempts")]  # each ends an outage that was logged
     assert len(ends) <= len(world.lines("WARNING")), world.lines()
-    # A broker that answers other requests meanwhile begins a second outage with the next request that it does not.
+    # If a broker responds to other requests meanwhile, its next missing response begins a second outage.
     assert len(world.lines()) - len(ends) <= LINES + (fault == "silence"), world.lines()
     world.finish()
 
 
 def stays_out(world, cell):
-    """Every poll says so, nothing more is asked, others take over, and who unsubscribes may begin anew."""
+    """Check a fatal error: every poll raises it, no request is sent, and the consumer recovers by unsubscribe()."""
     subject = world.subject
     asked = len(world.asked(*APIS))
     for _ in range(5):
@@ -210,8 +210,8 @@ def stays_out(world, cell):
 @pytest.mark.parametrize("times", [1, None], ids=["once", "while"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("api", [FIND, JOIN, SYNC, FETCH])
-def test_pain_B1_from_the_very_first(make_world, busiest_second, api, fault, times):
-    """There is no assignment yet, and nothing to lose."""
+def test_a_fault_before_the_first_assignment(make_world, busiest_second, api, fault, times):
+    """There are no partitions to lose yet."""
     world = make_world(style=COOPERATIVE)
     cell = MATRIX[api][fault]
     rule = world.break_(api, action(world, fault), times=times)
@@ -228,8 +228,8 @@ def test_pain_B1_from_the_very_first(make_world, busiest_second, api, fault, tim
         subject.consumer.unsubscribe()
         subject.subscribe()
         healed = world.now()
-    # The group waits for the end of its session for who was told and does not know, or not believe it. What else goes
-    # to a broker whose connection has gone silent waits as well.
+    # The group waits for the session of a member whose response was lost or replaced. Other requests to a broker whose
+    # connection is silent wait as well.
     ghost = SESSION if (api, fault) in ((JOIN, "answer lost"), (SYNC, "FENCED_INSTANCE_ID")) else 0.0
     behind = 5.0 if (api, fault) == (FIND, "silence") else 0.0
     assert world.run(lambda: world.in_order_since(healed), patience(api, fault, times) + ghost + behind), world.story()
@@ -241,8 +241,8 @@ def test_pain_B1_from_the_very_first(make_world, busiest_second, api, fault, tim
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_pain_J1_closing_takes_no_longer_than_it_may_and_raises_nothing(make_world, fault):
-    """Whatever becomes of the goodbye, others take over: at once, or when the session ends."""
+def test_close_keeps_its_timeout_and_raises_nothing(make_world, fault):
+    """The other member gets the partitions at once, or when the session expires."""
     world = make_world(style=COOPERATIVE).join()
     world.break_(LEAVE, FAULTS[fault])
     began = world.now()

@@ -1,6 +1,6 @@
-"""Pains of groups that users of other clients have, one by one: liveness, coming back, and what commits promise.
+"""Problems that users of other clients have with groups: liveness, rejoining, and the promises of commits.
 
-What a whole consumer does in a whole cluster; the parts of it have tests of their own.
+These tests run a whole consumer in a simulated cluster; its parts have tests of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXPULSIONS = pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEG
 
 
 def alone(make_world, **options):
-    """Return a world with one member, which has everything."""
+    """Return a world with one member, which owns all partitions."""
     world = make_world(**options)
     world.add_subject()
     assert world.run(lambda: world.in_order_since(world.now() - 0.6), 10)
@@ -37,7 +37,7 @@ def alone(make_world, **options):
 
 
 def polls(world, seconds, pause=0.05, ms=0):
-    """Poll for so long, with pauses; nothing else."""
+    """Poll for so many seconds, with pauses."""
     until = world.now() + seconds
     while world.now() < until:
         world.subject.poll(ms)
@@ -45,20 +45,22 @@ def polls(world, seconds, pause=0.05, ms=0):
 
 
 @STYLES
-def test_pain_A1_who_was_away_too_long_is_told_once_and_is_somebody_new(make_world, style):
+def test_after_a_gap_beyond_the_session_partitions_are_lost_once_and_the_member_rejoins(make_world, style):
     world = alone(make_world, style=style, **SHORT, enable_auto_commit=True, auto_commit_interval_ms=100)
     world.commits = False
     before = world.subject.consumer.group_metadata()
-    world.subject.poll(1000)  # what it brings is not committed yet
+    world.subject.poll(1000)  # these records are not committed yet
     world.cancel()
     world.sim.run_for(12.0)
     back = world.now()
     assert world.run(lambda: world.subject.listener.heard == ["lost", "assigned"], 2.0), world.story()
     joins = [r for at, who, name, r in world.said if who == "subject" and name == "JoinGroup"]
-    assert [join.member_id == "" for join in joins] == [True, False], "KIP-394: nobody, then who we were just named"
+    assert [join.member_id == "" for join in joins] == [True, False], (
+        "KIP-394: without a member id, then with the assigned one"
+    )
     assert len(world.asked("SyncGroup")) == 1
     stale = [r for _, who, name, r in world.said if name == "OffsetCommit" and r.member_id == before.member_id]
-    assert len(stale) <= 1, "pain B4: the one that left with the question whether we are a member"
+    assert len(stale) <= 1, "at most the commit sent along with the first heartbeat"
     after = world.subject.consumer.group_metadata()
     assert after.member_id not in ("", before.member_id)
     assert world.now() - back < 1.0
@@ -67,7 +69,7 @@ def test_pain_A1_who_was_away_too_long_is_told_once_and_is_somebody_new(make_wor
     world.finish()
 
 
-def test_pain_A2_polling_with_everything_paused_keeps_us_in_and_what_is_buffered(make_world):
+def test_polling_with_all_partitions_paused_keeps_membership_and_buffered_records(make_world):
     world = alone(make_world, **SHORT, max_poll_records=1)
     world.stop_writing = True
     subject = world.subject
@@ -88,12 +90,12 @@ def test_pain_A2_polling_with_everything_paused_keeps_us_in_and_what_is_buffered
     subject.consumer.resume(*subject.consumer.paused())
     for _ in range(10):
         subject.poll(0)
-    assert len(subject.values) == read + 10 and len(world.asked("Fetch")) <= 3, "what was there already, at once"
+    assert len(subject.values) == read + 10 and len(world.asked("Fetch")) <= 3, "buffered records are returned at once"
     world.finish()
 
 
-def test_pain_A4_commits_and_heartbeats_do_not_wait_behind_fetches(make_world):
-    """The coordinator leads the partitions, too, and has nothing to tell of them for five seconds."""
+def test_commits_and_heartbeats_do_not_wait_behind_fetches(make_world):
+    """The coordinator also leads the partitions, and holds the Fetch back for seconds."""
     world = alone(make_world, brokers=1, fetch_max_wait_ms=4_500)
     world.stop_writing = True
     polls(world, 6.0)
@@ -108,19 +110,19 @@ def test_pain_A4_commits_and_heartbeats_do_not_wait_behind_fetches(make_world):
     assert len(fetches) <= 2 + (world.now() - 1000) / 4.5
 
 
-def test_pain_A5_a_session_that_the_broker_refuses_is_raised_with_its_limits(make_world):
+def test_a_rejected_session_timeout_is_raised_with_the_broker_options(make_world):
     world = make_world(config={"group.max.session.timeout.ms": 9_000})
     subject = world.add_subject()
     assert not world.run(lambda: subject.listener.owned, 5.0)
     assert {type(error) for error in subject.raised} == {InvalidSessionTimeoutError}
     assert "group.min.session.timeout.ms" in str(subject.raised[0])
-    assert len(world.asked("JoinGroup")) == 1, "trying again is pointless"
+    assert len(world.asked("JoinGroup")) == 1, "the error is final"
     with pytest.raises(KafkaConfigurationError, match="heartbeat_interval_ms"):
         Consumer(group_id="g", session_timeout_ms=3000, heartbeat_interval_ms=3000, max_poll_interval_ms=3000)
 
 
 @pytest.mark.parametrize("how", ["refuses", "is silent", "is gone"])
-def test_pain_B2_no_call_takes_longer_than_it_may_while_there_is_no_coordinator(make_world, how):
+def test_without_a_coordinator_every_call_keeps_its_timeout(make_world, how):
     world = make_world()
     subject = world.add_subject()
     if how == "is gone":
@@ -146,7 +148,7 @@ def test_pain_B2_no_call_takes_longer_than_it_may_while_there_is_no_coordinator(
     assert world.now() - began <= 2.001
 
 
-def test_pain_B3_the_coordinators_connection_ends_while_nothing_is_out(make_world):
+def test_an_idle_coordinator_connection_that_ends_is_replaced(make_world):
     world = alone(make_world)
     world.stop_writing = True
     polls(world, 2.0)
@@ -164,7 +166,7 @@ def test_pain_B3_the_coordinators_connection_ends_while_nothing_is_out(make_worl
 
 
 @STYLES
-def test_pain_B4_a_member_that_was_forgotten_with_offsets_to_commit(make_world, style):
+def test_a_removed_member_with_offsets_to_commit_rejoins(make_world, style):
     world = alone(make_world, style=style, enable_auto_commit=True, auto_commit_interval_ms=100)
     member_id = world.subject.consumer.group_metadata().member_id
     world.forget_member(member_id)
@@ -181,8 +183,8 @@ def test_pain_B4_a_member_that_was_forgotten_with_offsets_to_commit(make_world, 
 
 @EXPULSIONS
 @STYLES
-def test_pain_B5_who_is_out_of_the_group_reads_nothing(make_world, style, code):
-    """Though much of it is there already; and it is nobody's, so nobody commits it."""
+def test_an_expelled_member_returns_no_records(make_world, style, code):
+    """It drops buffered records, too, and commits nothing."""
     world = alone(make_world, style=style)
     world.break_("JoinGroup", Reply(Code.COORDINATOR_LOAD_IN_PROGRESS))
     world.break_("Heartbeat", Reply(code), times=1)
@@ -203,8 +205,8 @@ def test_pain_B5_who_is_out_of_the_group_reads_nothing(make_world, style, code):
 
 @STYLES
 @pytest.mark.parametrize("seconds", [0.005, 0.3, 0.9, 1.5])
-def test_pain_D1_a_commit_that_overlaps_a_rebalance_costs_nothing(make_world, style, seconds):
-    """The coordinator reads it before, in, or after the rebalance, and may refuse it. It is committed in the end."""
+def test_a_commit_that_overlaps_a_rebalance_succeeds(make_world, style, seconds):
+    """The coordinator reads it before, in, or after the rebalance, and may reject it; then it is retried."""
     world = make_world(style=style).join()
     subject = world.subject
     world.commits = False
@@ -224,7 +226,7 @@ def test_pain_D1_a_commit_that_overlaps_a_rebalance_costs_nothing(make_world, st
 
 
 class Reader:
-    """A program that is killed in the middle of what it does. It writes down what it has processed."""
+    """A program that is killed while it processes records; it keeps the values that it has processed."""
 
     def __init__(self, sim, life, how):
         self.driver = sim.driver(f"reader-{life}")
@@ -270,8 +272,8 @@ class Reader:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("how", ["polled", "iterated"])
-def test_pain_D2_killed_at_any_record_nothing_is_left_out(seed, how):
-    """Twenty-five times in each of these worlds, with auto-commit as eager as it gets."""
+def test_after_a_kill_at_any_record_no_record_is_skipped(seed, how):
+    """Twenty-five kills in each simulation, with an auto-commit in every poll."""
     sim = Simulation(seed, 1, {"t": 2}, config={"offsets.topic.num.partitions": 1}, traced=False, checkers=())
     lot = random.Random(seed)
     written, done = set(), set()
@@ -307,7 +309,7 @@ def test_pain_D2_killed_at_any_record_nothing_is_left_out(seed, how):
         (Code.MEMBER_ID_REQUIRED, "refused", CommitFailedError, False),
     ],
 )
-def test_pain_D3_a_commit_that_fails_says_why_and_blames_no_limit(make_world, code, reason, error, retriable):
+def test_a_failed_commit_names_its_reason_and_no_limit(make_world, code, reason, error, retriable):
     world = alone(make_world)
     world.break_("OffsetCommit", Reply(code))
     tp = TopicPartition("t", 1)
@@ -321,8 +323,8 @@ def test_pain_D3_a_commit_that_fails_says_why_and_blames_no_limit(make_world, co
 
 
 @STYLES
-def test_pain_D4_the_last_commit_is_through_before_anything_moves(make_world, style):
-    """It takes a while, and records go on coming in. What is under revocation is not delivered meanwhile."""
+def test_the_last_commit_completes_before_partitions_move(make_world, style):
+    """The commit is slow, and records keep arriving; partitions under revocation return none meanwhile."""
     world = make_world(style=style, enable_auto_commit=True, auto_commit_interval_ms=300)
     world.commits = False
     world.add_subject()
@@ -335,4 +337,4 @@ def test_pain_D4_the_last_commit_is_through_before_anything_moves(make_world, st
     world.run(lambda: False, 2.0)
     world.finish()
     read = [value for member in world.members() for value in member.values]
-    assert sorted(read) == sorted(world.written), "each of them once"
+    assert sorted(read) == sorted(world.written), "each record once"
