@@ -123,7 +123,7 @@ def test_a_truncated_log_gets_the_batch_under_the_next_epoch(world):
 def test_a_broker_that_forgot_the_producer_gets_the_batch_under_the_next_epoch(world):
     w, _ = world.start()
     w.deliver("t", b"v")
-    w.cluster.leader(T0).log.expire_producers(w.cluster.schedule.wall_ms() + 1, 0)
+    w.cluster.leader(T0).log.producers.expire(w.cluster.schedule.wall_ms() + 1, 0)
     w.refuse_produce(Code.UNKNOWN_PRODUCER_ID)
     future = w.deliver("t", b"w")
     assert future.result().offset == 1

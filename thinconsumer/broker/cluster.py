@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..records.builder import NewRecord, build_batch
 from ..timers import Random
@@ -22,11 +22,14 @@ from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controlle
 from .faults import FaultRule, FaultRules, api_key_of
 from .group.hashing import partition_for
 from .image import PartitionImage, TopicImage
-from .log.log import Log, LogStore
+from .log.log import Log
 from .node import BrokerNode
 from .partition import PartitionReplica
 from .replication import Replication
 from .schedule import Schedule, Timer
+
+if TYPE_CHECKING:
+    from .directory import PartitionFile
 
 RETENTION_CHECK_S = 300.0
 
@@ -58,7 +61,7 @@ class ClusterStorage(Protocol):
     def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
         """Store this metadata in place of the previous one."""
 
-    def log_store(self, node_id: int, tp: TopicPartition) -> LogStore:
+    def log_store(self, node_id: int, tp: TopicPartition) -> PartitionFile:
         """Return the store of one replica's log."""
         ...
 
@@ -404,7 +407,7 @@ class Cluster:
         for node in self.nodes.values():
             for partition in list(node.partitions.values()):
                 start = partition.log.start_offset
-                partition.log.expire_producers(now_ms, self.config.producer_id_expiration_ms)
+                partition.log.producers.expire(now_ms, self.config.producer_id_expiration_ms)
                 if node.is_running and partition.tp.topic in COORDINATOR_TOPICS and partition.log.needs_compaction:
                     partition.log.compact(now_ms, partition.high_watermark)
                     partition.notify_listeners()

@@ -282,7 +282,7 @@ class ClusterDirectory:
 
 
 class PartitionFile:
-    """A :class:`~.log.stored.LogStore` in one file; appends only extend it, truncation and compaction rewrite it."""
+    """The batches of one log in one file; appends only extend it, truncation and compaction rewrite it."""
 
     def __init__(self, owner: NodeDirectory, folder: Path, name: str) -> None:
         self.path = folder / LOG_NAME

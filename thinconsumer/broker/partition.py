@@ -88,11 +88,7 @@ class PartitionReplica:
         if self.is_leader:
             self.log.begin_epoch(image.leader_epoch)
             self.epoch_start = self.log.end_offset
-            now = self.node.schedule.now
-            for follower in image.replicas:
-                if follower != self.node.node_id:
-                    self.follower_ends[follower] = -1
-                    self.behind_since[follower] = now
+            self._update_followers()
             self.advance_high_watermark()
         else:
             # Last, because a failed callback may append again. A leader that keeps leading in a new epoch does not fail
@@ -130,25 +126,10 @@ class PartitionReplica:
         (NOT_LEADER_OR_FOLLOWER). If the log rejects the batch, ``on_refused`` gets the reason before ``done`` is
         called.
         """
-        if not self.is_leader:
-            done(int(Code.NOT_LEADER_OR_FOLLOWER), None)
-            return
-        if acks == -1 and self._is_under_min_isr():
-            done(int(Code.NOT_ENOUGH_REPLICAS), None)
-            return
-        try:
-            appended = self.log.append(data, leader_epoch=self.leader_epoch, now_ms=self.node.schedule.wall_ms())
-        except AppendRefused as refusal:
-            if on_refused is not None:
-                on_refused(refusal)
-            done(refusal.code, None)
-            return
-        if acks == -1:
-            # Before replication: followers without delay complete it within this call.
-            self.when_committed(appended, done, timeout_s)
-        self._after_append()
-        if acks != -1:
-            done(0, appended)
+        self._append(
+            lambda: self.log.append(data, leader_epoch=self.leader_epoch, now_ms=self.node.schedule.wall_ms()),
+            acks, done, timeout_s, on_refused,
+        )  # fmt: skip
 
     def append_records(
         self,
@@ -159,19 +140,22 @@ class PartitionReplica:
         producer_epoch: int = -1,
         transactional: bool = False,
     ) -> int:
-        """Append a coordinator's records with acks -1; return the base offset, -1 if they are rejected immediately."""
-        if not self.is_leader:
-            done(int(Code.NOT_LEADER_OR_FOLLOWER))
-            return -1
-        if self._is_under_min_isr():
-            done(int(Code.NOT_ENOUGH_REPLICAS))
-            return -1
-        now_ms = self.node.schedule.wall_ms()
-        dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in records]
-        batch = build_batch(dated, producer_id=producer_id, producer_epoch=producer_epoch, transactional=transactional)
-        return self._append_with_acks_all(
-            lambda: self.log.append(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=False), done
-        )
+        """Append a coordinator's records with acks -1; return the base offset, -1 if they are rejected immediately.
+
+        ``done(code)`` is called exactly once, perhaps before this returns.
+        """
+
+        def append() -> AppendInfo:
+            now_ms = self.node.schedule.wall_ms()
+            batch = build_batch(
+                [record._replace(timestamp=now_ms) if record.timestamp < 0 else record for record in records],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transactional=transactional,
+            )
+            return self.log.append(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=False)
+
+        return self._append(append, -1, lambda code, _: done(code))
 
     def append_marker(
         self,
@@ -184,13 +168,7 @@ class PartitionReplica:
         transaction_version: int = 0,
     ) -> None:
         """Append a transaction marker with acks -1."""
-        if not self.is_leader:
-            done(int(Code.NOT_LEADER_OR_FOLLOWER))
-            return
-        if self._is_under_min_isr():
-            done(int(Code.NOT_ENOUGH_REPLICAS))
-            return
-        self._append_with_acks_all(
+        self._append(
             lambda: self.log.append_control(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
@@ -200,30 +178,48 @@ class PartitionReplica:
                 leader_epoch=self.leader_epoch,
                 now_ms=self.node.schedule.wall_ms(),
             ),
-            done,
+            -1,
+            lambda code, _: done(code),
         )
 
-    def _append_with_acks_all(self, append: Callable[[], AppendInfo], done: Callable[[int], None]) -> int:
+    def _append(
+        self,
+        append: Callable[[], AppendInfo],
+        acks: int,
+        done: Done,
+        timeout_s: float | None = None,
+        on_refused: Callable[[AppendRefused], None] | None = None,
+    ) -> int:
+        """Append as leader; return the base offset, -1 if the append is rejected."""
+        if not self.is_leader:
+            done(int(Code.NOT_LEADER_OR_FOLLOWER), None)
+            return -1
+        if acks == -1 and self._is_under_min_isr():
+            done(int(Code.NOT_ENOUGH_REPLICAS), None)
+            return -1
         try:
             appended = append()
         except AppendRefused as refusal:
-            done(refusal.code)
+            if on_refused is not None:
+                on_refused(refusal)
+            done(refusal.code, None)
             return -1
-        self.when_committed(appended, lambda code, _: done(code), None)
-        self._after_append()
-        return appended.base_offset
-
-    def _after_append(self) -> None:
+        if acks == -1:
+            # Before replication: followers without delay complete it within this call.
+            self._when_committed(appended, done, timeout_s)
         now = self.node.schedule.now
         for follower in self.follower_ends:
             self.behind_since.setdefault(follower, now)
         self.advance_high_watermark()
         self.notify_listeners()
         self.node.cluster.replication.on_append(self)
+        if acks != -1:
+            done(0, appended)
+        return appended.base_offset
 
     # -- waiting appends
 
-    def when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
+    def _when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
         """Call ``done`` once the high watermark covers what was appended, or with REQUEST_TIMED_OUT after
         ``timeout_s``.
         """

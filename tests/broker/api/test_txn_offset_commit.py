@@ -39,8 +39,8 @@ class FakeNode:
 
     def leader_replica(self, tp):
         assert tp == TopicPartition("__consumer_offsets", 0)
-        log = SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: producer_id not in self._open)
-        partition = SimpleNamespace(log=log)
+        producers = SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: producer_id not in self._open)
+        partition = SimpleNamespace(log=SimpleNamespace(producers=producers))
         return (None, self._leads) if self._leads else (partition, 0)
 
     def coordinator_for(self, kind, key):

@@ -20,7 +20,7 @@ TP = TopicPartition("t", 0)
 
 
 class MemoryStore:
-    """An in-memory LogStore."""
+    """A log's file in memory."""
 
     def __init__(self) -> None:
         self.data = bytearray()

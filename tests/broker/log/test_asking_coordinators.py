@@ -38,4 +38,4 @@ def test_only_the_first_batch_of_a_transaction_is_verified(history, epoch, asks)
     log.begin_epoch(0)
     for step in history:
         step(log, 3)
-    assert log.would_begin_transaction(7, epoch) is asks
+    assert log.producers.would_begin_transaction(7, epoch) is asks

@@ -162,7 +162,7 @@ def test_producer_state_outlives_its_batches_until_it_expires(log, write, tools)
     log.delete_before(2)
     with pytest.raises(AppendRefused):
         write(b"c", producer_id=1, producer_epoch=0, base_sequence=7)
-    log.expire_producers(tools.NOW + 10, 10)
+    log.producers.expire(tools.NOW + 10, 10)
     assert write(b"c", producer_id=1, producer_epoch=0, base_sequence=7).base_offset == 2
 
 
@@ -369,7 +369,7 @@ class TransactionModel:
     def append(self, producer, count, transactional):
         records = [NewRecord(b"v", b"%d" % number) for number in range(count)]
         if transactional or producer in self.log.open_transactions():
-            known = self.log._producers.by_id.get(producer)
+            known = self.log.producers.by_id.get(producer)
             self.write.sequences[producer, 0] = known.last_sequence + 1 if known else 0
             base = self.write.transactional(producer, *records).base_offset
             fate = [producer, None, False]

@@ -37,9 +37,9 @@ def test_unknown_producer_may_start_at_any_sequence_number(write):
 def test_no_later_batch_is_accepted_before_the_one_in_verification(write):
     """Retries of several in-flight batches may arrive in any order, even if the first was rejected."""
     asked = {"is_strict": False, "now_ms": 0}
-    write.log.start_verification(1, 0, 4, **asked)
-    write.log.start_verification(1, 0, 2, **asked)
-    write.log.start_verification(1, 0, 3, **asked)
+    write.log.producers.start_verification(1, 0, 4, **asked)
+    write.log.producers.start_verification(1, 0, 2, **asked)
+    write.log.producers.start_verification(1, 0, 3, **asked)
     assert sent(write, 3) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 3, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 9, producer=2) == 0
@@ -48,27 +48,27 @@ def test_no_later_batch_is_accepted_before_the_one_in_verification(write):
 
 
 def test_new_epoch_resets_the_verification(write):
-    write.log.start_verification(1, 0, 2, is_strict=False, now_ms=0)
-    write.log.start_verification(1, 1, 7, is_strict=False, now_ms=0)
-    write.log.start_verification(1, 0, 1, is_strict=False, now_ms=0)
+    write.log.producers.start_verification(1, 0, 2, is_strict=False, now_ms=0)
+    write.log.producers.start_verification(1, 1, 7, is_strict=False, now_ms=0)
+    write.log.producers.start_verification(1, 0, 1, is_strict=False, now_ms=0)
     assert sent(write, 8, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 7, epoch=1) == 0
 
 
 def test_unknown_strict_producer_must_start_at_sequence_0(write):
     """An unknown producer must start at 0; a known one continues."""
-    write.log.start_verification(1, 0, 5, is_strict=True, now_ms=0)
+    write.log.producers.start_verification(1, 0, 5, is_strict=True, now_ms=0)
     assert sent(write, 5, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 0, transactional=True) == 0
-    write.log.start_verification(1, 0, 1, is_strict=True, now_ms=0)
+    write.log.producers.start_verification(1, 0, 1, is_strict=True, now_ms=0)
     assert sent(write, 1, transactional=True) == 1
 
 
 def test_verifications_expire_with_the_producer(write):
-    write.log.start_verification(1, 0, 5, is_strict=True, now_ms=1000)
-    write.log.expire_producers(2999, 2000)
+    write.log.producers.start_verification(1, 0, 5, is_strict=True, now_ms=1000)
+    write.log.producers.expire(2999, 2000)
     assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    write.log.expire_producers(3000, 2000)
+    write.log.producers.expire(3000, 2000)
     assert sent(write, 5) == 0
 
 
@@ -175,9 +175,9 @@ def test_marker_without_transaction_is_appended(write):
 def test_only_idle_producers_expire(write, tools):
     sent(write, 0, producer=1)
     sent(write, 0, producer=2, transactional=True)
-    write.log.expire_producers(tools.NOW + 9, 10)
+    write.log.producers.expire(tools.NOW + 9, 10)
     assert sent(write, 7, producer=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    write.log.expire_producers(tools.NOW + 10, 10)
+    write.log.producers.expire(tools.NOW + 10, 10)
     assert sent(write, 7, producer=1) == 2
     assert sent(write, 7, producer=2, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 

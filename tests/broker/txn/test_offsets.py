@@ -22,7 +22,7 @@ def test_partition_of_a_group_before_the_topic_exists(new_world):
 def test_missing_coordinator_returns_a_retriable_code():
     """The transaction topic is being created; clients must retry."""
     codes = []
-    log = SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: True)
+    log = SimpleNamespace(producers=SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: True))
     node = SimpleNamespace(
         config=BrokerConfig(),
         image=SimpleNamespace(topics={}),

@@ -183,9 +183,9 @@ class _ProduceRequest:
             partition = call.node.partitions.get(entry.tp)
             if partition is None or not partition.is_leader:
                 continue  # the append below rejects the batch, without verification
-            if partition.log.would_begin_transaction(batch.producer_id, batch.producer_epoch):
+            if partition.log.producers.would_begin_transaction(batch.producer_id, batch.producer_epoch):
                 to_verify.append(entry)
-                partition.log.start_verification(
+                partition.log.producers.start_verification(
                     *batch[3:], is_strict=call.version >= FIRST_TO_ADD_PARTITIONS, now_ms=call.node.schedule.wall_ms()
                 )
         if not to_verify:

@@ -114,7 +114,8 @@ class _Cleaner:
             if left is not None:
                 yield left
             elif batch.next_offset == end or self._is_last_of_producer(batch):
-                yield _emptied(batch)
+                is_empty = not batch.record_count and not batch.codec and batch.delete_horizon_ms is None
+                yield batch if is_empty else _rebuilt(batch, [], None)
         # Transactions that ended after the cleaned range are kept.
         needed = {id(one) for one in transactions_seen.needed}
         transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
@@ -129,7 +130,7 @@ class _Cleaner:
                 return batch
             record = control_record(batch)
             assert record is not None
-            return self._rebuilt(batch, [record], self._horizon_ms)
+            return _rebuilt(batch, [record], self._horizon_ms)
         if is_discardable:
             return None
         records = self._read(batch)
@@ -141,7 +142,7 @@ class _Cleaner:
         sets_horizon = horizon is None and any(record.value is None for record in kept)
         if len(kept) == len(records) and not sets_horizon:
             return batch
-        return self._rebuilt(batch, kept, self._horizon_ms if sets_horizon else horizon)
+        return _rebuilt(batch, kept, self._horizon_ms if sets_horizon else horizon)
 
     def _is_retained(self, batch: StoredBatch, record: NewRecord) -> bool:
         if record.key is None:
@@ -169,23 +170,6 @@ class _Cleaner:
             self._records[batch.base_offset] = _records(batch)
         return self._records[batch.base_offset]
 
-    def _rebuilt(self, batch: StoredBatch, records: Sequence[NewRecord], horizon: int | None) -> StoredBatch:
-        data = build_batch(
-            records,
-            base_offset=batch.base_offset,
-            codec=batch.codec,
-            leader_epoch=batch.leader_epoch,
-            log_append_time=batch.max_timestamp if batch.has_log_append_time else None,
-            producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch,
-            base_sequence=batch.base_sequence,
-            transactional=batch.is_transactional,
-            control=batch.is_control,
-            delete_horizon=horizon,
-            last_offset_delta=batch.last_offset - batch.base_offset,
-        )
-        return StoredBatch.of(data)
-
 
 def _records(batch: StoredBatch) -> list[NewRecord] | None:
     if not batch.record_count:
@@ -201,13 +185,12 @@ def _records(batch: StoredBatch) -> list[NewRecord] | None:
     ]
 
 
-def _emptied(batch: StoredBatch) -> StoredBatch:
-    """Return the batch's header without records."""
-    if not batch.record_count and not batch.codec and batch.delete_horizon_ms is None:
-        return batch
+def _rebuilt(batch: StoredBatch, records: Sequence[NewRecord], horizon: int | None) -> StoredBatch:
+    """Return the batch with these records only; its header keeps offsets and sequence numbers."""
     data = build_batch(
-        [],
+        records,
         base_offset=batch.base_offset,
+        codec=batch.codec if records else 0,
         leader_epoch=batch.leader_epoch,
         log_append_time=batch.max_timestamp if batch.has_log_append_time else None,
         producer_id=batch.producer_id,
@@ -215,7 +198,8 @@ def _emptied(batch: StoredBatch) -> StoredBatch:
         base_sequence=batch.base_sequence,
         transactional=batch.is_transactional,
         control=batch.is_control,
+        delete_horizon=horizon,
         last_offset_delta=batch.last_offset - batch.base_offset,
-        max_timestamp=batch.max_timestamp,
+        max_timestamp=None if records else batch.max_timestamp,
     )
     return StoredBatch.of(data)

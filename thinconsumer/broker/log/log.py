@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ...records.batch import ControlType, RecordBatch, split
 from ...records.builder import build_marker, restamp
@@ -19,10 +20,13 @@ from .batches import BatchList
 from .epochs import LeaderEpochs
 from .producers import ProducerStateManager
 from .recompression import recompress
-from .stored import AppendInfo, AppendRefused, LoadedLog, LogStore, StoredBatch
+from .stored import AppendInfo, AppendRefused, LoadedLog, StoredBatch
 from .validation import validate_batch, with_offsets
 
-__all__ = ["AppendInfo", "AppendRefused", "LoadedLog", "Log", "LogStore", "StoredBatch"]
+if TYPE_CHECKING:
+    from ..directory import PartitionFile
+
+__all__ = ["AppendInfo", "AppendRefused", "LoadedLog", "Log", "StoredBatch"]
 
 #: The store is rewritten when its deleted bytes exceed both the remaining ones and this limit.
 STALE_BYTES_MAX = 1 << 20
@@ -36,7 +40,7 @@ class Log:
     ``high_watermark`` is the replica's last known one. The log only keeps it, for the replica after a restart.
     """
 
-    def __init__(self, tp: TopicPartition, config: TopicConfig, store: LogStore | None = None) -> None:
+    def __init__(self, tp: TopicPartition, config: TopicConfig, store: PartitionFile | None = None) -> None:
         self.tp = tp
         self.config = config
         self.high_watermark = 0
@@ -44,8 +48,8 @@ class Log:
         self.end_offset = 0
         self._batches = BatchList()
         self._epochs = LeaderEpochs()
-        self._producers = ProducerStateManager()
-        self._store: LogStore | None = None
+        self.producers = ProducerStateManager()
+        self._store: PartitionFile | None = None
         self._size_compacted = 0  #: Size after the last compaction.
         self._stored_from = 0  #: Position of the store's first byte.
         if store is not None:
@@ -106,11 +110,11 @@ class Log:
         log_append_time = now_ms if self.config.log_append_time else None
         batch = StoredBatch.of(with_offsets(validated, self.end_offset, leader_epoch, log_append_time))
         if batch.producer_id >= 0:
-            seen = self._producers.duplicate_of(batch) if from_client else None
+            seen = self.producers.duplicate_of(batch) if from_client else None
             if seen is not None:
                 # Kafka returns the batch's timestamp here even for CreateTime topics.
                 return AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
-            self._producers.check(batch, from_client)
+            self.producers.check(batch, from_client)
         return self._append(batch, -1 if log_append_time is None else log_append_time)
 
     def append_control(
@@ -129,7 +133,7 @@ class Log:
         Raises:
             AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED; nothing was appended.
         """
-        self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         data = build_marker(
             ControlType.COMMIT if commit else ControlType.ABORT,
             producer_id=producer_id,
@@ -167,7 +171,7 @@ class Log:
     def _add_batch(self, batch: StoredBatch) -> None:
         self._epochs.assign(batch.leader_epoch, batch.base_offset)
         self._batches.append(batch)
-        self._producers.note(batch)
+        self.producers.note(batch)
         self.end_offset = batch.next_offset
 
     # -- reads
@@ -207,35 +211,18 @@ class Log:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the last stable offset: every transaction below it is completed by a committed marker."""
-        unstable = self._producers.transactions.first_unstable(high_watermark)
+        unstable = self.producers.transactions.first_unstable(high_watermark)
         if unstable is None:
             return high_watermark
         return min(max(unstable, self.start_offset), high_watermark)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return (producer id, first offset) of aborted transactions that may have batches between two offsets."""
-        return self._producers.transactions.aborted_in(start, end)
+        return self.producers.transactions.aborted_in(start, end)
 
     def open_transactions(self) -> Mapping[int, int]:
         """Return a view of the first offset of each ongoing transaction, by producer id."""
-        return MappingProxyType(self._producers.transactions.ongoing)
-
-    def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a batch is the first of its transaction here, so that the coordinator must verify it
-        (KIP-890).
-        """
-        return self._producers.would_begin_transaction(producer_id, producer_epoch)
-
-    def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
-        """Record a verification of a batch: no batch with a higher sequence number is accepted before it.
-
-        With ``is_strict`` an unknown producer must start with sequence number 0.
-        """
-        self._producers.start_verification(producer_id, epoch, sequence, is_strict=is_strict, now_ms=now_ms)
-
-    def expire_producers(self, now_ms: int, after_ms: int) -> None:
-        """Expire producers without a batch for ``after_ms``."""
-        self._producers.expire(now_ms, after_ms)
+        return MappingProxyType(self.producers.transactions.ongoing)
 
     # -- truncation and deletion
 
@@ -258,14 +245,14 @@ class Log:
         if offset < self.start_offset:
             self._move_start(offset)
         self._epochs.truncate_to(offset)
-        self._producers.rebuild(self._batches.items)
+        self.producers.rebuild(self._batches.items)
 
     def start_at(self, offset: int) -> None:
         """Remove all records and continue at an offset: the leader has deleted everything before it."""
         self._batches.replace(())
         self._stored_from = 0
         self._epochs = LeaderEpochs()
-        self._producers = ProducerStateManager()
+        self.producers = ProducerStateManager()
         self.end_offset = offset
         if self._store is not None:
             self._store.truncate(0)
@@ -278,15 +265,16 @@ class Log:
             return
         self._batches.drop_front(self._batches.index_of(offset))
         self._epochs.start_at(offset)
-        self._producers.transactions.forget_before(offset)
+        self.producers.transactions.forget_before(offset)
         self._move_start(offset)
         self._shrink_store()
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> None:
         """Delete whole segments that exceed the topic's retention."""
         if self.config.delete:
+            batches, start, end = self._batches.items, self.start_offset, self.end_offset
             self.delete_before(
-                retention.retained_start_offset(self._batches.items, self.config, now_ms, high_watermark, self)
+                retention.retained_start_offset(batches, start, end, self.config, now_ms, high_watermark)
             )
 
     def compact(self, now_ms: int, high_watermark: int) -> None:
@@ -294,16 +282,16 @@ class Log:
         end = self.last_stable_offset(high_watermark)
         if not self.config.compact or end <= self.start_offset:
             return
-        aborted = self._producers.transactions.aborted
+        aborted = self.producers.transactions.aborted
         cleaned = compaction.clean(
-            self._batches.items, self._producers, end, now_ms, self.config.delete_retention_ms, self.start_offset
+            self._batches.items, self.producers, end, now_ms, self.config.delete_retention_ms, self.start_offset
         )
         if self._rewrite_store(cleaned):
             self._batches.replace(cleaned)
             self._size_compacted = self.size_bytes
             self._stored_from = 0
         else:
-            self._producers.transactions.aborted = aborted
+            self.producers.transactions.aborted = aborted
 
     # -- the store
 

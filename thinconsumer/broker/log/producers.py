@@ -118,7 +118,10 @@ class ProducerStateManager:
             )
 
     def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
-        """Record that the coordinator is being asked about the producer's batch with this sequence number."""
+        """Record that the coordinator verifies a batch: no batch with a higher sequence number is accepted before it.
+
+        With ``is_strict`` an unknown producer must start with sequence number 0.
+        """
         verification = self.verifications.get(producer_id)
         if verification is None:
             self.verifications[producer_id] = VerificationStateEntry(epoch, sequence, is_strict, now_ms)
@@ -126,8 +129,9 @@ class ProducerStateManager:
             self.verifications[producer_id] = verification._replace(epoch=epoch, lowest_sequence=sequence)
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a batch is the first of its transaction; an ongoing transaction of another epoch does not
-        count.
+        """Return whether a batch is the first of its transaction in this log; the coordinator must verify it (KIP-890).
+
+        An ongoing transaction of another epoch does not count.
         """
         known = self.by_id.get(producer_id)
         return known is None or producer_epoch != known.epoch or producer_id not in self.transactions.ongoing

@@ -7,22 +7,10 @@ rolls a segment every ``segment.ms`` (a week), which is not reproduced.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ..config import TopicConfig
 from .stored import StoredBatch
-
-
-class LogBounds(Protocol):
-    """A log's offset range."""
-
-    @property
-    def start_offset(self) -> int:
-        """The log start offset."""
-
-    @property
-    def end_offset(self) -> int:
-        """The log end offset."""
 
 
 class Segment(NamedTuple):
@@ -49,11 +37,12 @@ def segments(batches: Sequence[StoredBatch], segment_bytes: int, end_offset: int
 
 
 def retained_start_offset(
-    batches: Sequence[StoredBatch], config: TopicConfig, now_ms: int, high_watermark: int, log: LogBounds
+    batches: Sequence[StoredBatch], start: int, end: int, config: TopicConfig, now_ms: int, high_watermark: int
 ) -> int:
-    """Return the log start offset after deletion of committed segments that exceed retention.bytes or retention.ms."""
-    oldest_first = segments(batches, config.segment_bytes, log.end_offset)
-    start = log.start_offset
+    """Return the start offset of a log from ``start`` to ``end`` once committed segments that exceed retention.bytes or
+    retention.ms are deleted.
+    """
+    oldest_first = segments(batches, config.segment_bytes, end)
     excess = sum(segment.size for segment in oldest_first) - config.retention_bytes
     counts_bytes = config.retention_bytes >= 0
     for segment in oldest_first:

@@ -1,12 +1,12 @@
-"""A batch as a log stores it, the result of an append, and the interface of persistent storage.
+"""A batch as a log stores it, the result of an append, and a log as its file stores it.
 
 A :class:`StoredBatch` is immutable and never copied: followers share the objects of their leader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...records.batch import CODEC_MASK, CONTROL, HEADER, LOG_APPEND_TIME, TRANSACTIONAL
 from ...records.builder import DELETE_HORIZON
@@ -106,27 +106,3 @@ class LoadedLog(NamedTuple):
 
     start_offset: int = 0
     data: bytes = b""
-
-
-class LogStore(Protocol):
-    """Persistent storage of one log. Positions count from its first byte."""
-
-    def load(self) -> LoadedLog:
-        """Return the stored log; called once, before any other method."""
-        ...
-
-    def append(self, data: bytes) -> None:
-        """Append a batch. Raises: OSError; the store is then unchanged."""
-        ...
-
-    def truncate(self, size: int) -> None:
-        """Keep the first ``size`` bytes."""
-        ...
-
-    def rewrite(self, batches: Iterable[bytes]) -> None:
-        """Replace all batches. Raises: OSError; the store is then unchanged."""
-        ...
-
-    def start_at(self, offset: int) -> None:
-        """Store the log start offset; bytes before it may remain."""
-        ...

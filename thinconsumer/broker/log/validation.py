@@ -21,10 +21,7 @@ import crc32c as _crc32c
 
 from ...records import columns, compression
 from ...records.batch import (
-    CODEC_MASK,
-    CONTROL,
     CRC_COVERS_FROM,
-    HEADER,
     HEADER_SIZE,
     LENGTH_MIN,
     LOG_APPEND_TIME,
@@ -35,7 +32,7 @@ from ...records.builder import restamp
 from ...records.varints import LENGTH_TABLES, Malformed, varint
 from ...wire.error_codes import Code
 from ..config import TopicConfig
-from .stored import AppendRefused
+from .stored import AppendRefused, StoredBatch
 
 crc32c = _crc32c.crc32c
 
@@ -43,7 +40,7 @@ crc32c = _crc32c.crc32c
 RECORDS_READ_MAX = 20
 #: Limit of reported records. Kafka reports all, which for a megabyte of empty records would be many megabytes.
 RECORD_ERRORS_MAX = 1_000
-UP_TO_MAGIC = 17
+UP_TO_MAGIC = _CRC_AT = 17
 _MAGIC = 2
 #: Record lengths by their varint bytes; a negative one is larger than any batch.
 _ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
@@ -60,22 +57,6 @@ class ValidatedBatch(NamedTuple):
     changes_timestamps: bool  #: Whether the header's timestamp or timestamp type must be corrected.
 
 
-class _Header(NamedTuple):
-    base_offset: int
-    length: int
-    leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    record_count: int
-
-
 def validate_batch(
     data: bytes | bytearray | memoryview, config: TopicConfig, now_ms: int, *, from_client: bool = True
 ) -> ValidatedBatch:
@@ -86,23 +67,24 @@ def validate_batch(
             UNSUPPORTED_COMPRESSION_TYPE.
     """
     view = memoryview(data)
-    header = _header(view)
+    _validate_size(view)
+    header = StoredBatch.of(bytes(view))
     if from_client and header.base_offset != 0:
         raise AppendRefused(Code.INVALID_RECORD, f"the base offset is {header.base_offset}; producers must send 0")
     if len(view) > config.max_message_bytes:
         raise AppendRefused(
             Code.MESSAGE_TOO_LARGE, f"the batch has {len(view)} bytes; max.message.bytes is {config.max_message_bytes}"
         )
-    if crc32c(view[CRC_COVERS_FROM:]) != header.crc:
+    if crc32c(view[CRC_COVERS_FROM:]) != _UINT32.unpack_from(view, _CRC_AT)[0]:
         raise AppendRefused(Code.CORRUPT_MESSAGE, "the checksum is wrong")
-    if header.attributes & CODEC_MASK not in _KNOWN_CODECS:
-        raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"unknown compression codec {header.attributes & CODEC_MASK}")
+    if header.codec not in _KNOWN_CODECS:
+        raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"unknown compression codec {header.codec}")
     if not from_client:
-        return ValidatedBatch(bytes(view), header.max_timestamp, False)
+        return ValidatedBatch(header.data, header.max_timestamp, False)
     _validate_header(header)
     highest = _validate_records(view, header, config, now_ms)
-    changes_timestamps = highest != header.max_timestamp or header.attributes & LOG_APPEND_TIME != 0
-    return ValidatedBatch(bytes(view), highest, changes_timestamps and not config.log_append_time)
+    changes_timestamps = highest != header.max_timestamp or header.has_log_append_time
+    return ValidatedBatch(header.data, highest, changes_timestamps and not config.log_append_time)
 
 
 def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int, log_append_time: int | None) -> bytes:
@@ -113,11 +95,12 @@ def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int,
     out = bytearray(data)
     out[22] &= ~LOG_APPEND_TIME
     _INT64.pack_into(out, 35, validated.max_timestamp)
-    _UINT32.pack_into(out, 17, crc32c(memoryview(out)[CRC_COVERS_FROM:]))
+    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_COVERS_FROM:]))
     return bytes(out)
 
 
-def _header(view: memoryview) -> _Header:
+def _validate_size(view: memoryview) -> None:
+    """Reject anything but one complete batch of magic 2. Raises: AppendRefused."""
     if len(view) < UP_TO_MAGIC:
         raise AppendRefused(Code.INVALID_RECORD, "the data contains no batch")
     length = int.from_bytes(view[8:12], "big", signed=True)
@@ -133,16 +116,15 @@ def _header(view: memoryview) -> _Header:
         raise AppendRefused(Code.INVALID_RECORD, f"the batch has {size} bytes, but only {len(view)} were sent")
     if size < len(view):
         raise AppendRefused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the batch")
-    return _Header._make(HEADER.unpack_from(view))
 
 
-def _validate_header(header: _Header) -> None:
-    if not 0 < header.record_count == header.last_offset_delta + 1:
+def _validate_header(header: StoredBatch) -> None:
+    if not 0 < header.record_count == header.next_offset - header.base_offset:
+        delta = header.last_offset - header.base_offset
         raise AppendRefused(
-            Code.INVALID_RECORD,
-            f"the record count is {header.record_count}, but the last offset delta is {header.last_offset_delta}",
+            Code.INVALID_RECORD, f"the record count is {header.record_count}, but the last offset delta is {delta}"
         )
-    if header.attributes & CONTROL:
+    if header.is_control:
         raise AppendRefused(Code.INVALID_RECORD, "clients may not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise AppendRefused(
@@ -150,7 +132,7 @@ def _validate_header(header: _Header) -> None:
         )
 
 
-def _validate_records(view: memoryview, header: _Header, config: TopicConfig, now_ms: int) -> int:
+def _validate_records(view: memoryview, header: StoredBatch, config: TopicConfig, now_ms: int) -> int:
     """Return the highest timestamp."""
     asks_for_each = config.compact or config.message_timestamp_before_max_ms < now_ms
     try:
@@ -171,14 +153,13 @@ def _validate_records(view: memoryview, header: _Header, config: TopicConfig, no
     except compression.CodecError as exc:
         # Kafka returns the same code: its validator gets an IOException.
         raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, str(exc)) from None
-    _validate_fields(keys, timestamps, config, now_ms, header.attributes & LOG_APPEND_TIME != 0)
+    _validate_fields(keys, timestamps, config, now_ms, header.has_log_append_time)
     return max(timestamps)
 
 
-def _body(view: memoryview, header: _Header) -> bytes:
+def _body(view: memoryview, header: StoredBatch) -> bytes:
     body = view[HEADER_SIZE:]
-    codec = header.attributes & CODEC_MASK
-    return compression.decompress(codec, body) if codec else bytes(body)
+    return compression.decompress(header.codec, body) if header.codec else bytes(body)
 
 
 def _follow_lengths(data: bytes, count: int) -> None:

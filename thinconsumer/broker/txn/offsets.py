@@ -57,7 +57,7 @@ def add_or_verify_offsets(
     partition, code = node.leader_replica(tp)
     if partition is None:
         answered({tp: code})
-    elif not partition.log.would_begin_transaction(producer.producer_id, producer.producer_epoch):
+    elif not partition.log.producers.would_begin_transaction(producer.producer_id, producer.producer_epoch):
         answered({})
     else:
         add_or_verify(node, producer, [tp], add=version >= FIRST_TO_ADD_PARTITIONS, done=answered)

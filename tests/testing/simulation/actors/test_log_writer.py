@@ -181,7 +181,7 @@ def test_what_hangs_on_a_follower_only_is_aborted_as_well():
     follower = sim.cluster.nodes[3 - row.leader].partitions[tp]
     desk.run()
     desk.finish()
-    follower.log._producers.transactions.begin(77, 0)
+    follower.log.producers.transactions.begin(77, 0)
     assert not desk.log_writer.finish()
     assert desk.finish() == 1
     assert not follower.log.open_transactions()
