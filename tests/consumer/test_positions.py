@@ -252,7 +252,7 @@ def test_pain_K1_lag_under_read_committed_is_behind_the_last_stable_offset(world
         ("latest", 9, "auto_offset_reset=latest"),
         ("by_duration:PT1M", 6, "auto_offset_reset=by_duration:PT60S"),
         ("by_duration:P30000D", 2, "auto_offset_reset=by_duration"),
-        ("by_duration:PT1S", 9, "no record is that young"),
+        ("by_duration:PT1S", 9, "no record is at or after that time"),
     ],
 )
 def test_policies_decide_where_there_is_no_position_and_log_it_once(world, lines, policy, expected, word):
@@ -324,7 +324,7 @@ def test_pain_F4_truncated_position_is_told_apart(world, lines):
     consumer.seek(T0, 50)
     consumer.poll(3000)
     (line,) = resets(lines)
-    assert "position 50 is out of range" in line and "ends before it at 5" in line
+    assert "position 50 is out of range" in line and "the log ends at 5" in line
 
 
 @pytest.mark.parametrize("position", [2, 50])

@@ -84,10 +84,8 @@ class World:
         self.metadata = Metadata(config, self.random)
         self.buffer = Buffer()
         self.lookups = OffsetLookups(config, self.metadata, self.random)
-        self.resets = Resets(
-            config.auto_offset_reset, config.new_partition_offset_reset, self.partitions, self.metadata, self.lookups
-        )
-        self.validation = Validation(config, config.auto_offset_reset, self.partitions, self.metadata, self.random)
+        self.resets = Resets(config, self.partitions, self.metadata, self.lookups)
+        self.validation = Validation(config, self.partitions, self.metadata, self.random)
         self.planner = Planner(config, self.partitions, self.metadata, self.buffer, self.random)
         self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, self.random)
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)

@@ -68,7 +68,7 @@ def test_by_duration_looks_for_the_time_and_the_end_if_no_record_is_that_young(m
     assert sent.timestamps() == [(b.tp, -1)]
     sent.offsets({b.tp: 90})
     assert b.cursor.offset == 90
-    assert len(lines(caplog)) == 2 and "no record is that young" in lines(caplog)[1]
+    assert len(lines(caplog)) == 2 and "no record is at or after that time" in lines(caplog)[1]
 
 
 def test_a_duration_before_1970_is_the_first_record():
@@ -199,7 +199,7 @@ def test_inside_after_all_goes_on_where_it_was(make, kit, caplog, position):
     expire(world, a)
     world.reset_all({a.tp: (50, 90)})
     assert a.cursor.offset == position and a.state is PositionState.FETCHING and a.error is None
-    assert "inside the log after all" in lines(caplog)[0]
+    assert "is inside the log, which holds" in lines(caplog)[0]
 
 
 @pytest.mark.parametrize("position", [10, 100])

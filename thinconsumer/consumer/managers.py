@@ -46,10 +46,8 @@ class ConsumerManagers:
         self.metadata = Metadata(config, random)
         self.buffer = Buffer()
         self.lookups = OffsetLookups(config, self.metadata, random)
-        self.resets = Resets(
-            config.auto_offset_reset, config.new_partition_offset_reset, self.partitions, self.metadata, self.lookups
-        )
-        self.validation = Validation(config, config.auto_offset_reset, self.partitions, self.metadata, random)
+        self.resets = Resets(config, self.partitions, self.metadata, self.lookups)
+        self.validation = Validation(config, self.partitions, self.metadata, random)
         self.planner = Planner(config, self.partitions, self.metadata, self.buffer, random)
         self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, random)
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)

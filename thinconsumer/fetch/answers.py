@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ..config import ConsumerConfig
 from ..connection.request import Answer
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
@@ -24,7 +25,6 @@ from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
 from .sessions import FIRST_INCREMENTAL_EPOCH
-from .settings import FetchSettings
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Answers:
 
     def __init__(
         self,
-        settings: FetchSettings,
+        settings: ConsumerConfig,
         partitions: Partitions,
         metadata: Metadata,
         buffer: Buffer,
@@ -85,14 +85,14 @@ class Answers:
         for tp, data in self._each(asked, response.responses):
             partition, cursor = asked.cursors[tp]
             if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
-                log.debug("dropping what was fetched for %s-%s: it was moved meanwhile", *tp)
+                log.debug("dropping data fetched for %s-%s: its position was moved meanwhile", *tp)
             elif data.error_code:
                 unconfirmed.add(tp)
                 self._partition_error(asked, partition, data, nodes, now)
             elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:
-                # Another node has answered a later Fetch for this partition. Either node may be a deposed leader whose
-                # log has diverged, so its records must never be appended to the other's.
-                log.debug("dropping what node %s had for %s-%s: another was faster", asked.node_id, *tp)
+                # Another node has answered a later Fetch for this partition. Either node may be a deposed leader with
+                # a diverged log, so its records must never be appended to the other's.
+                log.debug("dropping data of node %s for %s-%s: another node answered first", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
         for tp, (partition, _) in asked.cursors.items():
@@ -168,7 +168,7 @@ class Answers:
                 if tp in asked.cursors:
                     yield tp, data
                 else:
-                    log.debug("node %s answered for %s, which was not asked for", asked.node_id, tp)
+                    log.debug("ignoring data of node %s for %s: it was not in the request", asked.node_id, tp)
 
     def _partition_error(
         self, asked: Asked, partition: Partition, data: PartitionData, nodes: dict[int, Node], now: float
@@ -215,7 +215,7 @@ class Answers:
         if info is not None and asked.node_id != info.leader:
             # A follower may lag behind the leader, or have deleted old segments earlier: only the leader can decide.
             log.info(
-                "%s-%s: node %s calls offset %s out of range; asking the leader",
+                "%s-%s: follower %s reports offset %s as out of range; fetching from the leader",
                 *partition.tp,
                 asked.node_id,
                 partition.cursor.fetch_offset,
@@ -265,7 +265,7 @@ class Answers:
         else:
             # Until metadata contains the replica, the leader answers at once and without records: back off.
             self._pause(partition, now)
-            self._metadata.request_update(f"node {node_id} is preferred for {partition.tp}, but not known")
+            self._metadata.request_update(f"node {node_id} is preferred for {partition.tp}, but not in metadata")
 
     def _take_records(
         self, asked: Asked, partition: Partition, data: PartitionData, records: memoryview, frame: Frame, now: float

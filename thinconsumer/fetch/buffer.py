@@ -189,7 +189,7 @@ class Buffer:
         return any(partition.may_hand_out and self.head(partition) for partition in list(self._turns))
 
     def sweep(self, assigned: set[Partition]) -> None:
-        """Drop the batches of partitions that are no longer assigned or whose position was moved."""
+        """Drop the batches of partitions that are no longer assigned, and those fetched before a seek or reset."""
         for partition in list(self._queues):
             if partition not in assigned:
                 for fetched in self._queues.pop(partition):

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from ..config import ConsumerConfig
 from ..errors import DeserializationError, RecordError
 from ..partitions import Partition, Partitions, RecordInHand
 from ..records.batch import RecordBatch
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
-from .settings import FetchSettings
 
 if TYPE_CHECKING:
     from ..records.columnar.decode import Decoded, Decoder
@@ -75,7 +75,7 @@ class Collector:
     """Returns buffered records to polls."""
 
     def __init__(
-        self, settings: FetchSettings, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
+        self, settings: ConsumerConfig, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
     ) -> None:
         self._check_crcs = settings.check_crcs
         self._partitions = partitions

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..calls import Call
+from ..config import ConsumerConfig
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
@@ -27,7 +28,6 @@ from ..wire.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from .settings import FetchSettings
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class OffsetLookups:
 
     asker = ASKER
 
-    def __init__(self, settings: FetchSettings, metadata: Metadata, random: Random) -> None:
+    def __init__(self, settings: ConsumerConfig, metadata: Metadata, random: Random) -> None:
         self._settings = settings
         self._metadata = metadata
         self._shared_jitter = SharedJitter(random)
@@ -116,7 +116,7 @@ class OffsetLookups:
         return call
 
     def topics(self) -> set[str]:
-        """Return the topics with pending lookups, whose leaders metadata must provide."""
+        """Return the topics with pending lookups: metadata must contain their leaders."""
         return {lookup.tp.topic for lookup in self._lookups}
 
     def step(self, now: float) -> list[Request]:
@@ -164,7 +164,7 @@ class OffsetLookups:
                 lookup_ = group.pop(TopicPartition(topic.name, data.partition_index), None)
                 if lookup_ is not None:
                     self._take(lookup_, data, answer.node_id, now)
-        self._again(group.values(), KafkaError("the broker left this partition out of its answer"), now)
+        self._again(group.values(), KafkaError("the broker left this partition out of its response"), now)
 
     def restart(self, now: float) -> None:
         """Drop all lookups: their calls have ended, and ``resets`` adds its lookups again."""
@@ -220,7 +220,7 @@ class OffsetLookups:
         if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and lookup.timestamp >= 0:
             offset = -1  # a log without timestamps: no offset found, as in Java
         elif data.error_code == Code.NONE and offset < 0 and lookup.timestamp < 0:
-            self._again([lookup], KafkaError(f"{lookup.tp}: the broker knows no such end of the log"), now)
+            self._again([lookup], KafkaError(f"{lookup.tp}: no offset in the broker's response"), now)
             return
         elif data.error_code != Code.NONE:
             self._take_error(lookup, data, node_id, now)

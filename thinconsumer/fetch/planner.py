@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..config import ConsumerConfig
 from ..connection.request import Request, Target
 from ..errors import KafkaError
 from ..metadata import Metadata
@@ -22,7 +23,6 @@ from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopi
 from .buffer import Buffer
 from .replicas import Replicas
 from .sessions import FINAL_EPOCH, FetchSession, Plan, WantedPartition
-from .settings import FetchSettings
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Planner:
     """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
     def __init__(
-        self, settings: FetchSettings, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
+        self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
     ) -> None:
         self._settings = settings
         self._partitions = partitions

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..config import OffsetResetPolicy, OffsetResetStrategy
+from ..config import ConsumerConfig, OffsetResetPolicy, OffsetResetStrategy
 from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
@@ -40,14 +40,13 @@ class Resets:
 
     def __init__(
         self,
-        policy: OffsetResetPolicy,
-        new_partition_policy: OffsetResetPolicy,
+        settings: ConsumerConfig,
         partitions: Partitions,
         metadata: Metadata,
         lookups: OffsetLookups,
     ) -> None:
-        self._policy = policy
-        self._new_partition_policy = new_partition_policy
+        self._policy = settings.auto_offset_reset
+        self._new_partition_policy = settings.new_partition_offset_reset
         self._partitions = partitions
         self._metadata = metadata
         self._lookups = lookups
@@ -104,7 +103,7 @@ class Resets:
         def found(answer: ListedOffset, now: float) -> None:
             if answer.offset < 0 and reset.timestamp >= 0:
                 # No record is at or after the timestamp. Future records will be, so the position is the log end.
-                self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is that young"))
+                self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is at or after that time"))
                 return
             self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
 
@@ -123,17 +122,22 @@ class Resets:
         epoch = partition.cursor.epoch
         if start <= position <= end:
             # A lagging broker answered the Fetch, or the log has grown since.
-            self._place(partition, position, epoch, f"{position} is inside the log after all: {start} to {end}")
+            self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
         elif position > end and epoch >= 0:
             # OffsetForLeaderEpoch with the position's epoch finds the exact truncation offset, so no reset is needed.
-            log.info("%s-%s: position %s is past the log's end %s: truncated?", *partition.tp, position, end)
+            log.info(
+                "%s-%s: position %s is past the log end %s: validating it",
+                *partition.tp,
+                position,
+                end,
+            )
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
         elif timestamp_of(self._policy, wall_time) is None:
             # Policy none. Without an epoch, a position past the end cannot be attributed to truncation.
             partition.error = out_of_range_error(partition, position, start, end)
         else:
-            what = "the log has moved on and starts at" if position < start else "the log ends before it at"
+            what = "the log starts at" if position < start else "the log ends at"
             edge = start if position < start else end
             partition.out_of_range = None
             self._by_policy(partition, wall_time, f"position {position} is out of range, {what} {edge}")
@@ -189,7 +193,7 @@ def out_of_range_error(partition: Partition, position: int, start: int, end: int
     tp = partition.tp
     error = OffsetOutOfRangeError(
         f"position {position} of {tp.topic}-{tp.partition} is outside the log, which holds {start} to {end}, "
-        "and auto_offset_reset='none': seek() to where you want to go on",
+        "and auto_offset_reset='none': seek() to an offset to continue from",
         code=Code.OFFSET_OUT_OF_RANGE,
         name="OFFSET_OUT_OF_RANGE",
         api="Fetch",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..timers import Retry
 from ..types import TopicPartition
 
-#: Session epochs: 0 opens a session (and closes the one whose id is sent), -1 asks for none (and closes it likewise).
+#: Session epochs: 0 opens a session, -1 requests none; both close the session with the id in the request.
 INITIAL_EPOCH = 0
 FIRST_INCREMENTAL_EPOCH = 1
 FINAL_EPOCH = -1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from ..config import OffsetResetPolicy
+from ..config import ConsumerConfig
 from ..connection.request import Answer, Request, Target
 from ..errors import LogTruncationError, UnsupportedVersionError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
@@ -27,7 +27,6 @@ from ..wire.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from .resets import timestamp_of
-from .settings import FetchSettings
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +39,13 @@ BEHIND_S = 10.0
 CONSUMERS_SINCE = 3
 
 
-class Question(NamedTuple):
+class PendingValidation(NamedTuple):
     """A validation in flight for one partition; stale once its position or leader epoch changes."""
 
     partition: Partition
     cursor: Cursor
     leader_epoch: int
-    fetch_epoch: int  #: The epoch whose end offset is requested.
+    fetch_epoch: int  #: The requested end offset is that of this epoch.
 
     @property
     def fresh(self) -> bool:
@@ -60,9 +59,6 @@ class Question(NamedTuple):
         )
 
 
-Group = dict[TopicPartition, Question]
-
-
 class Validation:
     """Validates the position of every partition in VALIDATING. A manager."""
 
@@ -70,20 +66,18 @@ class Validation:
 
     def __init__(
         self,
-        settings: FetchSettings,
-        policy: OffsetResetPolicy,
+        settings: ConsumerConfig,
         partitions: Partitions,
         metadata: Metadata,
         random: Random,
     ) -> None:
         self._settings = settings
-        self._policy = policy
         self._partitions = partitions
         self._metadata = metadata
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._asked: dict[Partition, Question] = {}
-        #: Partitions whose records have a newer epoch than metadata's leader, and until when they wait for metadata.
+        self._asked: dict[Partition, PendingValidation] = {}
+        #: Partitions with records of a newer epoch than the leader in metadata, and when their wait for it ends.
         self._behind: dict[Partition, tuple[Cursor, float]] = {}
         self._seen = (-1, -1)
         self._outages = OutageLog(log)
@@ -100,7 +94,7 @@ class Validation:
         self._asked = {partition: asked for partition, asked in self._asked.items() if asked.fresh}
         if self._behind:
             self._behind = {p: known for p, known in self._behind.items() if self._still_waits(p, known[0])}
-        groups: dict[int, Group] = {}
+        groups: dict[int, dict[TopicPartition, PendingValidation]] = {}
         for partition in waiting:
             if partition in self._asked:
                 continue
@@ -109,11 +103,15 @@ class Validation:
                 self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
             elif partition.cursor.fetch_epoch < 0 or info.leader_epoch < 0:
                 partition.move(PositionEvent.VALIDATED)  # no epochs to compare: old brokers
-            elif self._knows_more(partition, info.leader_epoch, now):
-                self._metadata.request_update(f"{partition.tp.topic}-{partition.tp.partition} has had a newer leader")
+            elif self._awaits_newer_metadata(partition, info.leader_epoch, now):
+                self._metadata.request_update(
+                    f"{partition.tp.topic}-{partition.tp.partition} has an outdated leader in metadata"
+                )
                 self._pause(partition, now)
             else:
-                asked = Question(partition, partition.cursor, partition.leader_epoch, partition.cursor.fetch_epoch)
+                asked = PendingValidation(
+                    partition, partition.cursor, partition.leader_epoch, partition.cursor.fetch_epoch
+                )
                 groups.setdefault(info.leader, {})[partition.tp] = self._asked[partition] = asked
         return [self._request(node, group, now) for node, group in groups.items()]
 
@@ -124,7 +122,7 @@ class Validation:
     def handle(self, answer: Answer, now: float) -> None:
         """Handle the response to a request made by :meth:`step`."""
         self._shared_jitter.redraw()
-        group: Group = answer.request.context
+        group: dict[TopicPartition, PendingValidation] = answer.request.context
         for asked in group.values():
             if self._asked.get(asked.partition) is asked:
                 del self._asked[asked.partition]
@@ -184,8 +182,8 @@ class Validation:
             # A lookup in flight may return an offset of the old topic; repeat it with the user's request, if any.
             partition.ask_reset(partition.reset)
 
-    def _knows_more(self, partition: Partition, leader_epoch: int, now: float) -> bool:
-        """Return whether to wait because the leader in metadata is older than the one whose records were read.
+    def _awaits_newer_metadata(self, partition: Partition, leader_epoch: int, now: float) -> bool:
+        """Return whether to wait for newer metadata: records of a newer leader epoch than in metadata were read.
 
         That leader would answer with an undefined epoch, and the reset policy would discard a valid position.
         """
@@ -195,7 +193,7 @@ class Validation:
         known = self._behind.get(partition)
         if known is None or known[0] is not cursor:
             log.info(
-                "%s-%s: brokers name the leader of epoch %s, but epoch %s was read: waiting up to %s s for news",
+                "%s-%s: metadata has leader epoch %s, but epoch %s was read: waiting up to %s s for newer metadata",
                 *partition.tp,
                 leader_epoch,
                 cursor.fetch_epoch,
@@ -210,7 +208,7 @@ class Validation:
 
     # -- requests and responses
 
-    def _request(self, node: int, group: Group, now: float) -> Request:
+    def _request(self, node: int, group: dict[TopicPartition, PendingValidation], now: float) -> Request:
         def build(version: int) -> Message:
             topics: dict[str, OffsetForLeaderTopic] = {}
             for tp, asked in group.items():
@@ -226,7 +224,7 @@ class Validation:
         deadline = now + self._settings.request_timeout_ms / 1000
         return Request(ASKER, OffsetForLeaderEpochRequest, Target(node), build, deadline, group, CONSUMERS_SINCE)
 
-    def _failed(self, answer: Answer, group: Group, now: float) -> None:
+    def _failed(self, answer: Answer, group: dict[TopicPartition, PendingValidation], now: float) -> None:
         for asked in group.values():
             if not asked.fresh:
                 continue
@@ -270,11 +268,11 @@ class Validation:
 
     def _truncated(self, partition: Partition, data: EpochEndOffset | None) -> None:
         position = partition.cursor.offset
-        if timestamp_of(self._policy, 0.0) is None:
+        if timestamp_of(self._settings.auto_offset_reset, 0.0) is None:
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
             partition.blocked_until = NEVER  # until the user seeks
         elif data is None:
-            log.warning("%s-%s: log truncated below position %s, and where is unknown", *partition.tp, position)
+            log.warning("%s-%s: log truncated at an unknown offset below position %s", *partition.tp, position)
             partition.ask_reset(None)
         else:
             where = data.end_offset

@@ -2,7 +2,7 @@
 
 Follows Kafka's ``ByteBufferLogInputStream`` (splitting), ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``
 (headers). Splitting reads headers only, so that the next Fetch request can be sent before anything is decompressed. A
-response may begin with batches before the fetch offset: the caller skips those whose ``next_offset`` is not above it.
+response may begin with batches that end at or before the fetch offset: the caller skips them.
 """
 
 from __future__ import annotations

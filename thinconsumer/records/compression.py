@@ -245,7 +245,7 @@ def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
 
 class _CodecEntry(NamedTuple):
     load: Callable[[], _CodecFunctions]
-    extra: str  #: What to ``pip install`` if the package is missing.
+    extra: str  #: The argument of ``pip install`` that adds a missing package.
 
 
 _CODECS: dict[int, _CodecEntry] = {

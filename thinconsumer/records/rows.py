@@ -47,7 +47,7 @@ def deserialize(
 ) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
     """Apply ``fn(topic, headers, data)`` to keys and values; without a function they stay bytes. Null stays null.
 
-    Stops at the first record whose deserializer raises. Returns the records before it, and the error to raise after
+    Stops at the first record that cannot be deserialized. Returns the records before it, and the error to raise after
     they are consumed.
     """
     out: list[ConsumerRecord[K | None, V | None]] = []

@@ -39,7 +39,7 @@ UVARINTS = tuple(uvarint(value) for value in range(1024))
 
 
 def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of an unsigned varint whose first byte is ``first``; return the value and the position after it."""
+    """Read the rest of an unsigned varint after its ``first`` byte; return the value and the position after it."""
     # Unrolled, because nearly every length of records takes this path, with one or two more bytes.
     byte = buffer[position]
     value = first & 127 | (byte & 127) << 7
@@ -113,7 +113,7 @@ def bad_count(what: str, count: int, position: int) -> NoReturn:
 
 
 def bad_tag(what: str, position: int, end: int) -> NoReturn:
-    """Raise KafkaProtocolError for a tagged field whose content ends before or after its declared length."""
+    """Raise KafkaProtocolError for a tagged field with content shorter or longer than its declared length."""
     raise KafkaProtocolError(f"tagged field {what} ends at byte {position}, but its length says {end}")
 
 

@@ -8,7 +8,7 @@ A struct is a keyword-only dataclass; the default of each field declares its wir
         replica_directory_id: bytes = uuid("17+", tag=0, ignorable=True)
 
 For a type checker ``int32(...)`` is an int, so it reports an annotation that contradicts the wire type. At run time it
-is a ``dataclasses.field`` whose metadata hold a :class:`WireField`, which ``encoding`` and ``decoding`` compile.
+is a ``dataclasses.field`` with a :class:`WireField` in its metadata, which ``encoding`` and ``decoding`` compile.
 
 Follows Kafka's ``clients/src/main/resources/common/message/README.md`` (versions, defaults, ignorable, tags: KIP-482).
 """

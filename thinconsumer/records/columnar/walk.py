@@ -124,7 +124,7 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
         positions, at = _walk_together(data, begins, counts, steps, order)
     except IndexError:  # a walker left the data, so no position can be used
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
-    # A walker stays at a record whose length is unknown or invalid. So if its last step moved it, all steps did.
+    # A walker stays at a record of unknown or invalid length. If its last step has moved it, all steps have.
     moved = (at >= 0) & (at > positions[first + np.minimum(counts, max(steps, 1)) - 1])
     whole = moved & (at == ends) & (counts <= steps)
     begun = moved & (at < ends) & (steps > 0) & (counts > steps)
