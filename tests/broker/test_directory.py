@@ -197,26 +197,6 @@ def test_recreated_topic_starts_empty(open_store):
     assert (new.start_offset, new.end_offset) == (0, 0)
 
 
-def test_logs_recreated_before_the_topic_is_saved_are_kept(open_store):
-    """A broker may open the logs of a new topic before the topic is saved."""
-    store, tp = open_store(), TopicPartition("t", 0)
-    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
-    append(log_of(store, tp), b"old")
-    new = log_of(store, tp)
-    append(new, b"new")
-    store.save_topics([topic("t", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
-    append(new, b"newer")
-    assert values(log_of(open_store(), tp)) == [b"new", b"newer"]
-
-
-def test_log_of_another_topic_is_recognised_by_topic_id(open_store):
-    store, tp = open_store(), TopicPartition("t", 0)
-    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
-    append(Log(tp, TopicConfig(), store.log_store(tp, ID)), b"old")
-    assert values(Log(tp, TopicConfig(), open_store().log_store(tp, ID))) == [b"old"]
-    assert values(Log(tp, TopicConfig(), open_store().log_store(tp, OTHER_ID))) == []
-
-
 def test_log_opened_again_is_empty(open_store, folder):
     """The broker opens each replica's log once, and again only after the replica was removed."""
     store = open_store()

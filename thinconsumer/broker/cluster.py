@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..records.builder import NewRecord, build_batch
 from ..timers import Random
@@ -29,41 +29,13 @@ from .replication import Replication
 from .schedule import Schedule, Timer
 
 if TYPE_CHECKING:
-    from .directory import PartitionFile
+    from .directory import ClusterDirectory
 
 RETENTION_CHECK_S = 300.0
-
-
 COORDINATOR_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 #: Producer ids are reserved in stored blocks, so that a restarted cluster never assigns an id twice.
 PRODUCER_ID_BLOCK = 1000
-
-
-class StoredMetadata(Protocol):
-    """The metadata of a cluster that was started before."""
-
-    @property
-    def cluster_id(self) -> str: ...
-    @property
-    def next_producer_id(self) -> int: ...
-    @property
-    def topics(self) -> Mapping[str, TopicImage]: ...
-
-
-class ClusterStorage(Protocol):
-    """Persistent storage of a cluster; :class:`.directory.ClusterDirectory` implements it."""
-
-    def load(self) -> StoredMetadata:
-        """Return the stored metadata."""
-        ...
-
-    def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
-        """Store this metadata in place of the previous one."""
-
-    def log_store(self, node_id: int, tp: TopicPartition) -> PartitionFile:
-        """Return the store of one replica's log."""
-        ...
 
 
 class Cluster:
@@ -89,8 +61,7 @@ class Cluster:
         racks: Sequence[str | None] | None = None,
         now: float = 0.0,
         wall_time: float = 0.0,
-        cluster_id: str = "",
-        storage: ClusterStorage | None = None,
+        storage: ClusterDirectory | None = None,
         schedule: Schedule | None = None,
     ) -> None:
         self.random = random
@@ -98,7 +69,7 @@ class Cluster:
         self.schedule = schedule or Schedule(now, wall_time)
         self._storage = storage
         stored = storage.load() if storage is not None else None
-        self.cluster_id = cluster_id or (stored.cluster_id if stored else "") or self.new_id().hex()[:22]
+        self.cluster_id = (stored.cluster_id if stored else "") or self.new_id().hex()[:22]
         self.controller = Controller(self, self.cluster_id)
         self.replication = Replication(self)
         self.rules = FaultRules()
@@ -285,9 +256,10 @@ class Cluster:
     def compact(self, tp: TopicPartition) -> None:
         """Run the log cleaner on a partition now, on every replica."""
         now_ms = self.schedule.wall_ms()
-        for partition in self._replicas(tp):
-            partition.log.compact(now_ms, partition.high_watermark)
-            partition.notify_listeners()
+        for node in self.nodes.values():
+            if (partition := node.partitions.get(tp)) is not None:
+                partition.log.compact(now_ms, partition.high_watermark)
+                partition.notify_listeners()
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
         """Delete the records before an offset. Raises: LookupError if the partition has no leader."""
@@ -349,9 +321,6 @@ class Cluster:
             del self._logs[node_id, tp]
 
     # -- internals
-
-    def _replicas(self, tp: TopicPartition) -> list[PartitionReplica]:
-        return [node.partitions[tp] for node in self.nodes.values() if tp in node.partitions]
 
     def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
         """Renew a broker's session with the controller while it is running and reachable; otherwise let it expire."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import IllegalArgumentError
-from .topic_configs import TOPIC_CONFIGS, parse_list
+from .topic_configs import TOPIC_CONFIGS, check_topic_config, parse_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,10 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
 }
 
 
+#: Precedes segment.bytes; Kafka has it for tests, too.
+_SMALL_SEGMENTS = "internal.segment.bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """A topic's parsed configuration, built by :meth:`parse`."""
@@ -134,36 +138,29 @@ class TopicConfig:
             IllegalArgumentError: An unknown name, or an invalid value; the message is sent to the client.
         """
         broker = broker or BrokerConfig()
-        unknown = set(configs) - set(TOPIC_CONFIGS)
-        if unknown:
-            raise IllegalArgumentError(f"Unknown topic config name: {min(unknown)}")
+        for name, value in configs.items():
+            # This broker's users may set smaller segments than clients may.
+            check_topic_config(name, value, TOPIC_CONFIGS.get(_SMALL_SEGMENTS if name == "segment.bytes" else name))
         own = {
             "max.message.bytes": str(broker.message_max_bytes),
             "min.insync.replicas": str(broker.min_insync_replicas),
             "unclean.leader.election.enable": str(broker.unclean_leader_election_enable).lower(),
         }
-        values = {**TOPIC_DEFAULTS, **own, **configs}
-        if "internal.segment.bytes" in configs:
-            # may be smaller than segment.bytes allows; Kafka has it for tests, too
-            values["segment.bytes"] = configs["internal.segment.bytes"]
+        values = {name: value.strip() for name, value in {**TOPIC_DEFAULTS, **own, **configs}.items()}
+        values["segment.bytes"] = values.get(_SMALL_SEGMENTS, values["segment.bytes"])
         # no policy is valid since 4.1: the log is then never cleaned
-        policies = set(parse_list(values["cleanup.policy"]))
-        _check("cleanup.policy", values["cleanup.policy"], policies <= {"compact", "delete"})
-        kind = values["message.timestamp.type"]
-        _check("message.timestamp.type", kind, kind in ("CreateTime", "LogAppendTime"))
-        unclean = values["unclean.leader.election.enable"].lower()
-        _check("unclean.leader.election.enable", unclean, unclean in ("true", "false"))
-        numbers = {
-            name: _integer(name.replace("_", "."), values[name.replace("_", ".")], lowest)
-            for name, lowest in _NUMBERS.items()
-        }
+        policies = parse_list(values["cleanup.policy"])
         return cls(
             compact="compact" in policies,
             compression_type=values["compression.type"],
             delete="delete" in policies,
-            log_append_time=kind == "LogAppendTime",
-            unclean_leader_election=unclean == "true",
-            **numbers,
+            log_append_time=values["message.timestamp.type"] == "LogAppendTime",
+            unclean_leader_election=values["unclean.leader.election.enable"].lower() == "true",
+            **{
+                field.name: int(values[field.name.replace("_", ".")])
+                for field in fields(cls)
+                if type(field.default) is int
+            },
         )
 
 
@@ -174,29 +171,3 @@ def _parsed(name: str, value: Any, kind: type[Any]) -> Any:
         return kind(value)
     except (KeyError, TypeError, ValueError):
         raise IllegalArgumentError(f"Invalid value {value!r} for configuration {name}") from None
-
-
-_NUMBERS = {
-    "delete_retention_ms": 0,
-    "max_message_bytes": 0,
-    "message_timestamp_after_max_ms": 0,
-    "message_timestamp_before_max_ms": 0,
-    "min_insync_replicas": 1,
-    "retention_bytes": -1,
-    "retention_ms": -1,
-    "segment_bytes": 14,
-}
-
-
-def _integer(name: str, text: str, lowest: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = lowest - 1
-    _check(name, text, value >= lowest)
-    return value
-
-
-def _check(name: str, value: str, good: bool) -> None:
-    if not good:
-        raise IllegalArgumentError(f"Invalid value {value} for configuration {name}")

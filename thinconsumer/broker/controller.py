@@ -315,17 +315,18 @@ class Controller:
         factor = replication_factor
         if factor == -1:
             factor = config.default_replication_factor or min(3, len(nodes))
+        if factor <= 0:
+            raise ControllerError(
+                Code.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
         if count <= 0:
             raise ControllerError(
-                Code.INVALID_PARTITIONS, f"Number of partitions was set to an invalid non-positive value: {count}"
+                Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
             )
         if count > PARTITIONS_MAX:
             raise ControllerError(
                 Code.INVALID_PARTITIONS, f"{count} partitions are more than the {PARTITIONS_MAX} that a topic may have"
-            )
-        if factor <= 0:
-            raise ControllerError(
-                Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default."
             )
         if not alive:
             raise ControllerError(

@@ -64,8 +64,6 @@ class NodeDirectory:
         self._lock: FileIO | None = _lock(self.path / LOCK_NAME)
         self._files: OrderedDict[PartitionFile, FileIO] = OrderedDict()
         self._logs: dict[TopicPartition, PartitionFile] = {}
-        #: Partitions with a log recreated since topics were last saved.
-        self._recreated: set[TopicPartition] = set()
         self._starts: dict[str, int] = {}
         self._cluster = StoredCluster()
         self._has_unwritten_meta = False  #: Whether writing ``meta.json`` has failed.
@@ -86,38 +84,30 @@ class NodeDirectory:
     def save_topics(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
         """Save the metadata after a change, and delete the logs of topics that no longer exist.
 
-        The logs of a topic that was deleted and created again are deleted, too, except those already recreated for the
-        new one.
+        A topic of the same name with another id is another topic.
         """
         new = {topic.name: topic for topic in topics}
         for name, topic in self._cluster.topics.items():
             successor = new.get(name)
-            kept = len(successor.partitions) if successor else 0
-            is_other = successor is not None and successor.topic_id != topic.topic_id
-            for row in topic.partitions:
-                if row.partition >= kept or (is_other and row.tp not in self._recreated):
-                    self._delete_log(row.tp)
-        self._recreated.clear()
+            kept = len(successor.partitions) if successor and successor.topic_id == topic.topic_id else 0
+            for row in topic.partitions[kept:]:
+                self._delete_log(row.tp)
         self._cluster = StoredCluster(cluster_id, next_producer_id, new)
         self._write_meta()
 
-    def log_store(self, tp: TopicPartition, topic_id: bytes | None = None) -> PartitionFile:
+    def log_store(self, tp: TopicPartition) -> PartitionFile:
         """Return the store of a partition's log, with the contents of its file.
 
-        It is empty if the partition was opened before (that replica was removed), or if ``topic_id`` shows that the
-        file belongs to a deleted topic of the same name.
+        It is empty if the partition was opened before: the earlier replica was removed.
         """
         self._check_open()
         before = self._logs.get(tp)
-        known = self._cluster.topics.get(tp.topic)
-        is_other = topic_id is not None and known is not None and known.topic_id != topic_id
         if before is not None:
             before.retire()
         store = self._logs[tp] = PartitionFile(self, self.path / _partition_folder(tp), str(_partition_folder(tp)))
-        if before is not None or is_other:
+        if before is not None:
             store.truncate(0)
             store.start_at(0)
-            self._recreated.add(tp)
         return store
 
     def close(self) -> None:

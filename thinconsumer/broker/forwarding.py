@@ -19,27 +19,21 @@ def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
     """Return a handler that calls ``handle`` once the broker can reach the controller."""
 
     def forward(call: ApiCall) -> Message | None:
-        if _reachable(call):
-            return handle(call)
         give_up = call.node.schedule.now + REQUEST_TIMEOUT_S
 
-        def retry() -> None:
-            if not call.is_open:
-                return
-            if _reachable(call):
-                answer = handle(call)
-                if answer is not None:
-                    call.reply(answer)
-            elif call.node.schedule.now >= give_up:
-                call.reply(refuse(call.request, call.version, int(Code.REQUEST_TIMED_OUT)))
-            else:
-                call.node.call_later(RETRY_S, retry)
+        def attempt() -> Message | None:
+            if call.node.cluster.reachable(call.node.node_id, CONTROLLER):
+                return handle(call)
+            if call.node.schedule.now >= give_up:
+                return refuse(call.request, call.version, int(Code.REQUEST_TIMED_OUT))
+            call.node.call_later(RETRY_S, retry)
+            return None
 
-        call.node.call_later(RETRY_S, retry)
-        return None
+        def retry() -> None:
+            answer = attempt() if call.is_open else None
+            if answer is not None:
+                call.reply(answer)
+
+        return attempt()
 
     return forward
-
-
-def _reachable(call: ApiCall) -> bool:
-    return call.node.cluster.reachable(call.node.node_id, CONTROLLER)

@@ -12,19 +12,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..timers import Random
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import Code
 from .call import ApiCall
-from .config import BrokerConfig, TopicConfig
+from .config import TopicConfig
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, MetadataDelta
 from .fetch_sessions import FetchSessionCache
 from .group.coordinator import GroupCoordinator
 from .group.hashing import partition_for
 from .image import BrokerImage, ClusterImage, TopicImage
 from .partition import PartitionReplica
-from .schedule import Schedule, Timer
+from .schedule import Timer
 from .txn.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
@@ -47,6 +46,9 @@ class BrokerNode:
         self.host = host
         self.port = port
         self.rack = rack
+        self.config = cluster.config
+        self.schedule = cluster.schedule
+        self.random = cluster.random
         self.apis = cluster.apis  #: The APIs that it offers and handles, by key.
         self.is_alive = False
         self.is_paused = False
@@ -70,23 +72,6 @@ class BrokerNode:
         self.group_coordinator = GroupCoordinator(self)
         self.transaction_coordinator = TransactionCoordinator(self)
         self.fetch_sessions = FetchSessionCache(self)
-
-    # -- shared by the whole cluster
-
-    @property
-    def config(self) -> BrokerConfig:
-        """The cluster's configuration."""
-        return self.cluster.config
-
-    @property
-    def schedule(self) -> Schedule:
-        """The cluster's clock and timers."""
-        return self.cluster.schedule
-
-    @property
-    def random(self) -> Random:
-        """The cluster's random source."""
-        return self.cluster.random
 
     @property
     def is_running(self) -> bool:
@@ -248,18 +233,15 @@ class BrokerNode:
         for row in (*new, *topic.partitions[len(known) :]):
             if self._incarnation != incarnation:
                 return  # a callback has killed this broker
-            here = self.node_id in row.replicas
             partition = self.partitions.get(row.tp)
-            led = partition is not None and partition.is_leader
-            epoch = partition.leader_epoch if partition is not None else -1
-            if partition is None and here:
-                replica_log = self.cluster.log_of(self.node_id, row, config)
-                partition = self.partitions[row.tp] = PartitionReplica(self, row, config, replica_log)
-            elif partition is not None and not here:
-                self._remove_replica(partition)
+            if self.node_id not in row.replicas:
+                if partition is not None:
+                    self._remove_replica(partition)
                 continue
             if partition is None:
-                continue
+                replica_log = self.cluster.log_of(self.node_id, row, config)
+                partition = self.partitions[row.tp] = PartitionReplica(self, row, config, replica_log)
+            led, epoch = partition.is_leader, partition.leader_epoch
             partition.apply_image(row, config)
             if self._incarnation == incarnation:
                 self._notify_coordinators(partition, led, epoch)
@@ -267,8 +249,7 @@ class BrokerNode:
 
     def _remove_replica(self, partition: PartitionReplica) -> None:
         del self.partitions[partition.tp]
-        led = partition.is_leader
-        epoch = partition.leader_epoch
+        led, epoch = partition.is_leader, partition.leader_epoch
         partition.stop()
         self._notify_coordinators(partition, led, epoch)
         self.cluster.forget_log(self.node_id, partition.tp, partition.topic_id)
@@ -280,12 +261,14 @@ class BrokerNode:
                 self._remove_replica(partition)
 
     def _notify_coordinators(self, partition: PartitionReplica, led: bool, epoch: int) -> None:
-        coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
-            OFFSETS_TOPIC: self.group_coordinator,
-            TRANSACTIONS_TOPIC: self.transaction_coordinator,
-        }
-        coordinator = coordinators.get(partition.tp.topic)
-        if coordinator is None or (led == partition.is_leader and epoch == partition.leader_epoch):
+        coordinator: GroupCoordinator | TransactionCoordinator
+        if partition.tp.topic == OFFSETS_TOPIC:
+            coordinator = self.group_coordinator
+        elif partition.tp.topic == TRANSACTIONS_TOPIC:
+            coordinator = self.transaction_coordinator
+        else:
+            return
+        if led == partition.is_leader and epoch == partition.leader_epoch:
             return
         if led:
             coordinator.resigned(partition.tp.partition)

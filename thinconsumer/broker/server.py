@@ -26,6 +26,7 @@ from .cluster import Cluster
 from .config import BrokerConfig
 from .connection import ServerConnection
 from .controller import ControllerError
+from .directory import ClusterDirectory
 from .faults import FaultRule
 from .image import TopicImage
 from .operations import BrokerOperations
@@ -108,13 +109,13 @@ class EmbeddedBroker(BrokerOperations):
         self._is_open = True
         self._is_stopping = False
         self._is_stepping = False
-        self._storage: Any = None
+        self._storage: ClusterDirectory | None = None
         try:
             for index in range(nodes):
                 listener = _PortListener(self, index + 1, host, port + index if port else 0)
                 self._listeners[index + 1] = listener
             if directory is not None:
-                self._storage = _open_directory(directory, nodes)
+                self._storage = ClusterDirectory(directory, nodes)
             self._cluster = Cluster(
                 nodes,
                 topics,
@@ -509,9 +510,3 @@ class _Channel:
         self._unsent = 0
         self._broker._channels.discard(self)
         self._broker._unread_channels.discard(self)
-
-
-def _open_directory(path: str, nodes: int) -> Any:
-    from .directory import ClusterDirectory
-
-    return ClusterDirectory(path, nodes)

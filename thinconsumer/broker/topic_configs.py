@@ -154,22 +154,26 @@ def validate_topic_configs(configs: Mapping[str, str]) -> None:
         IllegalArgumentError: A config that does not exist, or an invalid value; the message is sent to the client.
     """
     for name, value in configs.items():
-        setting = TOPIC_CONFIGS.get(name)
-        if setting is None:
-            raise IllegalArgumentError(f"Unknown topic config name: {name}")
-        wrong = _value_error(setting, value.strip())
-        if wrong is not None:
-            raise IllegalArgumentError(f"Invalid value {value} for configuration {name}: {wrong}")
+        check_topic_config(name, value, TOPIC_CONFIGS.get(name))
     if configs.get("remote.storage.enable", "").lower() == "true":
         raise IllegalArgumentError("This broker has no tiered storage: remote.storage.enable cannot be true.")
-    lags = [
-        int(configs.get(f"{end}.compaction.lag.ms", TOPIC_CONFIGS[f"{end}.compaction.lag.ms"].default)) for end in _ENDS
-    ]
+    lag_names = ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    lags = [int(configs.get(name, TOPIC_CONFIGS[name].default)) for name in lag_names]
     if lags[0] > lags[1]:
         raise IllegalArgumentError(f"min.compaction.lag.ms ({lags[0]}) is above max.compaction.lag.ms ({lags[1]})")
 
 
-_ENDS = ("min", "max")
+def check_topic_config(name: str, value: str, setting: ConfigKey | None) -> None:
+    """Check one config by the rules of a key, None if it is unknown.
+
+    Raises:
+        IllegalArgumentError: It is unknown, or the value is invalid.
+    """
+    if setting is None:
+        raise IllegalArgumentError(f"Unknown topic config name: {name}")
+    wrong = _value_error(setting, value.strip())
+    if wrong is not None:
+        raise IllegalArgumentError(f"Invalid value {value} for configuration {name}: {wrong}")
 
 
 def parse_list(value: str) -> list[str]:

@@ -85,15 +85,12 @@ def _create(call: ApiCall, topic: CreatableTopic) -> CreatableTopicResult:
     node = call.node
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
     try:
-        assignment = _assignment(topic)
-        if assignment is None:
-            _check_numbers(topic)
         created = node.cluster.controller.create_topic(
             topic.name,
             topic.num_partitions,
             topic.replication_factor,
             configs,
-            assignment,
+            _assignment(topic),
             validate_only=call.request.validate_only,
         )
     except ControllerError as error:
@@ -116,15 +113,6 @@ def _create(call: ApiCall, topic: CreatableTopic) -> CreatableTopicResult:
             for entry in describe_topic_configs(configs, node.config)
         ],
     )
-
-
-def _check_numbers(topic: CreatableTopic) -> None:
-    if topic.replication_factor < BY_DEFAULT or topic.replication_factor == 0:
-        raise ControllerError(
-            Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
-        )
-    if topic.num_partitions < BY_DEFAULT or topic.num_partitions == 0:
-        raise ControllerError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
 
 
 def _assignment(topic: CreatableTopic) -> dict[int, list[int]] | None:

@@ -7,7 +7,7 @@ Follows ``ConfigHelper``. Version 3 adds types; there is no documentation here. 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...wire import Message
@@ -24,7 +24,7 @@ from ..call import Api, ApiCall
 from ..config import BrokerConfig
 from ..controller import ControllerError
 from ..naming import topic_name_error
-from ..topic_configs import ConfigSource, ConfigType, describe_topic_configs
+from ..topic_configs import ConfigSource, ConfigSynonym, ConfigType, describe_topic_configs
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -81,33 +81,20 @@ def _topic(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     if topic is None:
         raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, "")
     return [
-        DescribeConfigsResourceResult(
-            name=entry.setting.name,
-            value=entry.value,
-            read_only=False,
-            config_source=int(entry.source),
-            is_sensitive=False,
-            synonyms=[DescribeConfigsSynonym(name=n, value=v, source=int(s)) for n, v, s in entry.synonyms],
-            config_type=int(entry.setting.kind),
-            documentation=None,
-        )
+        _row(entry.setting.name, entry.setting.kind, entry.synonyms, read_only=False, value=entry.value)
         for entry in describe_topic_configs(topic.configs, call.node.config)
     ]
 
 
 def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
-    config = call.node.config
+    config, node = call.node.config, call.node
     if not name:  # the cluster-wide dynamic defaults
         value = str(config.min_insync_replicas)
-        return [_broker_row("min.insync.replicas", value, ConfigType.INT, [(value, ConfigSource.DYNAMIC_DEFAULT)])]
+        return [_broker_row("min.insync.replicas", ConfigType.INT, (value, ConfigSource.DYNAMIC_DEFAULT))]
     _check_broker(call, name)
-    rows = [
-        _broker_row("node.id", str(call.node.node_id), ConfigType.INT, [(str(call.node.node_id), ConfigSource.STATIC)])
-    ]
-    if call.node.rack is not None:
-        rows.append(
-            _broker_row("broker.rack", call.node.rack, ConfigType.STRING, [(call.node.rack, ConfigSource.STATIC)])
-        )
+    rows = [_broker_row("node.id", ConfigType.INT, (str(node.node_id), ConfigSource.STATIC))]
+    if node.rack is not None:
+        rows.append(_broker_row("broker.rack", ConfigType.STRING, (node.rack, ConfigSource.STATIC)))
     rows += [
         _broker_field(field.name.replace("_", "."), getattr(config, field.name), field.default)
         for field in dataclasses.fields(BrokerConfig)
@@ -122,19 +109,24 @@ def _broker_field(name: str, value: Any, default: Any) -> DescribeConfigsResourc
     values = [(text, ConfigSource.DYNAMIC_DEFAULT)] if name == "min.insync.replicas" else []
     if text != usual:
         values.append((text, ConfigSource.STATIC))
-    return _broker_row(name, text, kind, [*values, (usual, ConfigSource.DEFAULT)])
+    return _broker_row(name, kind, *values, (usual, ConfigSource.DEFAULT))
 
 
-def _broker_row(
-    name: str, value: str, kind: ConfigType, values: list[tuple[str, ConfigSource]]
+def _broker_row(name: str, kind: ConfigType, *values: tuple[str, ConfigSource]) -> DescribeConfigsResourceResult:
+    synonyms = [ConfigSynonym(name, text, source) for text, source in values]
+    return _row(name, kind, synonyms, read_only=name not in _DYNAMIC, value=values[0][0])
+
+
+def _row(
+    name: str, kind: ConfigType, synonyms: Sequence[ConfigSynonym], *, read_only: bool, value: str
 ) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=name,
         value=value,
-        read_only=name not in _DYNAMIC,
-        config_source=int(values[0][1]),
+        read_only=read_only,
+        config_source=int(synonyms[0].source if synonyms else ConfigSource.DEFAULT),
         is_sensitive=False,
-        synonyms=[DescribeConfigsSynonym(name=name, value=text, source=int(source)) for text, source in values],
+        synonyms=[DescribeConfigsSynonym(name=n, value=v, source=int(s)) for n, v, s in synonyms],
         config_type=int(kind),
         documentation=None,
     )
