@@ -489,6 +489,3 @@ class NetworkClient:
 
 def _name(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-__all__ = ["NetworkClient", "Outage"]

@@ -92,11 +92,9 @@ class SelectorDriver:
     # The clocks
 
     def now(self) -> float:
-        """Return monotonic seconds."""
         return time.monotonic()
 
     def wall_time(self) -> float:
-        """Return seconds since the epoch."""
         return time.time()
 
     # Stepping
@@ -264,11 +262,9 @@ class SelectorDriver:
     # Waking, and what an event loop needs
 
     def wakeup(self) -> None:
-        """End the current or the next :meth:`step` early. Safe from signal handlers and other threads."""
         self._waker.wake()
 
     def take_wakeup(self) -> bool:
-        """Return whether :meth:`wakeup` was called since the last call of this method."""
         return self._waker.take()
 
     def fileno(self) -> int:

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from enum import Enum
 from errno import ECONNREFUSED, EINPROGRESS, EWOULDBLOCK
 from selectors import EVENT_WRITE
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from ..driver import Dial, Stream
+from ..driver import Dial
 from ..errors import IllegalStateError, KafkaConnectionError
 from . import error_text
-from .socket_selector import SocketSelector
 from .transport import Transport, TransportFactory
+
+if TYPE_CHECKING:
+    from .selector_driver import SelectorDriver
 
 #: Codes of a non-blocking connect that is under way. Outside Windows, EWOULDBLOCK means that no local port is free.
 _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
@@ -82,32 +84,10 @@ class SocketSettings:
             sock.setsockopt(level, option, value)
 
 
-class ConnectionDriver(Protocol):
-    """The part of the driver that its connections call."""
-
-    @property
-    def sockets(self) -> SocketSelector:
-        """The selector."""
-        ...
-
-    def now(self) -> float:
-        """Return monotonic seconds."""
-        ...
-
-    def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
-        """Carry out the commands that follow from a call to the stream; one may be to hang up.
-
-        ``has_news`` tells whether the endpoint must be stepped, ``is_part`` whether a part of a message was received.
-        """
-
-    def connection_closed(self, stream: Stream) -> None:
-        """Forget the connection of a stream."""
-
-
 class SocketConnection:
     """A stream's socket. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it is closed."""
 
-    def __init__(self, driver: ConnectionDriver, dial: Dial, settings: SocketSettings) -> None:
+    def __init__(self, driver: SelectorDriver, dial: Dial, settings: SocketSettings) -> None:
         self.stream = dial.stream
         self.state = SocketState.CONNECTING
         self._driver = driver

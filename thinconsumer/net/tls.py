@@ -10,41 +10,11 @@ from __future__ import annotations
 import socket
 import ssl
 from selectors import EVENT_READ, EVENT_WRITE
-from typing import Protocol
 
 from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 
 #: Size of one TLS record. Small requests are joined into one, as each record has its own overhead.
 RECORD_BYTES = 16 * 1024
-
-
-class TlsSocket(Protocol):
-    """The part of ``ssl.SSLSocket`` that the transport uses."""
-
-    def do_handshake(self) -> None:
-        """Continue the handshake as far as possible without blocking."""
-
-    def recv_into(self, buffer: memoryview, /) -> int:
-        """Decrypt into ``buffer``."""
-        ...
-
-    def send(self, data: bytes | memoryview, /) -> int:
-        """Encrypt and send."""
-        ...
-
-    def pending(self) -> int:
-        """Return the number of decrypted bytes that wait."""
-        ...
-
-    def setsockopt(self, level: int, option: int, value: int, /) -> None:
-        """Set an option of the TCP socket."""
-
-    def unwrap(self) -> object:
-        """Send close_notify."""
-        ...
-
-    def close(self) -> None:
-        """Close the socket."""
 
 
 class TlsTransport:
@@ -54,7 +24,7 @@ class TlsTransport:
     read_needs = EVENT_READ
     short_read_ends = False
 
-    def __init__(self, tls: TlsSocket) -> None:
+    def __init__(self, tls: ssl.SSLSocket) -> None:
         self._tls = tls
         self._repeat: bytes | memoryview | None = None
 
@@ -109,7 +79,6 @@ class TlsTransport:
         return None
 
     def pending(self) -> bool:
-        """Return whether decrypted bytes wait inside the TLS object."""
         return self._tls.pending() > 0
 
     def set_low_water(self, size: int) -> None:
@@ -138,8 +107,6 @@ def tls_transport(context: ssl.SSLContext) -> TransportFactory:
     def wrap(sock: socket.socket, host: str) -> Transport:
         # Certificates contain neither the final dot of a host name nor the zone of a link-local address.
         name = host.rstrip(".").partition("%")[0]
-        return TlsTransport(
-            context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None),
-        )
+        return TlsTransport(context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None))
 
     return wrap

@@ -63,18 +63,11 @@ class Transport(Protocol):
         """Free the descriptor and send nothing: the connection is broken, or another process's. Never raises."""
 
 
-class HasSocketOptions(Protocol):
-    """The part of a socket that :func:`set_low_water` uses."""
-
-    def setsockopt(self, level: int, option: int, value: int, /) -> None:
-        """Set a socket option."""
-
-
 #: Wraps a socket that has just been connected (non-blocking). ``host`` is the name that the certificate must have.
 TransportFactory = Callable[[socket.socket, str], Transport]
 
 
-def set_low_water(sock: HasSocketOptions, size: int) -> None:
+def set_low_water(sock: socket.socket, size: int) -> None:
     """Set SO_RCVLOWAT, on Linux only: other systems ignore it or give it another meaning."""
     if sys.platform == "linux":
         with suppress(OSError):
@@ -95,7 +88,7 @@ def join(chunks: Chunks, limit: int) -> bytes | memoryview:
 
 
 class PlainTransport:
-    """Plain TCP."""
+    """A :class:`Transport` over plain TCP."""
 
     read_needs = EVENT_READ
     write_needs = EVENT_WRITE
@@ -106,18 +99,15 @@ class PlainTransport:
         self._sendmsg: Callable[[Chunks], int] | None = getattr(sock, "sendmsg", None)
 
     def handshake(self) -> bool:
-        """Return True: TCP needs none beyond connecting."""
         return True
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Receive; None if it would block."""
         try:
             return self._sock.recv_into(buffer)
         except BlockingIOError:
             return None
 
     def send(self, chunks: Chunks) -> int | None:
-        """Send in one gathered write; None if it would block."""
         try:
             if self._sendmsg is not None:
                 return self._sendmsg(chunks[:MAX_BUFFERS])
@@ -126,19 +116,15 @@ class PlainTransport:
             return None
 
     def pending(self) -> bool:
-        """Return False: all bytes wait in the socket."""
         return False
 
     def set_low_water(self, size: int) -> None:
-        """Set it on the socket."""
         set_low_water(self._sock, size)
 
     def close(self) -> None:
-        """Close the socket; TCP tells the peer."""
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the socket."""
         try:
             self._sock.close()
         except OSError:

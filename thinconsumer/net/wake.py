@@ -28,19 +28,16 @@ class Waker:
         self._pid = os.getpid()
         self._writer = writer
         if self._asked:
-            self._write()
+            self.ring()
         return self._reader.fileno()
 
     def wake(self) -> None:
         """Make the descriptor readable. Safe from signal handlers and other threads; never raises."""
         self._asked = True
-        self._write()
+        self.ring()
 
     def ring(self) -> None:
         """Make the descriptor readable without a wakeup: :meth:`take` does not report it."""
-        self._write()
-
-    def _write(self) -> None:
         writer = self._writer
         # A forked child shares the pair with its parent and must not wake it.
         if writer is None or self._pid != os.getpid():
