@@ -108,55 +108,39 @@ class GroupCoordinator:
     def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
         """Return the member's assignment; parked until the leader's assignment is in the log."""
         later = self._deferred_reply(reply)
-
-        def operation(shard: GroupCoordinatorShard) -> None:
-            group = shard.latest.groups.get(request.group_id)
-            if group is None:
-                later(SyncGroupResponse(error_code=int(Code.UNKNOWN_MEMBER_ID)))
-            else:
-                membership.sync(group, request, later)
-
-        def done(code: int) -> None:
-            if code:
-                later(SyncGroupResponse(error_code=code))
-
-        self._run(request.group_id, operation, done, needs_id=True)
+        self._run(
+            request.group_id,
+            lambda shard: membership.sync(shard.latest.groups.get(request.group_id), request, later),
+            lambda code: later(SyncGroupResponse(error_code=code)) if code else None,
+            needs_id=True,
+        )
 
     def heartbeat(self, request: HeartbeatRequest, reply: Callable[[int], None]) -> None:
         """Reschedule a member's session timeout; ``reply(code)``."""
         later = self._deferred_reply(reply)
-        found = [int(Code.UNKNOWN_MEMBER_ID)]
-
-        def operation(shard: GroupCoordinatorShard) -> None:
-            group = shard.latest.groups.get(request.group_id)
-            if group is not None:
-                found[0] = membership.heartbeat(group, request)
+        found: list[int] = []
 
         def done(code: int) -> None:
             # Membership is unknown while loading; an error would make all members rejoin.
             later(0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code or found[0])
 
-        self._run(request.group_id, operation, done, needs_id=True)
+        self._run(
+            request.group_id,
+            lambda shard: found.append(membership.heartbeat(shard.latest.groups.get(request.group_id), request)),
+            done,
+            needs_id=True,
+        )
 
     def leave(
         self, group_id: str, leaving: Sequence[MemberIdentity], reply: Callable[[LeaveGroupResponse], None]
     ) -> None:
         """Remove members from a group."""
         later = self._deferred_reply(reply)
-        response = LeaveGroupResponse()
-
-        def operation(shard: GroupCoordinatorShard) -> None:
-            group = shard.latest.groups.get(group_id)
-            results = membership.leave(group, leaving)
-            if results is None:
-                response.error_code = int(Code.COORDINATOR_NOT_AVAILABLE)
-            else:
-                response.members = results
-
+        found: list[LeaveGroupResponse] = []
         self._run(
             group_id,
-            operation,
-            lambda code: later(LeaveGroupResponse(error_code=code) if code else response),
+            lambda shard: found.append(membership.leave(shard.latest.groups.get(group_id), leaving)),
+            lambda code: later(LeaveGroupResponse(error_code=code) if code else found[0]),
             needs_id=True,
         )
 
@@ -259,38 +243,25 @@ class GroupCoordinator:
         by_shard: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
             by_shard.setdefault(self._index(group_id), []).append(group_id)
-        answers: dict[int, list[DeletableGroupResult]] = {}
+        left = set(by_shard)
+        codes: dict[str, int] = {}
 
-        def collect(index: int, results: list[DeletableGroupResult]) -> None:
-            answers[index] = results
-            if len(answers) == len(by_shard):
-                reply([result for found in by_shard for result in answers[found]])
+        def finish(index: int, code: int) -> None:
+            left.remove(index)
+            if code:
+                codes.update(dict.fromkeys(by_shard[index], code))
+            if not left:
+                names = (name for found in by_shard.values() for name in found)
+                reply([DeletableGroupResult(group_id=name, error_code=codes[name]) for name in names])
 
         if not by_shard:
             reply([])
         for index, names in by_shard.items():
-            self._delete(index, names, collect)
-
-    def _delete(self, index: int, names: list[str], collect: Callable[[int, list[DeletableGroupResult]], None]) -> None:
-        later = self._event_processor.defer
-        results: list[DeletableGroupResult] = []
-
-        def operation(shard: GroupCoordinatorShard) -> None:
-            entries: list[CoordinatorRecord] = []
-            for name in names:
-                code = _check_delete(shard, name)
-                results.append(DeletableGroupResult(group_id=name, error_code=code))
-                if not code:
-                    entries += [offset_tombstone(name, *place) for place in shard.latest.offsets.places(name)]
-                    entries.append(group_tombstone(name))
-            if entries:
-                shard.append(entries)
-
-        def done(code: int) -> None:
-            failed = [DeletableGroupResult(group_id=name, error_code=code) for name in names]
-            later(lambda: collect(index, failed if code else results))
-
-        self._run(names[0], operation, done)
+            self._run(
+                names[0],
+                lambda shard, names=names: codes.update(_delete(shard, names)),  # type: ignore[misc]
+                lambda code, index=index: self._event_processor.defer(lambda: finish(index, code)),  # type: ignore[misc]
+            )
 
     # -- internals
 
@@ -377,6 +348,19 @@ def _described(group: ClassicGroup) -> DescribedGroup:
             for member in group.members.values()
         ],
     )
+
+
+def _delete(shard: GroupCoordinatorShard, group_ids: Iterable[str]) -> dict[str, int]:
+    """Delete the empty groups among these with their offsets; return an error code for each."""
+    codes = {group_id: _check_delete(shard, group_id) for group_id in group_ids}
+    entries: list[CoordinatorRecord] = []
+    for group_id, code in codes.items():
+        if not code:
+            entries += [offset_tombstone(group_id, *place) for place in shard.latest.offsets.places(group_id)]
+            entries.append(group_tombstone(group_id))
+    if entries:
+        shard.append(entries)
+    return codes
 
 
 def _check_delete(shard: GroupCoordinatorShard, group_id: str) -> int:

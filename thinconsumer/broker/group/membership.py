@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ...wire.error_codes import Code
 from ...wire.heartbeat import HeartbeatRequest
-from ...wire.leave_group import MemberIdentity, MemberResponse
+from ...wire.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from . import rebalance
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
@@ -17,12 +17,12 @@ from .member import SyncReply
 from .states import GroupState
 
 
-def sync(group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
+def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply) -> None:
     """Reply with the member's assignment, or park the request until there is one; the leader's request has all
     assignments.
     """
-    code = _check_sync(group, request)
-    if code:
+    code = int(Code.UNKNOWN_MEMBER_ID) if group is None else _check_sync(group, request)
+    if group is None or code:
         reply(SyncGroupResponse(error_code=code))
         return
     member = group.members[request.member_id]
@@ -65,8 +65,10 @@ _HEARTBEATS = {
 }
 
 
-def heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> int:
+def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> int:
     """Reschedule the member's session timeout; return the code that tells it whether to rejoin."""
+    if group is None:
+        return int(Code.UNKNOWN_MEMBER_ID)
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
     code = group.check_member(request.member_id, request.group_instance_id)
@@ -78,10 +80,10 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> int:
     return int(_HEARTBEATS[group.state])
 
 
-def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> list[MemberResponse] | None:
-    """Remove members; return a result for each, or None if the group is dead."""
+def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> LeaveGroupResponse:
+    """Remove members; return a result for each."""
     if group is not None and group.state is GroupState.DEAD:
-        return None
+        return LeaveGroupResponse(error_code=int(Code.COORDINATOR_NOT_AVAILABLE))
     responses = [
         MemberResponse(
             member_id=identity.member_id,
@@ -95,7 +97,7 @@ def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> list
             rebalance.prepare_or_complete(group, "members left")
         else:
             rebalance.maybe_complete_join(group)
-    return responses
+    return LeaveGroupResponse(members=responses)
 
 
 def _leave_one(group: ClassicGroup, identity: MemberIdentity) -> int:
