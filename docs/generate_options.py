@@ -5,23 +5,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from thinconsumer.client import ClientOptions
 from thinconsumer.config import (
     OPTIONS,
     UNSUPPORTED,
     ConsumerConfig,
-    HostPort,
-    OffsetResetPolicy,
     Option,
     dotted,
     kinds,
 )
+from thinconsumer.config.help import default_of, meaning_of
 from thinconsumer.member import GroupMemberOptions
 from thinconsumer.produce.settings import ProducerSettings
 
@@ -45,7 +42,7 @@ ANNOTATIONS: dict[type, str] = {
 DESERIALIZERS = ("key_deserializer", "value_deserializer")
 
 MODULE_HEAD = '''\
-"""The options as static type checkers see them (PEP 692), and as ``help(Consumer)`` lists them.
+"""The options as static type checkers see them (PEP 692).
 
 Made by docs/generate_options.py from the declarations in thinconsumer/config/options.py. Do not edit.
 """
@@ -113,23 +110,12 @@ def page() -> str:
 
 
 def _row(name: str, option: Option) -> str:
-    needs = " Needs `group_id`." if option.needs_group else ""
-    cells = (f"`{name}`", option.kind.describe(), f"`{_default(name, option.default)}`", option.doc + needs)
+    cells = (f"`{name}`", option.kind.describe(), f"`{default_of(name, option)}`", meaning_of(option))
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 
 
-def _default(name: str, value: Any) -> str:
-    if name == "client_id":
-        return "thinconsumer-<version>"
-    if isinstance(value, OffsetResetPolicy):
-        return repr(str(value))
-    if isinstance(value, tuple) and isinstance(value[0], HostPort):
-        return repr(",".join(map(str, value)))
-    return "float('inf')" if value == float("inf") else repr(value)
-
-
 def module() -> str:
-    """Return the module of typed dictionaries and the text for ``help(Consumer)``."""
+    """Return the module of typed dictionaries."""
     client = ClientOptions.options()
     keywords = {
         "ConsumerOptions": ("Consumer", OPTIONS),
@@ -139,14 +125,7 @@ def module() -> str:
     parts = [MODULE_HEAD, _typed_dict("ClientKeywords", "TypedDict, total=False", "every client", client, ())]
     for name, (who, options) in keywords.items():
         parts.append(_typed_dict(name, "ClientKeywords, total=False", who, options, client))
-    parts.append('\n\n#: Appended to the docstring of ``Consumer``.\nCONSUMER_HELP = """\\\n    Options:\n')
-    for name, option in OPTIONS.items():
-        needs = " Needs `group_id`." if option.needs_group else ""
-        text = f"{name} ({option.kind.describe()}; default {_default(name, option.default)}): {option.doc}{needs}"
-        indent = {"initial_indent": " " * 8, "subsequent_indent": " " * 12}
-        text = textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False, **indent)
-        parts.append(text.replace("\\", "\\\\") + "\n")
-    return "".join([*parts, '"""\n'])
+    return "".join(parts)
 
 
 def _typed_dict(name: str, bases: str, who: str, options: Mapping[str, Option], inherited: Iterable[str]) -> str:

@@ -231,7 +231,7 @@ def test_lost_partitions_with_printed_records_are_named(capsys):
     one, two = TopicPartition("orders", 1), TopicPartition("orders", 2)
     polls = iter([{one: [Printed(7)]}, {}])
     member = GroupReader(SimpleNamespace(poll=lambda *_, **__: next(polls)))
-    batches = member.batches(None, 10, 0)
+    batches = member.batches(None, 0)
     next(batches)
     member.on_partitions_lost([one, two])
     assert capsys.readouterr().err == ""

@@ -17,14 +17,12 @@ from thinconsumer.spark.planner import (
     OffsetRange,
     backlog_of,
     check_every_partition_named,
-    end_offsets,
     limit_ends,
+    offsets_of,
     offsets_within,
     plan_batch,
     plan_micro_batch,
-    should_wait,
     split_ranges,
-    start_offsets,
     times_to_look_up,
 )
 
@@ -52,18 +50,15 @@ def span(tp, start, until):
     ],
 )
 def test_bounds_are_resolved_to_offsets(bound, expected):
-    assert start_offsets(bound, CLUSTER, no_match_is_latest=True) == expected
-    if not isinstance(bound, AtCommitted):
-        assert end_offsets(bound, CLUSTER) == expected
+    assert offsets_of(bound, CLUSTER, no_match_is_latest=True) == expected
 
 
 @pytest.mark.parametrize("bound", [AtTime(5), AtTimes({A: 5, B: 6})])
-def test_a_timestamp_after_all_records_is_an_error_at_the_start_and_the_latest_offset_at_the_end(bound):
+def test_a_timestamp_after_all_records_is_an_error_unless_it_means_the_latest_offset(bound):
     with pytest.raises(
         KafkaConfigurationError, match="no record at or after the starting timestamp in t-1.*Strategy to latest"
     ):
-        start_offsets(bound, CLUSTER, no_match_is_latest=False)
-    assert end_offsets(bound, CLUSTER)[B] == 50
+        offsets_of(bound, CLUSTER, no_match_is_latest=False)
 
 
 def test_only_timestamps_need_a_lookup():
@@ -178,12 +173,6 @@ def test_limited_batches_read_from_every_partition_and_never_pass_the_end(backlo
         assert 0 <= taken[tp] <= size
         assert taken[tp] > 0 or size == 0
     assert sum(taken.values()) <= max(offsets_max, 1) + len(found)
-
-
-def test_a_trigger_is_skipped_below_the_minimum_until_the_maximum_delay():
-    assert should_wait(9, 10, waited_ms=0, delay_max_ms=1000)
-    assert not should_wait(10, 10, waited_ms=0, delay_max_ms=1000)
-    assert not should_wait(0, 10, waited_ms=1000, delay_max_ms=1000)
 
 
 def test_the_backlog_counts_new_partitions_from_their_beginning():

@@ -34,7 +34,6 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def describe(parser: Parser) -> None:
-    """Add this command's options."""
     parser.add_argument(
         "--port",
         type=_port,
@@ -63,7 +62,6 @@ def describe(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until a signal; return the exit code."""
     if options.racks and len(options.racks) != options.nodes:
         raise UsageError(f"--rack: {len(options.racks)} given for {options.nodes} brokers; give one for each, or none")
     topics = dict(require_distinct(options.topics))
@@ -73,10 +71,8 @@ def run(options: argparse.Namespace) -> int:
         _termination_signals(ignore_interrupts=options.control) as wakeup,
     ):
         _print_ready(broker, options.control)
-        loop = _ServeLoop(broker, wakeup)
-        if options.control:
-            loop.accept_control()
-        return 128 + signal.SIGINT if loop.run() == signal.SIGINT else 0
+        number = _ServeLoop(broker, wakeup, _Control(broker) if options.control else None).run()
+    return 128 + signal.SIGINT if number == signal.SIGINT else 0
 
 
 @contextmanager
@@ -163,15 +159,10 @@ def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
 class _ServeLoop:
     """Serves clients and control calls until a signal arrives or standard input ends."""
 
-    def __init__(self, broker: EmbeddedBroker, wakeup: socket.socket) -> None:
+    def __init__(self, broker: EmbeddedBroker, wakeup: socket.socket, control: _Control | None) -> None:
         self._broker = broker
-        self._bell = wakeup
-        self._control: _Control | None = None
-        self._selector: selectors.BaseSelector | None = None
-
-    def accept_control(self) -> None:
-        """Run calls from standard input, too."""
-        self._control = _Control(self._broker)
+        self._wakeup = wakeup
+        self._control = control
 
     def run(self) -> int:
         """Serve; return the number of the signal that ended the loop, or 0."""
@@ -179,7 +170,7 @@ class _ServeLoop:
             return self._run_on_windows()
         with selectors.DefaultSelector() as selector:
             selector.register(self._broker.fileno(), selectors.EVENT_READ)
-            selector.register(self._bell, selectors.EVENT_READ)
+            selector.register(self._wakeup, selectors.EVENT_READ)
             if self._control is not None:
                 os.set_blocking(0, False)
                 selector.register(0, selectors.EVENT_READ)
@@ -188,7 +179,7 @@ class _ServeLoop:
                 wake_at = self._broker.wake_at()
                 timeout = None if wake_at == NEVER else max(0.0, wake_at - time.monotonic())
                 ready = {key.fileobj for key, _ in selector.select(timeout)}
-                if self._bell in ready:
+                if self._wakeup in ready:
                     return self._signal_number()
                 if 0 in ready and self._control is not None and not self._control.read():
                     return 0
@@ -203,7 +194,7 @@ class _ServeLoop:
 
     def _signal_number(self) -> int:
         try:
-            return self._bell.recv(1)[0]
+            return self._wakeup.recv(1)[0]
         except BlockingIOError:
             return 0
 

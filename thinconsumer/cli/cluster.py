@@ -21,11 +21,7 @@ TopicsByName = dict[str, TopicDescription]
 
 @contextmanager
 def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, TopicsByName]]:
-    """Yield an admin client and the topics of the cluster.
-
-    Raises:
-        CommandError: No broker answered.
-    """
+    """Yield an admin client and the topics of the cluster."""
     settings = ClientOptions.from_options(
         bootstrap_servers=options.bootstrap_server, default_api_timeout_ms=API_TIMEOUT_MS
     )
@@ -38,11 +34,7 @@ def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, Topics
 
 
 def check_topic(topics: TopicsByName, name: str, partition: int | None = None) -> None:
-    """Check that a topic exists, and a partition of it.
-
-    Raises:
-        CommandError: It does not exist; suggests existing ones.
-    """
+    """Raise CommandError, with a suggestion, if a topic or a partition of it does not exist."""
     if name not in topics:
         hint = did_you_mean(name, topics) or f". '{PROGRAM} topics list' shows the existing topics"
         raise CommandError(f"there is no topic {name!r}{hint}")

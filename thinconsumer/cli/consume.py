@@ -18,7 +18,16 @@ from itertools import chain, islice
 from ..config.kinds import did_you_mean
 from ..consumer import Consumer
 from ..types import TopicPartition
-from .consume_in_group import BytesConsumer, GroupReader, check_options, config_for, exit_on_sigterm, regex
+from .consume_in_group import (
+    POLL_RECORDS,
+    BytesConsumer,
+    GroupReader,
+    check_options,
+    config_for,
+    exit_on_sigterm,
+    polls,
+    regex,
+)
 from .output import Output, Progress, Record, record_as_json, record_as_text
 from .parsing import (
     PROGRAM,
@@ -37,12 +46,9 @@ from .parsing import (
 )
 
 POLL_MS = 1000
-#: Records per poll: enough to be fast, few enough to update the progress line often.
-POLL_RECORDS = 2000
 
 
 def describe(parser: Parser) -> None:
-    """Add this command's options."""
     parser.add_argument(
         "topics",
         metavar="TOPIC[:PARTITIONS]",
@@ -81,7 +87,6 @@ def describe(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read and print records; return the exit code."""
     check_options(options)
     in_group = options.group is not None
     # With "none", an offset that does not exist is an error; another policy would silently start elsewhere.
@@ -126,8 +131,7 @@ def _read(
 ) -> int:
     consumer.assign(tps)
     begin_at(consumer, tps, options.start)
-    batches = _until_end(consumer) if options.until_end else _until_stopped(consumer, options.max)
-    printing.write_all(_limit(options.max, batches))
+    printing.write_all((_until_end if options.until_end else _until_stopped)(consumer, options.max))
     return 0
 
 
@@ -140,9 +144,9 @@ def _read_in_group(
             if options.pattern is not None:
                 names = filter(options.pattern.fullmatch, consumer.topics())
                 tps = partitions_to_read(consumer, [PartitionsOf(name, None) for name in names])
-            batches = group_reader.batches_to(consumer.end_offsets(tps), options.max, POLL_RECORDS)
+            batches = group_reader.batches_to(consumer.end_offsets(tps), options.max)
         else:
-            batches = group_reader.batches(options.max, POLL_RECORDS, POLL_MS)
+            batches = group_reader.batches(options.max, POLL_MS)
         topics = dict.fromkeys(tp.topic for tp in tps)
         consumer.subscribe(() if options.pattern else topics, pattern=options.pattern, listener=group_reader)
         printing.write_all(batches, group_reader.printed)
@@ -152,11 +156,7 @@ def _read_in_group(
 
 
 def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return all partitions that the user named; a group member reads those of them that are assigned to it.
-
-    Raises:
-        CommandError: A topic or a partition does not exist.
-    """
+    """Return all partitions that the user named; a group member reads those of them that are assigned to it."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic)
@@ -171,11 +171,7 @@ def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) 
 
 
 def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Start) -> None:
-    """Seek each partition to the start that the user chose.
-
-    Raises:
-        CommandError: The offset is outside the log of a partition.
-    """
+    """Seek each partition to the start that the user chose."""
     if where.kind == "earliest":
         consumer.seek_to_beginning(*tps)
     elif where.kind == "latest":
@@ -203,25 +199,11 @@ def _record_format(options: argparse.Namespace) -> Callable[[Record], bytes]:
 
 
 def _until_stopped(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[Record]]:
-    limit = POLL_RECORDS if most is None else min(most, POLL_RECORDS)
-    while True:
-        polled = consumer.poll(POLL_MS, max_records=limit)
+    for polled in polls(consumer, most, POLL_MS):
         yield list(chain.from_iterable(polled.values()))
 
 
-def _until_end(consumer: BytesConsumer) -> Iterator[Sequence[Record]]:
-    records = consumer.read_to_end()
+def _until_end(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[Record]]:
+    records = islice(consumer.read_to_end(), most)
     while batch := list(islice(records, POLL_RECORDS)):
         yield batch
-
-
-def _limit(limit: int | None, batches: Iterable[Sequence[Record]]) -> Iterator[Sequence[Record]]:
-    left = limit
-    for batch in batches:
-        if left is None:
-            yield batch
-            continue
-        yield batch[:left]
-        left -= len(batch)
-        if left <= 0:
-            return

@@ -24,6 +24,10 @@ from .output import Record
 from .parsing import UsageError
 
 BytesConsumer = Consumer["bytes | None", "bytes | None"]
+Polled = Mapping[TopicPartition, Sequence[Record]]
+
+#: Records per poll: enough to be fast, few enough to update the progress line often.
+POLL_RECORDS = 2000
 
 #: Interval of auto-commits: a crash repeats the records of so many milliseconds.
 COMMIT_MS = 1000
@@ -36,11 +40,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """Check the combination of options.
-
-    Raises:
-        UsageError: Options contradict each other.
-    """
+    """Raise UsageError if options contradict each other."""
     if options.group is None:
         if any(name.replace("_", ".") == "group.id" for name, _ in options.property):
             raise UsageError("--property group.id does not join a group: use --group")
@@ -84,6 +84,15 @@ def exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def polls(consumer: BytesConsumer, most: int | None, wait_ms: int) -> Iterator[Polled]:
+    """Yield what each poll returns, ``most`` records in total."""
+    left = most
+    while left is None or left > 0:
+        polled = consumer.poll(wait_ms, max_records=POLL_RECORDS if left is None else min(left, POLL_RECORDS))
+        yield polled
+        left = None if left is None else left - sum(map(len, polled.values()))
+
+
 class GroupReader(RebalanceListener):
     """Polls as a group member, and commits printed records."""
 
@@ -91,7 +100,7 @@ class GroupReader(RebalanceListener):
         self._consumer = consumer
         self._is_assigned = False
         self._printed: dict[TopicPartition, int] = {}  #: Offset after the last printed record.
-        self._printing: Mapping[TopicPartition, Sequence[Record]] = {}  #: The polled records not known to be printed.
+        self._printing: Polled = {}  #: The polled records not known to be printed.
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Note that the group has made an assignment, even an empty one."""
@@ -111,19 +120,15 @@ class GroupReader(RebalanceListener):
             notify(f"removed from the group: other members may read the last records of {names} again")
         self._forget(lost)
 
-    def batches(self, most: int | None, max_records: int, wait_ms: int) -> Iterator[Sequence[Record]]:
+    def batches(self, most: int | None, wait_ms: int) -> Iterator[Sequence[Record]]:
         """Yield polled records, ``most`` in total; call :meth:`printed` after each batch."""
-        left = most
-        while left is None or left > 0:
-            batch = self._poll(wait_ms, max_records if left is None else min(left, max_records))
-            left = left if left is None else left - len(batch)
-            yield batch
+        for polled in polls(self._consumer, most, wait_ms):
+            self._printing = polled
+            yield list(chain.from_iterable(polled.values()))
 
-    def batches_to(
-        self, ends: Mapping[TopicPartition, int], most: int | None, max_records: int
-    ) -> Iterator[Sequence[Record]]:
+    def batches_to(self, ends: Mapping[TopicPartition, int], most: int | None) -> Iterator[Sequence[Record]]:
         """Yield polled records until the assigned partitions have reached these ends."""
-        batches = self.batches(most, max_records, END_POLL_MS)
+        batches = self.batches(most, END_POLL_MS)
         while not self._is_assigned or self._is_behind(ends):
             batch = next(batches, None)
             if batch is None:
@@ -149,10 +154,6 @@ class GroupReader(RebalanceListener):
         finally:
             consumer.close(autocommit=False, timeout_ms=CLOSE_TIMEOUT_MS)
         return True
-
-    def _poll(self, wait_ms: int, limit: int) -> list[Record]:
-        self._printing = self._consumer.poll(wait_ms, max_records=limit)
-        return list(chain.from_iterable(self._printing.values()))
 
     def _is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
         consumer = self._consumer

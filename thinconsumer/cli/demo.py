@@ -44,7 +44,6 @@ STALL_TIMEOUT_S = 10.0
 
 
 def describe(parser: Parser) -> None:
-    """Add this command's options."""
     parser.add_argument("--seconds", type=_seconds, default=2.5, help="how long to write orders (default: %(default)s)")
     parser.add_argument(
         "--rate", type=positive, default=12_000, help="maximum orders per second (default: %(default)s)"
@@ -53,7 +52,6 @@ def describe(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Demo it; return the exit code."""
     screen = Progress(True, stream=sys.stdout)
     started = time.monotonic()
     with BrokerProcess(NODES, {TOPIC: PARTITIONS}) as brokers:
@@ -82,11 +80,7 @@ def connect_consumer(servers: str) -> BytesConsumer:
 
 
 def read_again(servers: str, count: int) -> float:
-    """Read ``count`` records at full speed with a new consumer; return the seconds, connecting included.
-
-    Raises:
-        CommandError: There were fewer records.
-    """
+    """Read ``count`` records at full speed with a new consumer; return the seconds, connecting included."""
     started = time.monotonic()
     with connect_consumer(servers) as consumer:
         while count > 0:

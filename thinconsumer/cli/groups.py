@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..admin import Admin, GroupDescription
@@ -12,7 +12,7 @@ from ..errors import KafkaError
 from ..types import TopicPartition
 from .cluster import TopicsByName, connected_admin, exit_code, notify, successes
 from .output import print_rows
-from .parsing import Parser, add_actions, add_cluster, client_config
+from .parsing import Parser, add_action, client_config
 
 LIST = ("group", "state", "type", "protocol")
 MEMBERS = ("group", "state", "protocol", "member", "instance", "client", "host")
@@ -20,23 +20,14 @@ LAG = ("group", "topic", "partition", "committed", "end", "lag")
 
 
 def describe(parser: Parser) -> None:
-    """Add this command's options."""
-    add = add_actions(parser)
-    listing = add("list", "list all groups and their states")
-    describing = add("describe", "show the members of groups, or with --lag their offsets")
+    add_action(parser, _list, "List all groups and their states.", has_rows=True)
+    describing = add_action(
+        parser, _describe, "Show the members of groups, or with --lag their offsets.", has_rows=True
+    )
     describing.add_argument("--lag", action="store_true", help="show committed offsets, log ends and lag")
-    deleting = add("delete", "delete groups without members, with their committed offsets")
+    deleting = add_action(parser, _delete, "Delete groups without members, with their committed offsets.")
     for each in (describing, deleting):
         each.add_argument("groups", metavar="GROUP", nargs="+")
-    for each in (listing, describing, deleting):
-        add_cluster(each)
-    for each in (listing, describing):
-        each.add_argument("--json", action="store_true", help="print a JSON object per row")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the action; return the exit code."""
-    return ACTIONS[options.action](options)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -110,6 +101,3 @@ def _delete(options: argparse.Namespace) -> int:
     for name in successes(results):
         notify(f"deleted {name}")
     return exit_code(results)
-
-
-ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {"list": _list, "describe": _describe, "delete": _delete}

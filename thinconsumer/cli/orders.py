@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FIRST_NAMES = (
     "Ada", "Amir", "Bea", "Chidi", "Daria", "Emil", "Freya", "Gustav", "Hana", "Ines", "Jonas", "Kemal", "Lena",
@@ -35,14 +35,6 @@ GOODS = (
 CUSTOMERS = 2_000
 
 
-class Customer(NamedTuple):
-    """A customer of the shop."""
-
-    number: int
-    name: str
-    country: str
-
-
 class Order(NamedTuple):
     """One order and its record; the key keeps a customer's orders in one partition, in order."""
 
@@ -53,19 +45,14 @@ class Order(NamedTuple):
     value: bytes
 
 
-def customers(chance: random.Random, count: int = CUSTOMERS) -> list[Customer]:
-    """Return ``count`` random customers."""
-    countries = chance.choices(list(COUNTRIES), list(COUNTRIES.values()), k=count)
-    return [
-        Customer(10_000 + number, f"{chance.choice(FIRST_NAMES)} {chance.choice(LAST_NAMES)}", country)
-        for number, country in enumerate(countries)
-    ]
-
-
 def orders(seed: int, count: int) -> Iterator[Order]:
     """Yield orders number 0 to ``count - 1``."""
     chance = random.Random(seed)
-    people = customers(chance)
+    countries = chance.choices(list(COUNTRIES), list(COUNTRIES.values()), k=CUSTOMERS)
+    people: list[dict[str, Any]] = [
+        {"number": number, "name": f"{chance.choice(FIRST_NAMES)} {chance.choice(LAST_NAMES)}", "country": country}
+        for number, country in enumerate(countries, start=10_000)
+    ]
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     for number in range(count):
         # The square prefers low numbers, so that some customers order more often than others.
@@ -75,17 +62,12 @@ def orders(seed: int, count: int) -> Iterator[Order]:
         ]
         lines = [{"article": a, "name": name, "quantity": q, "cents": c} for a, name, c, q in chosen]
         cents = sum(cents * quantity for _, _, cents, quantity in chosen)
-        customer = {"number": buyer.number, "name": buyer.name, "country": buyer.country}
-        order = {"order": number, "customer": customer, "items": lines, "total_cents": cents}
-        yield Order(number, buyer.country, cents, str(buyer.number).encode(), encode(order).encode())
+        order = {"order": number, "customer": buyer, "items": lines, "total_cents": cents}
+        yield Order(number, buyer["country"], cents, str(buyer["number"]).encode(), encode(order).encode())
 
 
 def read_order(value: bytes) -> tuple[int, str, int]:
-    """Return number, country and cents of an order from its JSON.
-
-    Raises:
-        ValueError: The value is not an order.
-    """
+    """Return number, country and cents of an order from its JSON; raise ValueError if it is not an order."""
     try:
         order = json.loads(value)
         return int(order["order"]), str(order["customer"]["country"]), int(order["total_cents"])

@@ -35,8 +35,7 @@ def bytes_as_json(data: bytes | None) -> Any:
 def bytes_from_json(value: Any) -> bytes | None:
     """Reverse :func:`bytes_as_json`; numbers, lists and other objects become their JSON text.
 
-    Raises:
-        ValueError: The base64 text is invalid.
+    Raises ValueError if the base64 text is invalid.
     """
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
@@ -82,31 +81,20 @@ class Output:
         self._stream.flush()
 
 
-def print_json(row: Any) -> None:
-    """Print one line of JSON."""
-    sys.stdout.write(_encode(row) + "\n")
-
-
-def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print aligned columns, numbers to the right; print nothing without rows."""
-    cells = [[_cell(value) for value in row] for row in rows]
+def print_rows(heads: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
+    """Print rows as lines of JSON, or as a table with these columns, numbers to the right; nothing without rows."""
+    if as_json:
+        sys.stdout.writelines(_encode(row) + "\n" for row in rows)
+        return
+    cells = [[_cell(row[head]) for head in heads] for row in rows]
     if not cells:
         return
-    table = [list(heads), *cells]
+    table = [[head.upper().replace("_", " ") for head in heads], *cells]
     widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
     numeric = [all(_is_number(row[column]) for row in cells) for column in range(len(heads))]
     for row in table:
         parts = [cell.rjust(w) if right else cell.ljust(w) for cell, w, right in zip(row, widths, numeric)]
         sys.stdout.write("  ".join(parts).rstrip() + "\n")
-
-
-def print_rows(heads: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
-    """Print rows as a table with these columns, or as lines of JSON."""
-    if as_json:
-        for row in rows:
-            print_json(row)
-    else:
-        print_table([head.upper().replace("_", " ") for head in heads], [[row[head] for head in heads] for row in rows])
 
 
 def _cell(value: Any) -> str:

@@ -45,11 +45,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--debug", action="store_true", help="log debug messages, and show the traceback of an error")
 
     def parse(self, words: Sequence[str], options: argparse.Namespace | None = None) -> argparse.Namespace:
-        """Return the options, stored in ``options`` if given.
-
-        Raises:
-            UsageError: An option is unknown, missing or wrong.
-        """
+        """Return the options, stored in ``options`` if given; raise UsageError if one is unknown, missing or wrong."""
         if self.actions and not set(words[:1]) & {"-h", "--help"}:
             return self._parse_action(words, options)
         parsed, rest = self.parse_known_args(list(words), options or argparse.Namespace())
@@ -67,27 +63,27 @@ class Parser(argparse.ArgumentParser):
         name = words[0]
         if name not in self.actions:
             self.error(f"no action {name!r}{did_you_mean(name, self.actions)} (actions: {known})")
-        options = self.actions[name].parse(words[1:], options)
-        options.action = name
-        return options
+        return self.actions[name].parse(words[1:], options)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the usage and exiting."""
         raise UsageError(f"{self.prog}: {message}; '{self.prog} --help' shows the options")
 
 
-def add_actions(parser: Parser) -> Callable[[str, str], Parser]:
-    """Return a function that adds an action to a command, by name and description, and returns its parser."""
-    parser.actions = {}
-
-    def add(name: str, words: str) -> Parser:
-        parser.actions[name] = Parser(prog=f"{parser.prog} {name}", description=words[0].upper() + words[1:] + ".")
-        rows = "\n".join(f"  {name:<10}{action.description}" for name, action in parser.actions.items())
-        parser.usage = f"{parser.prog} ACTION [OPTIONS]"
-        parser.epilog = f"actions (ACTION --help shows the options of each):\n{rows}"
-        return parser.actions[name]
-
-    return add
+def add_action(
+    parser: Parser, run: Callable[[argparse.Namespace], int], words: str, *, has_rows: bool = False
+) -> Parser:
+    """Add an action to a command; return its parser. ``_list`` runs the action ``list``; ``has_rows`` adds --json."""
+    name = run.__name__.strip("_")
+    action = parser.actions[name] = Parser(prog=f"{parser.prog} {name}", description=words)
+    action.set_defaults(run=run)
+    add_cluster(action)
+    if has_rows:
+        action.add_argument("--json", action="store_true", help="print a JSON object per row")
+    rows = "\n".join(f"  {name:<10}{action.description}" for name, action in parser.actions.items())
+    parser.usage = f"{parser.prog} ACTION [OPTIONS]"
+    parser.epilog = f"actions (ACTION --help shows the options of each):\n{rows}"
+    return action
 
 
 class OneOf:
@@ -138,11 +134,7 @@ def topic_and_count(text: str) -> tuple[str, int]:
 
 
 def require_distinct(topics: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
-    """Return the topics unchanged.
-
-    Raises:
-        UsageError: A topic is named twice, so that its number of partitions is ambiguous.
-    """
+    """Return the topics unchanged; raise UsageError if two of them have one name, but maybe other partitions."""
     names = [name for name, _ in topics]
     for name in names:
         if names.count(name) > 1:

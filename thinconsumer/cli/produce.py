@@ -48,7 +48,6 @@ class InputRecord(NamedTuple):
 
 
 def describe(parser: Parser) -> None:
-    """Add this command's options."""
     parser.add_argument("topic", metavar="TOPIC", help="topic to write to")
     add_cluster(parser)
     form = parser.add_mutually_exclusive_group()
@@ -66,7 +65,6 @@ def describe(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the lines of standard input; return the exit code."""
     config = client_config(options, compression_type=options.compression, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
     config.pop("bootstrap.timeout.ms")
     settings = ProducerSettings.from_config(config)

@@ -37,7 +37,8 @@ from ..errors import (
 )
 from .parsing import CLUSTER_ADVICE, PROGRAM, CommandError, Parser, UsageError
 
-#: Each command is a module of this package with ``describe(parser)`` and ``run(options)``.
+#: Each command is a module of this package. Its ``describe(parser)`` adds the options; ``run(options)``, or that of an
+#: action, returns the exit code.
 COMMANDS: Mapping[str, str] = {
     "demo": "show a cluster, a producer, a consumer and a broker crash, all on this machine",
     "consume": "read topics, as lines of text or JSON",
@@ -144,7 +145,8 @@ def _run(words: list[str], options: argparse.Namespace) -> int:
     command.describe(parser)
     parser.parse(words[1:], options)
     try:
-        return int(command.run(options))
+        run = options.run if parser.actions else command.run
+        return int(run(options))
     except (KafkaConfigurationError, UsageError) as error:
         raise UsageError(f"{parser.prog}: {error}") from error
 

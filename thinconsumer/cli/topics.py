@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..admin import NewTopic
@@ -11,16 +11,7 @@ from ..consumer import Consumer
 from ..types import PartitionInfo, TopicPartition
 from .cluster import connected_admin, exit_code, notify, successes
 from .output import print_rows
-from .parsing import (
-    Parser,
-    add_actions,
-    add_cluster,
-    add_settings,
-    client_config,
-    positive,
-    require_distinct,
-    topic_and_count,
-)
+from .parsing import Parser, add_action, add_settings, client_config, positive, require_distinct, topic_and_count
 
 LIST = ("topic", "partitions", "replicas")
 DESCRIBE = ("topic", "partition", "leader", "epoch", "replicas", "isr")
@@ -28,32 +19,23 @@ OFFSETS = ("first", "end")
 
 
 def describe(parser: Parser) -> None:
-    """Add this command's options."""
-    add = add_actions(parser)
-    listing = add("list", "list all topics with their numbers of partitions and replicas")
+    listing = add_action(parser, _list, "List all topics with their numbers of partitions and replicas.", has_rows=True)
     listing.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
-    describing = add("describe", "show each partition's leader, replicas and in-sync replicas")
+    describing = add_action(
+        parser, _describe, "Show each partition's leader, replicas and in-sync replicas.", has_rows=True
+    )
     describing.add_argument("topics", metavar="TOPIC", nargs="+")
     describing.add_argument("--offsets", action="store_true", help="also show the first offset and the end offset")
-    creating = add("create", "create topics")
+    creating = add_action(parser, _create, "Create topics.")
     creating.add_argument("topics", metavar="TOPIC[:PARTITIONS]", nargs="+", type=topic_and_count)
     creating.add_argument(
         "--replicas", type=positive, default=-1, help="replicas of each partition (default: the broker's setting)"
     )
     add_settings(creating, "--config", "a topic setting: cleanup.policy=compact")
-    deleting = add("delete", "delete topics and their records")
+    deleting = add_action(parser, _delete, "Delete topics and their records.")
     deleting.add_argument("topics", metavar="TOPIC", nargs="+")
-    expanding = add("expand", "add partitions to topics")
+    expanding = add_action(parser, _expand, "Add partitions to topics.")
     expanding.add_argument("topics", metavar="TOPIC:PARTITIONS", nargs="+", type=topic_and_count)
-    for each in (listing, describing, creating, deleting, expanding):
-        add_cluster(each)
-    for each in (listing, describing):
-        each.add_argument("--json", action="store_true", help="print a JSON object per row")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run the action; return the exit code."""
-    return ACTIONS[options.action](options)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -137,12 +119,3 @@ def _expand(options: argparse.Namespace) -> int:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "list": _list,
-    "describe": _describe,
-    "create": _create,
-    "delete": _delete,
-    "expand": _expand,
-}

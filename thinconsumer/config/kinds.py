@@ -334,22 +334,19 @@ class Assignors(Kind):
         return f"list of {names}, or of `PartitionAssignor` (kafka-python's `AbstractPartitionAssignor` too)"
 
     def _name(self, entry: object) -> str:
-        if isinstance(entry, str):
-            return self._built_in(entry)
-        try:
-            return name_of(entry)
-        except ValueError as error:
-            raise ValueError(f"holds {safe_repr(entry)}, {error}") from None
-
-    def _built_in(self, name: str) -> str:
-        if name in BUILT_IN_ASSIGNORS:
-            return name
+        if not isinstance(entry, str):
+            try:
+                return name_of(entry)
+            except ValueError as error:
+                raise ValueError(f"holds {safe_repr(entry)}, {error}") from None
+        if entry in BUILT_IN_ASSIGNORS:
+            return entry
         for known, class_names in BUILT_IN_ASSIGNORS.items():
-            if name.rpartition(".")[2] in class_names:
-                raise ValueError(f"holds the class {name!r}: write {known!r}")
-        if "." in name:
-            raise ValueError(f"holds the class name {name!r}, which is unknown: pass an assignor object")
-        raise ValueError(f"holds {name!r}, which is not a built-in assignor{did_you_mean(name, BUILT_IN_ASSIGNORS)}")
+            if entry.rpartition(".")[2] in class_names:
+                raise ValueError(f"holds the class {entry!r}: write {known!r}")
+        if "." in entry:
+            raise ValueError(f"holds the class name {entry!r}, which is unknown: pass an assignor object")
+        raise ValueError(f"holds {entry!r}, which is not a built-in assignor{did_you_mean(entry, BUILT_IN_ASSIGNORS)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,6 @@ class LessThan:
     reason: str
     or_equal: bool = False
 
-    def holds(self, values: Values) -> bool:
-        """Return whether the values obey the rule."""
-        if self.or_equal:
-            return bool(values[self.smaller] <= values[self.larger])
-        return bool(values[self.smaller] < values[self.larger])
-
 
 LESS_THAN: tuple[LessThan, ...] = (
     LessThan(
@@ -102,7 +96,10 @@ def broken_rules(values: Values, spell: Spell) -> list[str]:
 
     problems = []
     for rule in LESS_THAN:
-        if rule.smaller in values and rule.larger in values and not rule.holds(values):
+        if rule.smaller not in values or rule.larger not in values:
+            continue
+        smaller, larger = values[rule.smaller], values[rule.larger]
+        if smaller > larger or (smaller == larger and not rule.or_equal):
             wanted = "must not be above" if rule.or_equal else "must be below"
             problems.append(f"{show(rule.smaller)} {wanted} {show(rule.larger)}: {rule.reason}")
     for initial, maximum in INITIAL_AND_MAXIMUM:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 from ..calls import Call
 from ..client import Shell
 from ..config import ConsumerConfig
-from ..config.typed import CONSUMER_HELP, ConsumerOptions
+from ..config.help import OptionsHelp
+from ..config.typed import ConsumerOptions
 from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
@@ -478,4 +479,4 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         return max(0, end - partition.cursor.offset)
 
 
-Consumer.__doc__ = f"{Consumer.__doc__}\n{CONSUMER_HELP}"
+Consumer.__doc__ = OptionsHelp(Consumer.__doc__)  # type: ignore[assignment]

@@ -10,6 +10,7 @@ functions, ``cluster_client`` makes the driver's requests, ``reading`` runs in a
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,12 +29,6 @@ def register(spark: Any) -> None:
 
 def __getattr__(name: str) -> Any:
     # Imported on demand, so that the modules without PySpark work where it is not installed.
-    if name == "KafkaDataSource":
-        from .source import KafkaDataSource
-
-        return KafkaDataSource
-    if name in ("KafkaListener", "Lag"):
-        from . import listener
-
-        return getattr(listener, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(".source" if name == "KafkaDataSource" else ".listener", __name__), name)

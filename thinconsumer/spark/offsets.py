@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..config.values import INT32_MAX, INT64_MAX
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 
@@ -24,8 +25,6 @@ Json = dict[str, Any]
 LATEST = -1
 EARLIEST = -2
 START_KEY = "@start"
-INT32_MAX = 2**31 - 1
-INT64_MAX = 2**63 - 1
 
 _OFFSETS = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS = '{"topicA":{"0":1700000000000,"1":1700000000000}}'
@@ -51,9 +50,8 @@ def parse_assignment(text: str) -> list[TopicPartition]:
     found: set[TopicPartition] = set()
     for topic, numbers in _object(text, "assign", _ASSIGNMENT).items():
         if not isinstance(numbers, list):
-            raise _refused(
-                "assign", f"the partitions of {topic!r} must be a list, not {json.dumps(numbers)}", _ASSIGNMENT
-            )
+            wrong = f"the partitions of {topic!r} must be a list, not {json.dumps(numbers)}"
+            raise _refused("assign", wrong, _ASSIGNMENT)
         for number in numbers:
             if not _is_whole(number, 0, INT32_MAX):
                 raise _refused("assign", f"{json.dumps(number)} is not a partition number of {topic!r}", _ASSIGNMENT)
@@ -69,11 +67,6 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
     for tp in sorted(offsets):
         result.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
     return result
-
-
-def to_text(offsets: Mapping[TopicPartition, int]) -> str:
-    """Return the offsets as JSON text, exactly as Spark's own connector writes them."""
-    return json.dumps(to_json(offsets), separators=(",", ":"))
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:

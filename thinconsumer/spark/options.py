@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..config import OPTIONS as CONSUMER_OPTIONS
 from ..config import ConsumerConfig, dotted
-from ..config.kinds import did_you_mean
+from ..config.kinds import Boolean, Choice, Integer, Kind, Text, did_you_mean
+from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 from .offsets import (
     EARLIEST,
-    INT64_MAX,
     LATEST,
     Offsets,
     parse_assignment,
@@ -99,7 +99,7 @@ class SourceOptions:
     ending: Bound | None
     kafka: dict[str, str] = field(repr=False)  #: Dotted names; may hold secrets.
     given: frozenset[str]  #: Names of the options that the user set, as documented.
-    no_match_is_latest: bool = False
+    no_match: str = "error"  #: Where no record is at or after the starting timestamp: "error" or "latest".
     fail_on_data_loss: bool = True
     include_headers: bool = False
     min_partitions: int | None = None
@@ -225,22 +225,23 @@ def _has_effect(name: str) -> bool:
 # -- one option
 
 
-def _boolean(text: str, name: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise KafkaConfigurationError(f"{name}={text!r}: write true or false")
-    return text.lower() == "true"
+Reader = Callable[[str, str], Any]
 
 
-def _positive(text: str, name: str) -> int:
-    return _whole(text, name, 1)
+def _reader(kind: Kind) -> Reader:
+    def read(text: str, name: str) -> Any:
+        try:
+            return kind.parse(kind.from_text(text))
+        except ValueError as error:
+            raise KafkaConfigurationError(f"{name}={text!r}: {error}") from None
+
+    return read
 
 
-def _whole(text: str, name: str, least: int = 0) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not least <= int(text) <= INT64_MAX:
-        raise KafkaConfigurationError(f"{name}={text!r}: write a whole number, at least {least}")
-    return int(text)
-
-
+_boolean = _reader(Boolean())
+_whole = _reader(Integer(at_most=INT64_MAX))
+_positive = _reader(Integer(at_least=1, at_most=INT64_MAX))
+_group = _reader(Text(may_be_empty=False))
 _BYTES = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30, "t": 2**40}
 _MILLISECONDS = {"us": 0.001, "": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -259,19 +260,6 @@ def _duration(text: str, name: str) -> int:
     return int(int(match[1]) * _MILLISECONDS[match[2]])
 
 
-def _strategy(text: str, name: str) -> bool:
-    if text.lower() not in ("error", "latest"):
-        raise KafkaConfigurationError(f"{name}={text!r}: write error or latest")
-    return text.lower() == "latest"
-
-
-def _group(text: str, name: str) -> str:
-    if not text:
-        raise KafkaConfigurationError(f"{name}: write the name of a consumer group")
-    return text
-
-
-Reader = Callable[[str, str], Any]
 #: Every option: its documented name, the field it sets, and its parser; None where several options make one field.
 _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("subscribe", "selection", None),
@@ -283,7 +271,7 @@ _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("endingOffsets", "ending", None),
     ("endingTimestamp", "ending", None),
     ("endingOffsetsByTimestamp", "ending", None),
-    ("startingOffsetsByTimestampStrategy", "no_match_is_latest", _strategy),
+    ("startingOffsetsByTimestampStrategy", "no_match", _reader(Choice(("error", "latest")))),
     ("failOnDataLoss", "fail_on_data_loss", _boolean),
     ("includeHeaders", "include_headers", _boolean),
     ("minPartitions", "min_partitions", _positive),

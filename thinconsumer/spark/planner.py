@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError, KafkaError
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
-from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, partition_names
+from .offsets import EARLIEST, LATEST, Offsets, partition_names
 from .options import AtCommitted, AtOffsets, AtTime, AtTimes, Bound, EarliestOrLatest
 
 Partitions = Iterable[TopicPartition]
@@ -127,8 +128,8 @@ class ClusterOffsets:
     committed: Mapping[TopicPartition, int | None] = field(default_factory=dict)
 
 
-def start_offsets(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: bool) -> Offsets:
-    """Return where reading begins, per partition.
+def offsets_of(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: bool) -> Offsets:
+    """Return the offset of each partition where reading begins or ends.
 
     Raises:
         KafkaConfigurationError: a partition has no record at or after its timestamp, and the strategy is ``error``.
@@ -140,12 +141,6 @@ def start_offsets(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: 
             f"no record at or after the starting timestamp in {partition_names(unmatched)}: choose an earlier one, or "
             "set startingOffsetsByTimestampStrategy to latest to begin at the end of these logs"
         )
-    return {tp: cluster.latest[tp] if offset is None else offset for tp, offset in found.items()}
-
-
-def end_offsets(bound: Bound, cluster: ClusterOffsets) -> Offsets:
-    """Return where reading ends, per partition: the latest offset if no record is at or after the timestamp."""
-    found = {tp: _resolved(bound, tp, cluster) for tp in cluster.latest}
     return {tp: cluster.latest[tp] if offset is None else offset for tp, offset in found.items()}
 
 
@@ -230,11 +225,6 @@ def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition
 def backlog_of(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> int:
     """Return how many offsets wait to be read."""
     return sum(max(0, end - start.get(tp, earliest.get(tp, 0))) for tp, end in latest.items())
-
-
-def should_wait(backlog: int, offsets_min: int, waited_ms: float, delay_max_ms: float) -> bool:
-    """Return whether to skip a trigger: the backlog is below the minimum, and the maximum delay is not over."""
-    return backlog < offsets_min and waited_ms < delay_max_ms
 
 
 def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]]) -> int:

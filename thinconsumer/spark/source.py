@@ -47,14 +47,12 @@ from .planner import (
     backlog_of,
     check_every_partition_named,
     describe_losses,
-    end_offsets,
     limit_ends,
+    offsets_of,
     offsets_within,
     plan_batch,
     plan_micro_batch,
-    should_wait,
     split_ranges,
-    start_offsets,
     times_to_look_up,
 )
 from .reading import read
@@ -200,8 +198,9 @@ class KafkaBatchReader(_Reader, DataSourceReader):
             at_start, at_end = self._cluster_offsets(partitions, starting, ending)
         finally:
             self._cluster.close()
-        first = start_offsets(starting, at_start, no_match_is_latest=options.no_match_is_latest)
-        return self._tasks(plan_batch(first, end_offsets(ending, at_end), at_start), partitions)
+        first = offsets_of(starting, at_start, no_match_is_latest=options.no_match == "latest")
+        last = offsets_of(ending, at_end, no_match_is_latest=True)
+        return self._tasks(plan_batch(first, last, at_start), partitions)
 
 
 class KafkaStreamReader(_Reader, DataSourceStreamReader):
@@ -290,7 +289,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         """Return where a new stream begins, and where the logs end."""
         starting = self._options.stream_start()
         (cluster,) = self._cluster_offsets(self._cluster.partitions(), starting)
-        begin = start_offsets(starting, cluster, no_match_is_latest=self._options.no_match_is_latest)
+        begin = offsets_of(starting, cluster, no_match_is_latest=self._options.no_match == "latest")
         if isinstance(starting, (AtOffsets, AtCommitted)):
             self._handle_losses(plan_batch(begin, cluster.latest, cluster))
             begin = {tp: min(max(offset, cluster.earliest[tp]), cluster.latest[tp]) for tp, offset in begin.items()}
@@ -316,7 +315,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         if options.min_offsets_per_trigger is not None and not self._has_target:
             now = self._clock()
             waited = float("inf") if self._fired_at is None else (now - self._fired_at) * 1000
-            if should_wait(backlog, options.min_offsets_per_trigger, waited, options.max_trigger_delay_ms):
+            if backlog < options.min_offsets_per_trigger and waited < options.max_trigger_delay_ms:
                 return begin
             self._fired_at = now
         offsets_max = self._offsets_max(begin, latest)

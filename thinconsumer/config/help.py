@@ -1,0 +1,48 @@
+"""The consumer's options in words: for ``help(Consumer)``, and for docs/options.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .options import OPTIONS, Option
+from .values import HostPort, OffsetResetPolicy
+
+
+class OptionsHelp:
+    """A class's ``__doc__`` followed by all options, wrapped when it is read: at import that would cost 2 ms."""
+
+    def __init__(self, doc: str | None) -> None:
+        self._doc = doc
+
+    def __get__(self, instance: object, owner: type) -> str:
+        import inspect
+        import textwrap
+
+        lines = [
+            textwrap.fill(
+                f"{name} ({option.kind.describe()}; default {default_of(name, option)}): {meaning_of(option)}",
+                120,
+                initial_indent=" " * 4,
+                subsequent_indent=" " * 8,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            for name, option in OPTIONS.items()
+        ]
+        return "\n".join([inspect.cleandoc(self._doc or ""), "", "Options:", *lines])
+
+
+def meaning_of(option: Option) -> str:
+    return f"{option.doc} Needs `group_id`." if option.needs_group else option.doc
+
+
+def default_of(name: str, option: Option) -> str:
+    """Return the default as a program would write it."""
+    value: Any = option.default
+    if name == "client_id":
+        return "thinconsumer-<version>"
+    if isinstance(value, OffsetResetPolicy):
+        return repr(str(value))
+    if isinstance(value, tuple) and isinstance(value[0], HostPort):
+        return repr(",".join(map(str, value)))
+    return "float('inf')" if value == float("inf") else repr(value)
