@@ -144,7 +144,7 @@ def test_a_cooperative_rebalance_calls_back_only_changes():
     kept = world.partitions.require(B)
     assert world.rebalance(B, C) == [("revoked", [A]), ("assigned", [C])]
     assert world.partitions.require(B) is kept, "its position and buffered records stay"
-    assert "others can take them" in world.role.rejoin_reason(0.0)
+    assert "can now be assigned" in world.role.rejoin_reason(0.0)
     assert world.rebalance(B, C) == [("assigned", [])]
     assert world.role.rejoin_reason(0.0) is None
 
@@ -269,7 +269,7 @@ def test_a_restarted_static_leader_rejoins_if_its_subscription_changed():
 def test_a_restarted_static_leader_rejoins_if_partitions_were_withheld():
     """It may itself have revoked them and stopped before it rejoined; no other member would rejoin for them."""
     world = comes_back("cooperative-sticky", halfway=(A, B))
-    assert "half of a handover" in world.role.rejoin_reason(0.0)
+    assert "withheld partitions" in world.role.rejoin_reason(0.0)
 
 
 def test_only_a_static_leader_adds_a_note_and_assignors_do_not_see_it():
@@ -294,7 +294,7 @@ def test_a_restarted_static_leader_without_a_note_rejoins_if_cooperative():
     members = joined("cooperative-sticky", a=world)
     assert world.role.perform_assignment("a", "cooperative-sticky", members, skip=True) == {}
     world.role.take(ME, "cooperative-sticky", encode_assignment([A]), 0.0)
-    assert "plan that it has not made" in world.role.rejoin_reason(0.0)
+    assert "assignment that it did not compute" in world.role.rejoin_reason(0.0)
     members = joined("cooperative-sticky", a=world)
     world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
     world.role.take(ME, "cooperative-sticky", encode_assignment([A, B]), 0.0)
@@ -343,7 +343,7 @@ def test_after_a_missed_generation_kept_partitions_are_lost_not_revoked(share):
     world.do(world.role.install, ME, 0.0)
     assert world.heard == [("lost", [A, B]), ("assigned", share)]
     assert not share or world.partitions.require(A) is not kept, "it starts at the committed offset"
-    assert "others can take them" in world.role.rejoin_reason(0.0), "its JoinGroup listed them as owned"
+    assert "can now be assigned" in world.role.rejoin_reason(0.0), "its JoinGroup listed them as owned"
 
 
 def test_after_a_missed_generation_without_partitions_nothing_is_lost():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from thinconsumer.group.listener import RebalanceListener, call_assigned, call_lost, call_revoked
+from thinconsumer.group.listener import RebalanceListener, call_listener
 from thinconsumer.types import TopicPartition
 
+EVENTS = ("assigned", "revoked", "lost")
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
@@ -29,8 +30,8 @@ class Three(Two):
 
 
 def heard(listener):
-    for hear in (call_assigned, call_revoked, call_lost):
-        hear(listener, TPS)
+    for event in EVENTS:
+        call_listener(listener, event, TPS)
     return [(name, tps == set(TPS)) for name, tps in listener.heard]
 
 
@@ -45,10 +46,10 @@ def test_an_overridden_lost_callback_is_called():
 
 
 def test_without_a_listener_nothing_is_called():
-    for hear in (call_assigned, call_revoked, call_lost):
-        assert hear(None, TPS) is None
+    for event in EVENTS:
+        call_listener(None, event, TPS)
 
 
 def test_a_listener_that_overrides_nothing_does_nothing():
-    for hear in (call_assigned, call_revoked, call_lost):
-        assert hear(RebalanceListener(), TPS) is None
+    for event in EVENTS:
+        call_listener(RebalanceListener(), event, TPS)

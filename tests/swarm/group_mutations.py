@@ -105,7 +105,7 @@ ROWS = (
     bug(
         "lost called revoked",
         "Users hear that lost partitions are revoked, and commit what they may not.",
-        (PartitionRevocation, "lose", "self._call_listener(call_lost,", "self._call_listener(call_revoked,"),
+        (PartitionRevocation, "lose", 'self._call_listener("lost",', 'self._call_listener("revoked",'),
         needs=errors_or_absences,
     ),
     bug(
@@ -122,10 +122,10 @@ ROWS = (
     bug(
         "failed callback forgotten",
         "An on_partitions_assigned that has raised is not called again.",
-        (PartitionRevocation, "call_assigned", "call_assigned(self._listener(), [p.tp for p in new])",
+        (PartitionRevocation, "call_assigned", 'call_listener(self._listener(), "assigned", [p.tp for p in new])',
          ("[(setattr(p, 'callback_pending', False), p.state is PositionState.AWAITING_CALLBACK"
          " and p.move(PositionEvent.CALLBACK_DONE)) for p in new];"
-         " call_assigned(self._listener(), [p.tp for p in new])")),
+         " call_listener(self._listener(), 'assigned', [p.tp for p in new])")),
         needs=raising,
     ),
     bug(
@@ -144,7 +144,7 @@ ROWS = (
     bug(
         "given up without rejoining",
         "Who has given partitions up for others does not join again, so nobody gets them (KIP-429).",
-        (ConsumerRole, "take", "self._rejoin_due = \"partitions were given up, so that others can take them\"", "pass"),
+        (ConsumerRole, "take", "self._rejoin_due = \"revoked partitions can now be assigned\"", "pass"),
         # Else the leader, who would do so after a while, hides it.
         (ConsumerRole, "rejoin_reason", "now >= self._rejoin_by", "False"),
         needs=cooperative,
@@ -169,7 +169,7 @@ ROWS = (
     bug(
         "rejoin with every refresh",
         "Every metadata refresh is a reason to join, so the group never comes to rest (E5).",
-        (ConsumerRole, "rejoin_reason", "reason = topics_changed(self._joined_with, self._wanted())",
+        (ConsumerRole, "rejoin_reason", "reason = topics_changed(self._joined_with, self.own_topics())",
          "reason = 'metadata' if self._seen is not None else None; self._seen = seen"),
     ),
     bug(

@@ -7,8 +7,8 @@ blocks known, what remains is to choose the units of each member within fixed bo
 
 Blocks are found by bisection: distribute the units with the average, rounded up, as every member's limit.
 
-* If units are left over, the members that these units can reach, directly or by displacing other units, have loads
-  above the average. They and their pools are one part, the rest is the other.
+* If units are left over, the members that they can reach, directly or by displacing other units, have loads above the
+  average. They and their pools are one part, the rest is the other.
 * If some member stays below the average, rounded down, all members whose units could move to it have loads below the
   average. They and their pools are one part, the rest is the other.
 * Otherwise this part is a block.
@@ -67,45 +67,18 @@ def _block_or_parts(part: _Part, supplies: Sequence[int], members_of: Sequence[i
     for member in members:
         flow.room[member] = most - flow.load(member)
     flow.route()
-    if any(flow.pool_excess):
-        return _too_many(part, flow)
+    left_over = {pool for pool, count in enumerate(flow.pool_excess) if count}
+    if left_over:
+        return _divide(part, left_over, 0, near, _holders(flow))
 
     for member in members:
         load = flow.load(member)
         flow.member_excess[member], flow.room[member] = max(0, load - least), max(0, least - load)
     flow.route()
-    if any(flow.room):
-        return _too_few(part, flow)
+    below = sum(1 << member for member, room in enumerate(flow.room) if room)
+    if below:
+        return _divide(part, set(), below, _holders(flow), near)
     return Block(part.pools, part.members, least, most)
-
-
-def _too_many(part: _Part, flow: Flow) -> tuple[_Part, _Part]:
-    """Units are left over: return the part that they can reach by displacing others, and the rest."""
-    inside = {pool for pool, count in enumerate(flow.pool_excess) if count}
-    holders = _holders(flow)
-    members, grown = 0, True
-    while grown:
-        before = members
-        for pool in inside:
-            members |= flow.near[pool]
-        inside |= {pool for pool, mask in enumerate(holders) if mask & members}
-        grown = members != before
-    return _divide(part, inside, members)
-
-
-def _too_few(part: _Part, flow: Flow) -> tuple[_Part, _Part]:
-    """Members are below the minimum: return the part whose units they could get, and the rest."""
-    members = sum(1 << member for member, room in enumerate(flow.room) if room)
-    holders = _holders(flow)
-    inside: set[int] = set()
-    grown = True
-    while grown:
-        before = members
-        inside |= {pool for pool, mask in enumerate(flow.near) if mask & members}
-        for pool in inside:
-            members |= holders[pool]
-        grown = members != before
-    return _divide(part, inside, members)
 
 
 def _holders(flow: Flow) -> list[int]:
@@ -117,7 +90,19 @@ def _holders(flow: Flow) -> list[int]:
     return masks
 
 
-def _divide(part: _Part, inside: set[int], members: int) -> tuple[_Part, _Part]:
+def _divide(
+    part: _Part, pools: set[int], members: int, of_pool: Sequence[int], of_member: Sequence[int]
+) -> tuple[_Part, _Part]:
+    """Return the part reachable from these pools and members, and the rest.
+
+    Masks of members by pool: ``of_pool`` are those reachable from it, ``of_member`` those from which it is reachable.
+    """
+    inside, size = set(pools), (-1, -1)
+    while size != (len(inside), members):
+        size = len(inside), members
+        for pool in inside:
+            members |= of_pool[pool]
+        inside |= {pool for pool, mask in enumerate(of_member) if mask & members}
     return (
         _Part(tuple(pool for index, pool in enumerate(part.pools) if index in inside), members),
         _Part(tuple(pool for index, pool in enumerate(part.pools) if index not in inside), part.members & ~members),

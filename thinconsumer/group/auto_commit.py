@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ..calls import Call
 from ..errors import KafkaError, RebalanceInProgressError
@@ -20,6 +20,9 @@ from ..types import OffsetAndMetadata, TopicPartition
 from .commit_queue import Callback, log_failure
 from .commits import Commits
 
+if TYPE_CHECKING:
+    from ..config import ConsumerConfig
+
 log = logging.getLogger(__name__)
 
 #: Seconds after which all positions are committed again, moved or not. Brokers delete the offsets of a group without
@@ -27,21 +30,12 @@ log = logging.getLogger(__name__)
 REFRESH = 3600.0
 
 
-class AutoCommitSettings(Protocol):
-    """The options of auto-commit."""
-
-    @property
-    def auto_commit_interval_ms(self) -> int: ...
-    @property
-    def default_api_timeout_ms(self) -> int: ...
-
-
 class AutoCommit:
     """Commit positions every ``auto_commit_interval_ms``, at most one commit at a time."""
 
-    def __init__(self, settings: AutoCommitSettings, partitions: Partitions, commits: Commits) -> None:
-        self._interval = settings.auto_commit_interval_ms / 1000
-        self._patience = settings.default_api_timeout_ms / 1000
+    def __init__(self, config: ConsumerConfig, partitions: Partitions, commits: Commits) -> None:
+        self._interval = config.auto_commit_interval_ms / 1000
+        self._timeout = config.default_api_timeout_ms / 1000
         self._partitions = partitions
         self._commits = commits
         self._next_at: float | None = None  #: None before the first poll.
@@ -66,10 +60,10 @@ class AutoCommit:
         everything = now >= self._refresh_at
         if everything:
             self._refresh_at = now + REFRESH
-        self._call = self._commit(self._partitions, now + self._patience, everything)
+        self._call = self._commit(self._partitions, now + self._timeout, everything)
 
     def commit_now(self, partitions: Iterable[Partition], deadline: float, now: float) -> Call[None] | None:
-        """Commit the positions of these before they are given up; None if there is nothing to commit."""
+        """Commit the positions of these partitions before their revocation; None if there is nothing to commit."""
         return self._commit(partitions, deadline, everything=False, callback=log_failure)
 
     def wake_at(self, now: float) -> float:

@@ -38,20 +38,19 @@ REASONS: dict[int, str] = {
 }
 
 _LOST = (
-    "its partitions may be somebody else's by now: poll() to join again, and expect records since the last commit to "
-    "be read again"
+    "other members may own its partitions by now: poll() to join again; records since the last commit are read again"
 )
-#: What to do, by reason. The order is the precedence if partitions of one call failed for different reasons.
+#: Advice to the user by reason, the gravest first: it counts if partitions failed for different reasons.
 ADVICE: dict[str, str] = {
     "fenced": "another process uses the same group_instance_id: stop one of them",
     "unknown_member": _LOST,
     "illegal_generation": _LOST,
-    "authorization": "ask for an ACL",
+    "authorization": "grant the missing ACL to the principal of this client",
     "metadata_too_large": "commit less metadata beside the offset, or raise the broker's offset.metadata.max.bytes",
-    "refused": "trying again as it is will not help",
+    "refused": "the same commit will fail again",
     "rebalance_in_progress": "poll() until the rebalance is over, then commit what is still assigned",
-    "coordinator": "it is looked for again by every poll(); commit again later",
-    "timeout": "commit again, or allow it more time",
+    "coordinator": "every poll() searches for it; commit again later",
+    "timeout": "commit again, with a longer timeout if needed",
 }
 RETRIABLE = frozenset({"rebalance_in_progress", "coordinator", "timeout"})
 
@@ -78,7 +77,7 @@ def final_error(
     """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts."""
     if not failures:
         return CommitFailedError(
-            f"{what} in group {group_id!r}: those before it took too long", reason="timeout", retriable=True
+            f"{what} in group {group_id!r}: the commits before it took too long", reason="timeout", retriable=True
         )
     grave = min(failures.values(), key=lambda failure: _RANK[failure.reason])
     if isinstance(grave.cause, TopicAuthorizationFailedError):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ ROW_BYTES = 80
 
 
 def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-    """Warn of offsets that were not committed. The callback of commits whose result the user does not see otherwise."""
+    """Log offsets that were not committed: the callback of commits whose result is not returned to the user."""
     if error is not None:
         failed = getattr(error, "partitions", None) or offsets
         listed = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
@@ -47,7 +48,7 @@ def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Kafk
 
 
 class Finished(NamedTuple):
-    """A settled call whose callback is due; as user code, the callback runs outside of steps."""
+    """A settled call whose callback is due. Callbacks are user code, and run outside of steps."""
 
     call: Call[None]
     callback: Callback
@@ -55,40 +56,28 @@ class Finished(NamedTuple):
     error: KafkaError | None
 
 
+@dataclass(slots=True, eq=False)
 class Pending:
     """Track one call that is not settled."""
 
-    __slots__ = ("call", "callback", "deadline", "failed", "identity", "number", "offsets", "outstanding")
-
-    def __init__(
-        self,
-        number: int,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        identity: Identity,
-        deadline: float,
-        callback: Callback | None,
-        what: str,
-    ) -> None:
-        self.number = number  #: Increases in call order.
-        self.offsets = offsets
-        self.identity = identity  #: The member id and generation when the call was added.
-        self.deadline = deadline
-        self.callback = callback
-        self.call: Call[None] = Call(what)
-        self.outstanding = set(offsets)  #: Partitions neither written nor failed.
-        self.failed: dict[TopicPartition, Failure] = {}
+    number: int  #: Increases in call order.
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    identity: Identity  #: The member id and generation when the call was added.
+    deadline: float
+    callback: Callback | None
+    call: Call[None]
+    outstanding: set[TopicPartition]  #: Partitions neither written nor failed.
+    failed: dict[TopicPartition, Failure] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
     """Hold the offset to write for one partition, and the calls that wait for it."""
 
-    __slots__ = ("calls", "identity", "number", "value")
-
-    def __init__(self, value: OffsetAndMetadata, number: int, identity: Identity, calls: list[Pending]) -> None:
-        self.value = value
-        self.number = number  #: The number of the call that the value is from.
-        self.identity = identity  #: The member id and generation to commit it under.
-        self.calls = calls
+    value: OffsetAndMetadata
+    number: int  #: The number of the call that the value is from.
+    identity: Identity  #: The member id and generation to commit it under.
+    calls: list[Pending]
 
 
 Entries = dict[TopicPartition, Entry]
@@ -128,7 +117,7 @@ class CommitQueue:
     ) -> Pending:
         """Queue a call. A call without offsets settles as soon as all calls before it have."""
         self._numbers += 1
-        pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, what)
+        pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, Call(what), set(offsets))
         self.newest = pending.call
         self._calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
@@ -150,7 +139,7 @@ class CommitQueue:
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
-        """Return the calls whose deadline has passed, or that were abandoned."""
+        """Return abandoned calls, and calls whose deadline has passed."""
         found: list[Pending] = []
         while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._calls):
             _, number = heappop(self._deadlines)

@@ -17,12 +17,7 @@ from ..metadata import Metadata
 from ..partitions import Partitions
 from ..timers import NEVER
 from ..types import ClusterView, TopicPartition
-from ..wire.consumer_protocol import (
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
+from ..wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from .identity import NO_GENERATION, Identity
 from .rejoin_triggers import NOTE, TopicShape, note_of, reassign_reason, shapes, shapes_changed, topics_changed
 from .revocation import PartitionRevocation
@@ -79,13 +74,10 @@ class ConsumerRole:
 
     def topics(self) -> frozenset[str]:
         """Return the topics that need metadata: the subscribed ones and, for the leader, those of all members."""
-        return self._wanted() | self._group_topics
+        return self.own_topics() | self._group_topics
 
     def own_topics(self) -> frozenset[str]:
         """Return the subscribed topics; with a pattern, those that match it."""
-        return self._wanted()
-
-    def _wanted(self) -> frozenset[str]:
         # Cached, because every step calls this: matching thousands of names to a pattern would dominate its time.
         seen = self._metadata.version, self._subscription.version
         if seen != self._matched_with:
@@ -96,7 +88,7 @@ class ConsumerRole:
 
     def protocols(self) -> list[tuple[str, bytes]]:
         """Return the encoded subscription with owned partitions, once per assignor with that assignor's user data."""
-        self._joined_with = self._wanted()
+        self._joined_with = self.own_topics()
         self._rejoin_due = None
         self._withholds_partitions = self._keeps_unknown_assignment = False
         topics = tuple(sorted(self._joined_with))
@@ -123,7 +115,7 @@ class ConsumerRole:
         owned = self._partitions.tps()
         if not self.is_cooperative:
             return self.revocation.revoke(owned, now, always_call=identity.is_member)
-        wanted = self._wanted()
+        wanted = self.own_topics()
         return self.revocation.revoke([tp for tp in owned if tp.topic not in wanted], now)
 
     # -- leader
@@ -193,7 +185,7 @@ class ConsumerRole:
         owned = self._partitions.tps()
         if missed and owned:
             # An owner in the missed generation may have committed further: a commit here would reset its offsets.
-            log.info("group %s: a generation went by without us: %d partitions lost", identity.group_id, len(owned))
+            log.info("group %s: missed a generation: %d kept partitions are lost", identity.group_id, len(owned))
             self.revocation.lose(now)
             self._previous = frozenset()
         raw = decode_assignment(assignment)
@@ -212,12 +204,12 @@ class ConsumerRole:
         self._rejoin_by = now + self._config.session_timeout_ms / 1000 if self._withholds_partitions else NEVER
         self._rejoin_due = None
         if owned - share:
-            self._rejoin_due = "partitions were given up, so that others can take them"
+            self._rejoin_due = "revoked partitions can now be assigned"
         elif self._keeps_unknown_assignment and self._assigned_with is not None:
             self._rejoin_due = reassign_reason(note, self._assigned_with, cooperative=self.is_cooperative)
-        strangers = {tp.topic for tp in share} - self._joined_with
-        if strangers and self._rejoin_due is None:
-            self._rejoin_due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
+        unsubscribed = sorted({tp.topic for tp in share} - self._joined_with)
+        if unsubscribed and self._rejoin_due is None:
+            self._rejoin_due = f"was assigned partitions of {', '.join(unsubscribed)}, which it is not subscribed to"
         came, went = share - self._previous, self._previous - share
         self._summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
@@ -258,11 +250,11 @@ class ConsumerRole:
             return self._rejoin_due
         if now >= self._rejoin_by:
             # A static member that restarts returns without a rebalance (KIP-345), and does not rejoin after revoking.
-            return "who gave partitions up did not join again, so that others can take them"
+            return "members that had to revoke partitions did not join again"
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:
             return None
-        reason = topics_changed(self._joined_with, self._wanted())
+        reason = topics_changed(self._joined_with, self.own_topics())
         if reason is None and self._assigned_with is not None:
             reason = shapes_changed(self._assigned_with, self._shapes(self._metadata.view(self._group_topics)))
         if reason is None:
@@ -274,7 +266,7 @@ class ConsumerRole:
             return self._assignors[protocol]
         except KeyError:
             raise KafkaProtocolError(
-                f"the coordinator chose assignor {protocol!r}, which is none of ours: {', '.join(self._assignors)}"
+                f"the coordinator chose assignor {protocol!r}, but this member supports {', '.join(self._assignors)}"
             ) from None
 
 

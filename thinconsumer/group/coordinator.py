@@ -12,12 +12,12 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Mapping
-from typing import Protocol
 
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..connection.states import next_state
 from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
+from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node
 from ..wire import Message
@@ -69,21 +69,12 @@ TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorStat
 }
 
 
-class Nodes(Protocol):
-    """The part of the metadata that the search uses."""
-
-    @property
-    def nodes(self) -> Mapping[int, Node]: ...
-
-    def learn_node(self, node: Node) -> None: ...
-
-
 class Coordinator:
     """Find one group's coordinator. A manager; it searches only while another manager needs the coordinator."""
 
     asker = "coordinator"
 
-    def __init__(self, settings: GroupSettings, group_id: str, metadata: Nodes, random: Random) -> None:
+    def __init__(self, settings: GroupSettings, group_id: str, metadata: Metadata, random: Random) -> None:
         self.group_id = group_id
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
@@ -95,7 +86,7 @@ class Coordinator:
         self._metadata = metadata
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
-        self._patience = settings.heartbeat_interval_ms / 1000  #: Before another broker is asked, too.
+        self._ask_another_after = settings.heartbeat_interval_ms / 1000  #: Seconds until another broker is asked, too.
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
         self._loading = Retry(self._backoff, random)
@@ -115,13 +106,13 @@ class Coordinator:
 
     # -- for the other managers
 
-    def want(self, who: str = "") -> None:
-        """Search for the coordinator, again after each loss, until :meth:`unwant` is called for ``who``."""
-        self._wanted.add(who)
+    def want(self, manager: str = "") -> None:
+        """Search for the coordinator, again after each loss, until the manager calls :meth:`unwant`."""
+        self._wanted.add(manager)
 
-    def unwant(self, who: str = "") -> None:
-        """Stop searching on behalf of ``who``. A known coordinator stays known."""
-        self._wanted.discard(who)
+    def unwant(self, manager: str = "") -> None:
+        """Stop searching on behalf of the manager. A known coordinator stays known."""
+        self._wanted.discard(manager)
 
     def target(self, channel: str = MEMBERSHIP) -> Target | None:
         """Return the coordinator and connection to send to; None while it is unknown or loading."""
@@ -167,12 +158,12 @@ class Coordinator:
             self._loading.failed(now)
             self._is_loading = True
 
-    def waiting(self, since: float | None, now: float, who: str = "") -> None:
-        """Note since when ``who`` waits for a response; None if it does not. A long wait triggers a new search."""
+    def waiting(self, since: float | None, now: float, manager: str = "") -> None:
+        """Note since when the manager waits for a response; None if it does not. A long wait starts a new search."""
         if since is None:
-            self._pending_since.pop(who, None)
+            self._pending_since.pop(manager, None)
         else:
-            self._pending_since[who] = since
+            self._pending_since[manager] = since
         if not self._pending_since and self.state is CoordinatorState.KNOWN:
             self._in_flight.clear()  # the coordinator has responded: drop the search
 
@@ -198,7 +189,7 @@ class Coordinator:
     def handle(self, answer: Answer, now: float) -> None:
         """Process a FindCoordinator response."""
         if answer.request not in self._in_flight:
-            log.debug("group %s: an answer about the coordinator came too late to matter", self.group_id)
+            log.debug("group %s: dropped a late FindCoordinator response", self.group_id)
             return
         self._in_flight.remove(answer.request)
         node, error = self._read(answer)
@@ -211,7 +202,7 @@ class Coordinator:
             self._move(CoordinatorEvent.FAILED)
 
     def restart(self, now: float) -> None:
-        """Forget requests in flight, whose responses cannot arrive after a restart of the engine; keep the rest."""
+        """Forget requests in flight after a restart of the engine; keep a known coordinator."""
         self._in_flight.clear()
         self._pending_since.clear()
         if self.state is CoordinatorState.FINDING:
@@ -229,9 +220,9 @@ class Coordinator:
         if self.state is CoordinatorState.UNKNOWN:
             return self._retry.not_before if self._wanted else NEVER
         if self.state is CoordinatorState.FINDING:
-            return self._sent_at + self._patience
-        doubt = min(self._pending_since.values(), default=NEVER)
-        return max(doubt, self._sent_at) + self._patience
+            return self._sent_at + self._ask_another_after
+        oldest = min(self._pending_since.values(), default=NEVER)
+        return max(oldest, self._sent_at) + self._ask_another_after
 
     def _ask(self, target: Target, now: float) -> Request:
         request = Request(self.asker, FindCoordinatorRequest, target, self._build, now + self._request_timeout)
@@ -260,7 +251,7 @@ class Coordinator:
         if answer.version >= 4:
             rows = [row for row in response.coordinators if row.key == self.group_id]
             if not rows:
-                return None, KafkaError(f"broker {answer.node_id} answered FindCoordinator without our group's id")
+                return None, KafkaError(f"broker {answer.node_id} answered FindCoordinator without this group's id")
             row = rows[0]  # type: ignore[assignment]
         if row.error_code:
             error = to_error(
@@ -282,12 +273,8 @@ class Coordinator:
         self._outages.recovered(None, now, f"group {self.group_id}: found the coordinator, node {node.node_id},")
         if node.node_id != self.node_id:
             if self.node_id is not None:
-                log.info(
-                    "group %s: coordinator node %d does not answer; node %d has taken over",
-                    self.group_id,
-                    self.node_id,
-                    node.node_id,
-                )
+                text = "group %s: coordinator node %d does not respond; node %d has taken over"
+                log.info(text, self.group_id, self.node_id, node.node_id)
             self.node_id = node.node_id
             self.version += 1
             self._known_at = now

@@ -37,19 +37,12 @@ class RebalanceListener:
         self.on_partitions_revoked(lost)
 
 
-def call_assigned(listener: Any, partitions: Collection[TopicPartition]) -> None:
-    """Call ``on_partitions_assigned``, if there is a listener."""
+def call_listener(listener: Any, event: str, partitions: Collection[TopicPartition]) -> None:
+    """Call the callback for ``event`` ("assigned", "revoked" or "lost"), if there is a listener.
+
+    One for kafka-python has no ``on_partitions_lost``: call ``on_partitions_revoked`` instead.
+    """
     if listener is not None:
-        listener.on_partitions_assigned(set(partitions))
-
-
-def call_revoked(listener: Any, partitions: Collection[TopicPartition]) -> None:
-    """Call ``on_partitions_revoked``, if there is a listener."""
-    if listener is not None:
-        listener.on_partitions_revoked(set(partitions))
-
-
-def call_lost(listener: Any, partitions: Collection[TopicPartition]) -> None:
-    """Call ``on_partitions_lost``, if there is a listener; one for kafka-python may have only the revoked callback."""
-    if listener is not None:
-        getattr(listener, "on_partitions_lost", listener.on_partitions_revoked)(set(partitions))
+        if event == "lost" and not hasattr(listener, "on_partitions_lost"):
+            event = "revoked"
+        getattr(listener, f"on_partitions_{event}")(set(partitions))

@@ -45,8 +45,8 @@ def topics_changed(before: Collection[str], after: Collection[str]) -> str | Non
     before, after = set(before), set(after)
     if before == after:
         return None
-    parts = [f"new {_some(after - before)}"] if after - before else []
-    parts += [f"gone {_some(before - after)}"] if before - after else []
+    parts = [f"new {_names(after - before)}"] if after - before else []
+    parts += [f"gone {_names(before - after)}"] if before - after else []
     return f"topics of the subscription changed: {', '.join(parts)}"
 
 
@@ -56,9 +56,9 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
         then = before.get(topic)
         if then is None or then.partitions != now.partitions:
             was = 0 if then is None else then.partitions
-            return f"topic {topic} has {now.partitions} partitions, {was} when the plan was made"
+            return f"topic {topic} has {now.partitions} partitions, {was} when the assignment was computed"
         if then.racks != now.racks:
-            return f"replicas of topic {topic} are in other racks than when the plan was made"
+            return f"replicas of topic {topic} are in other racks than when the assignment was computed"
     return None
 
 
@@ -77,14 +77,14 @@ def reassign_reason(note: bytes | None, now: Mapping[str, TopicShape], *, cooper
     Without a note that is unknown. A cooperative group then rebalances, since that moves no partition needlessly.
     """
     if note is None:
-        return "leads by a plan that it has not made, and which may be half of a handover" if cooperative else None
+        return "leads with an assignment that it did not compute" if cooperative else None
     if note == note_of(now, withheld=False):
         return None
     if note == note_of(now, withheld=True):
-        return "came back to lead by a plan that was half of a handover"
-    return "came back to lead by a plan that was made when topics had other partitions"
+        return "restarted as leader of an assignment that withheld partitions"
+    return "restarted as leader of an assignment computed when topics had other partitions"
 
 
-def _some(names: Collection[str]) -> str:
+def _names(names: Collection[str]) -> str:
     shown = ", ".join(sorted(names)[:5])
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

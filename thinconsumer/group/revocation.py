@@ -14,7 +14,7 @@ from ..calls import Call
 from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER
 from ..types import TopicPartition
-from .listener import call_assigned, call_lost, call_revoked
+from .listener import call_listener
 
 if TYPE_CHECKING:
     from .auto_commit import AutoCommit
@@ -61,7 +61,7 @@ class PartitionRevocation:
     ) -> bool:
         """Advance the revocation of ``tps``; call it again, with steps in between, until it returns True.
 
-        With ``always_tell`` the listener is called for an empty set, too: an eager rebalance always revokes, then
+        With ``always_call`` the listener is called for an empty set, too: an eager rebalance always revokes, then
         assigns. After ``by`` the revocation waits for no commit.
         """
         if self.state is RevocationStep.IDLE:
@@ -80,14 +80,17 @@ class PartitionRevocation:
         if self.state is RevocationStep.CALLING:
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
             self._wait(RevocationStep.DRAINING, NEVER)
-            self._tell(call_revoked)
+            self._call_listener("revoked", [p.tp for p in self._revoking])
             return False  # the listener took time, and its commits are not sent yet
         if self._until == NEVER:
             # The wait starts after the callback, which may have taken longer than PATIENCE before it committed.
             self._wait(RevocationStep.DRAINING, now + PATIENCE)
         if not self._is_wait_over(now, by):
             return False
-        self._drop_revoked()
+        revoked = {p.tp for p in self._revoking}
+        # assign() comes first: after Ctrl-C between the two, only this part is repeated, not the whole revocation.
+        self._partitions.assign([p.tp for p in self._partitions if p.tp not in revoked])
+        self.cancel()
         return True
 
     def lose(self, now: float) -> bool:
@@ -98,7 +101,7 @@ class PartitionRevocation:
         # A callback that raises must not leave partitions assigned that other members may own by now.
         try:
             if going:
-                self._call_listener(call_lost, [p.tp for p in going])
+                self._call_listener("lost", [p.tp for p in going])
         finally:
             self._partitions.assign(())
         return True
@@ -130,7 +133,7 @@ class PartitionRevocation:
     def call_assigned(self) -> None:
         """Call ``on_partitions_assigned`` with the new partitions. If it raises, the next call repeats it."""
         new = [p for p in self._partitions if p.callback_pending]
-        call_assigned(self._listener(), [p.tp for p in new])
+        call_listener(self._listener(), "assigned", [p.tp for p in new])
         for partition in new:
             if partition.state is PositionState.AWAITING_CALLBACK:
                 partition.move(PositionEvent.CALLBACK_DONE)
@@ -147,19 +150,8 @@ class PartitionRevocation:
         self._until = min(self._until, by)  # a poll may have begun the revocation, and close() has less time
         return self._awaited.done or now >= self._until
 
-    def _tell(self, hear: Callable[[Any, Collection[TopicPartition]], None]) -> None:
-        self._call_listener(hear, [p.tp for p in self._revoking])
-
-    def _call_listener(
-        self, hear: Callable[[Any, Collection[TopicPartition]], None], tps: list[TopicPartition]
-    ) -> None:
+    def _call_listener(self, event: str, tps: list[TopicPartition]) -> None:
         try:
-            hear(self._listener(), tps)
+            call_listener(self._listener(), event, tps)
         except Exception as error:  # noqa: BLE001 - the poll raises it after the rebalance went on
             self.error = self.error or error
-
-    def _drop_revoked(self) -> None:
-        going = {p.tp for p in self._revoking}
-        # assign() comes first: after Ctrl-C between the two, only this method is repeated, not the whole revocation.
-        self._partitions.assign([p.tp for p in self._partitions if p.tp not in going])
-        self.cancel()

@@ -51,7 +51,7 @@ class UserSubscription:
         """
         names = _names(topics)
         if (pattern is None) == (not names):
-            raise IllegalArgumentError("subscribe() takes topics or a pattern: one of them, not both and not neither")
+            raise IllegalArgumentError("subscribe() takes either topics or a pattern")
         self._check(listener)
         self._refuse_mixing(Mode.MANUAL, "subscribe()", "assign()")
         compiled = None if pattern is None else _compile(pattern)

@@ -27,6 +27,7 @@ class Keeper:
 
     def __init__(self):
         self.node_id = 1
+        self.identity = WHO
         self.told = []
 
     def target(self, channel):
@@ -52,18 +53,17 @@ def keeper():
 
 @pytest.fixture
 def line(keeper, options):
-    return CoordinatorChannel("member", options, keeper, random.Random(1))
+    return CoordinatorChannel("member", options, keeper, random.Random(1), lambda: keeper.identity)
 
 
 def say(line, what, now=100.0):
     """Send a JoinGroup, SyncGroup or Heartbeat, if the channel allows it."""
-    who = lambda: WHO  # noqa: E731
     attempt = RebalanceAttempt("why", now, protocols=[("a", b"")], protocol="a", plan={})
     if what == "join":
-        return line.join(who, "pool", attempt, now)
+        return line.join("pool", attempt, now)
     if what == "sync":
-        return line.sync(who, "pool", attempt, now)
-    return line.heartbeat(who, now)
+        return line.sync("pool", attempt, now)
+    return line.heartbeat(now)
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(["join", "sync"], ["join", "sync", "beat"])))
@@ -93,7 +93,7 @@ def test_deadline_and_held_back_time_of_each_request(line):
     sync = say(line, "sync")
     assert (sync.api, sync.deadline, sync.held_back) == (SyncGroupRequest, 130.0, 30.0)
     line.in_flight = None
-    leader = line.sync(lambda: WHO, "pool", RebalanceAttempt("", 0.0, leads=True, plan={}), 100.0)
+    leader = line.sync("pool", RebalanceAttempt("", 0.0, leads=True, plan={}), 100.0)
     assert leader.held_back == 0.0, "the coordinator does not hold back a leader's response"
     line.in_flight = None
     heartbeat = say(line, "beat")
@@ -111,26 +111,26 @@ def test_an_abandoned_request_is_not_written(line):
     assert line.connections_to_drop == [join.target]
 
 
-def test_a_message_carries_the_identity_at_the_time_of_writing(line):
-    who = [Identity("g")]
-    join = line.join(lambda: who[0], "pool", RebalanceAttempt("why", 0.0, protocols=[("a", b"")]), 100.0)
-    who[0] = WHO
+def test_a_message_carries_the_identity_at_the_time_of_writing(line, keeper):
+    keeper.identity = Identity("g")
+    join = say(line, "join")
+    keeper.identity = WHO
     assert join.build(9).member_id == "m"
 
 
 def test_leave_group_uses_its_own_connection_while_a_join_is_unanswered(line):
-    line.start_leave(WHO, "done", 100.0)
+    line.start_leave("done", 100.0)
     assert line.leave_request(100.0).target == (1, MEMBERSHIP)
     line.leave_answered(100.0, again=False)
     assert line.leave_attempt is None and line.leave_at() == NEVER
     say(line, "join")
-    line.start_leave(WHO, "done", 100.0)
+    line.start_leave("done", 100.0)
     line.abandon_rebalance_request()
     assert line.leave_request(100.0).target == (1, LEAVING_CONNECTION)
 
 
 def test_a_retried_leave_group_does_not_follow_a_newer_join(line):
-    line.start_leave(WHO, "done", 100.0)
+    line.start_leave("done", 100.0)
     line.leave_request(100.0)
     line.leave_answered(100.0, again=True)
     say(line, "join", 101.0)
@@ -139,7 +139,7 @@ def test_a_retried_leave_group_does_not_follow_a_newer_join(line):
 
 def test_leave_group_is_abandoned_at_its_deadline(line, keeper):
     keeper.node_id = None
-    line.start_leave(WHO, "done", 100.0)
+    line.start_leave("done", 100.0)
     assert line.leave_request(104.0) is None and line.leave_at() == 105.0
     assert line.leave_request(105.0) is None and line.leave_attempt is None
 
@@ -186,7 +186,7 @@ def test_responses_are_reported_to_the_coordinator(line, keeper, action, answere
 def test_a_restart_forgets_requests_in_flight(line):
     say(line, "beat")
     join = say(line, "join")
-    line.start_leave(WHO, "done", 100.0)
+    line.start_leave("done", 100.0)
     line.leave_request(100.0)
     line.connections_to_drop.append(join.target)
     line.restart(100.0)

@@ -87,7 +87,7 @@ def test_log_lines_of_an_incident_are_limited_and_the_rest_is_counted(failures, 
     failures.heartbeat_succeeded()
     failures.heartbeat_succeeded()
     expected = [f"line {number}" for number in range(LINES_MAX)]
-    assert caplog.messages == [*expected, "group g: in order again; lines left out here: 4"]
+    assert caplog.messages == [*expected, "group g: a heartbeat succeeded; suppressed log lines: 4"]
 
 
 def test_without_an_incident_every_line_is_logged(failures, caplog):

@@ -1,8 +1,7 @@
 """A member's requests in flight to its coordinator: which request may follow, and when to stop waiting.
 
 Owns the rule that nothing follows a JoinGroup or SyncGroup on the membership connection: the coordinator holds back
-their responses until the whole group has joined or synced, and would read a heartbeat behind one too late. The member
-decides what to send and what a response means.
+their responses until the whole group has joined or synced, and would read a heartbeat behind one too late.
 """
 
 from __future__ import annotations
@@ -32,8 +31,16 @@ JOIN_GRACE = 5.0
 class CoordinatorChannel:
     """Hold the requests that one member has in flight to its coordinator."""
 
-    def __init__(self, asker: str, settings: GroupSettings, coordinator: Coordinator, random: Random) -> None:
+    def __init__(
+        self,
+        asker: str,
+        settings: GroupSettings,
+        coordinator: Coordinator,
+        random: Random,
+        current_identity: Callable[[], Identity],
+    ) -> None:
         self._asker = asker
+        self._current_identity = current_identity  #: Called when a request is made, and again when it is written.
         self._settings = settings
         self._coordinator = coordinator
         self._random = random
@@ -58,71 +65,58 @@ class CoordinatorChannel:
 
     # -- requests
 
-    def join(
-        self, who: Callable[[], Identity], protocol_type: str, attempt: RebalanceAttempt, now: float
-    ) -> Request | None:
+    def join(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
         """Return a JoinGroup request, if the channel is open."""
 
-        def message() -> Message:
-            protocols = attempt.protocols or ()
-            return requests.join(self._settings, who(), protocol_type, protocols, attempt.reason)
+        def message(identity: Identity) -> Message:
+            return requests.join(self._settings, identity, protocol_type, attempt.protocols or (), attempt.reason)
 
-        patience = max(self._request_timeout, self._rebalance_timeout + JOIN_GRACE)
-        return self._hold(JoinGroupRequest, who(), message, now, patience, self._rebalance_timeout)
+        timeout = max(self._request_timeout, self._rebalance_timeout + JOIN_GRACE)
+        return self._send(JoinGroupRequest, message, now, timeout, self._rebalance_timeout)
 
-    def sync(
-        self, who: Callable[[], Identity], protocol_type: str, attempt: RebalanceAttempt, now: float
-    ) -> Request | None:
+    def sync(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
         """Return a SyncGroup request, if the channel is open. A follower's response is held back for the leader's."""
 
-        def message() -> Message:
-            return requests.sync(who(), protocol_type, attempt.protocol, attempt.plan or {})
+        def message(identity: Identity) -> Message:
+            return requests.sync(identity, protocol_type, attempt.protocol, attempt.plan or {})
 
         held_back = 0.0 if attempt.leads else self._request_timeout
-        return self._hold(SyncGroupRequest, who(), message, now, self._request_timeout, held_back)
+        return self._send(SyncGroupRequest, message, now, self._request_timeout, held_back)
 
-    def _hold(
-        self,
-        api: type[Message],
-        who: Identity,
-        message: Callable[[], Message],
-        now: float,
-        patience: float,
-        held: float,
+    def _send(
+        self, api: type[Message], message: Callable[[Identity], Message], now: float, timeout: float, held_back: float
     ) -> Request | None:
         if not self.is_open:
             return None
-        self.in_flight = self._request(api, who, message, now + patience, held)
+        self.in_flight = self._request(api, message, now + timeout, held_back)
         self.sent_at = now
         self._is_written = False
         return self.in_flight
 
-    def heartbeat(self, who: Callable[[], Identity], now: float) -> Request | None:
+    def heartbeat(self, now: float) -> Request | None:
         """Return a Heartbeat request, if one is due."""
         if not self.is_open or now < self.heartbeats.due_at():
             return None
-        deadline = now + self.heartbeats.timeout
-        request = self._request(HeartbeatRequest, who(), lambda: requests.heartbeat(who()), deadline, 0.0)
+        request = self._request(HeartbeatRequest, requests.heartbeat, now + self.heartbeats.timeout, 0.0)
         self.heartbeats.sent(request, now)
         return request
 
     def _request(
-        self, api: type[Message], who: Identity, message: Callable[[], Message], deadline: float, held_back: float
+        self, api: type[Message], message: Callable[[Identity], Message], deadline: float, held_back: float
     ) -> Request:
         target = self._coordinator.target(MEMBERSHIP)
         if target is None:
-            raise IllegalStateError("there is no coordinator to talk to")
+            raise IllegalStateError("the coordinator is not known")
 
         def build(version: int) -> Message:
             if request is not self.in_flight and request is not self.heartbeats.in_flight:
                 raise IllegalStateError("this request was abandoned before it was written")
             self._is_written = self._is_written or request is self.in_flight
-            return message()
+            return message(self._current_identity())
 
-        lowest = requests.lowest_version(api, who)
-        request = Request(
-            self._asker, api, target, build, deadline, context=who, min_version=lowest, held_back=held_back
-        )
+        identity = self._current_identity()
+        lowest = requests.lowest_version(api, identity)
+        request = Request(self._asker, api, target, build, deadline, identity, lowest, held_back=held_back)
         return request
 
     # -- responses
@@ -134,7 +128,7 @@ class CoordinatorChannel:
         )
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Report to ``Coordinator`` whether a response, or a missing one, shows it to be lost, loading or alive."""
+        """Report to ``Coordinator`` whether a response, or a missing one, means that it is lost, loading or alive."""
         node_id = answer.request.target.node_id
         if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)
@@ -145,10 +139,11 @@ class CoordinatorChannel:
 
     # -- leaving
 
-    def start_leave(self, who: Identity, reason: str, now: float) -> None:
+    def start_leave(self, reason: str, now: float) -> None:
         """Start a LeaveGroup, on a connection without an unanswered JoinGroup or SyncGroup."""
         channel = MEMBERSHIP if self.in_flight is None else LEAVING_CONNECTION
-        self.leave_attempt = LeaveGroupAttempt(self._settings, who, reason, channel, now, self._random)
+        identity = self._current_identity()
+        self.leave_attempt = LeaveGroupAttempt(self._settings, identity, reason, channel, now, self._random)
 
     def leave_request(self, now: float) -> Request | None:
         """Return the LeaveGroup, if one is due."""
@@ -161,7 +156,7 @@ class CoordinatorChannel:
         return request
 
     def leave_answered(self, now: float, *, again: bool) -> None:
-        """Take the response to LeaveGroup; with ``again`` the coordinator did not process it, and it is retried."""
+        """Process the response to LeaveGroup; with ``again`` the coordinator did not process it, and it is retried."""
         if self.leave_attempt is not None:
             self.leave_attempt.answered(now, again=again)
             self.leave_attempt = None if self.leave_attempt.is_over else self.leave_attempt
@@ -198,9 +193,9 @@ class CoordinatorChannel:
         if self.heartbeats.in_flight is not None and self.heartbeats.in_flight.target.node_id != node_id:
             self._drop(self.heartbeats.in_flight.target)
             self.heartbeats.failed(now)
-        waits = [self.sent_at] if self.in_flight is not None else []
-        waits += [self.heartbeats.sent_at] if self.heartbeats.in_flight is not None else []
-        self._coordinator.waiting(min(waits, default=None), now, self._asker)
+        pending_since = [self.sent_at] if self.in_flight is not None else []
+        pending_since += [self.heartbeats.sent_at] if self.heartbeats.in_flight is not None else []
+        self._coordinator.waiting(min(pending_since, default=None), now, self._asker)
         return moved
 
     def _drop(self, target: Target) -> None:
@@ -208,7 +203,7 @@ class CoordinatorChannel:
             self.connections_to_drop.append(target)
 
     def restart(self, now: float) -> None:
-        """Forget requests in flight: after a restart of the engine their responses cannot arrive."""
+        """Forget requests in flight after a restart of the engine; send heartbeat and LeaveGroup again."""
         self.in_flight = None
         self.heartbeats.abandon()
         self.heartbeats.make_due(now)

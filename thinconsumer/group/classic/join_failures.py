@@ -18,7 +18,7 @@ log = logging.getLogger(__package__)
 AT_ONCE_MAX = 3
 #: Lines logged about one incident. An incident ends with a successful heartbeat.
 LINES_MAX = 4
-#: Actions whose failures are logged by others: an expulsion by the member, a lost coordinator by ``Coordinator``.
+#: Actions whose failures are logged elsewhere: an expulsion by the member, a lost coordinator by ``Coordinator``.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
 
 
@@ -55,7 +55,8 @@ class JoinFailurePolicy:
     def heartbeat_succeeded(self) -> None:
         """End the backoff after a successful heartbeat. JoinGroup and SyncGroup alone do not prove a stable group."""
         if self._lines > LINES_MAX:
-            log.info("group %s: in order again; lines left out here: %d", self._group_id, self._lines - LINES_MAX)
+            suppressed = self._lines - LINES_MAX
+            log.info("group %s: a heartbeat succeeded; suppressed log lines: %d", self._group_id, suppressed)
         self._lines = 0
         self._retry.succeeded()
 
@@ -67,7 +68,7 @@ class JoinFailurePolicy:
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
         """Log a failure, and keep an error that retrying does not end."""
         if action is Action.GIVE_UP:
-            self.log_limited(logging.ERROR, "group %s: left for good: %s", self._group_id, error)
+            self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
         elif action not in _LOGGED_ELSEWHERE:
             kind = action, getattr(error, "code", None)
             grace = 0.0 if action is Action.RAISE else GRACE

@@ -66,5 +66,5 @@ class LeaveGroupAttempt:
 
     def _build(self, version: int) -> Message:
         if self.is_over:
-            raise IllegalStateError("this goodbye is over")
+            raise IllegalStateError("this LeaveGroup was abandoned before it was written")
         return requests.leave(self.who, self._reason, version)

@@ -63,7 +63,7 @@ class ClassicMember:
         self._role = role
         self._coordinator = coordinator
         self._join_failures = JoinFailurePolicy(settings, identity.group_id, random)
-        self._channel = CoordinatorChannel(self.asker, settings, coordinator, random)
+        self._channel = CoordinatorChannel(self.asker, settings, coordinator, random, lambda: self.identity)
         self._poll_timer, self._attempt = PollTimer(settings), RebalanceAttempt("", 0.0)
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
@@ -143,7 +143,7 @@ class ClassicMember:
             return
         tell = self.identity.group_instance_id is None if leave_group is None else leave_group
         if tell and self.identity.member_id:
-            self._channel.start_leave(self.identity, why, now)
+            self._channel.start_leave(why, now)
         self._channel.abandon_rebalance_request()
         self._channel.heartbeats.abandon()
         self.identity = self.identity.lost()
@@ -167,7 +167,7 @@ class ClassicMember:
             return
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._unconfirmed_since = now
-        log.warning("group %s: %s: asking whether we are still a member", self.identity.group_id, self.held)
+        log.warning("group %s: %s: no records until a heartbeat succeeds", self.identity.group_id, self.held)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Act on a membership error in response to a commit under ``identity``, unless the identity has changed.
@@ -228,7 +228,7 @@ class ClassicMember:
     def handle(self, answer: Answer, now: float) -> None:
         """Process a response of the coordinator; drop one whose request was abandoned."""
         if not self._channel.awaits(answer.request):
-            log.debug("group %s: an answer came too late to matter", self.identity.group_id)
+            log.debug("group %s: dropped the response to an abandoned request", self.identity.group_id)
             return
         action, error = judge(answer, self.identity.group_id)
         self._channel.report(action, error, answer, now)
@@ -304,9 +304,9 @@ class ClassicMember:
         """Leave the group because ``max_poll_interval_ms`` has passed without a poll; the next poll joins again."""
         limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
         why = f"{self._poll_timer.seconds_since_poll(now):.1f} s between polls, {limit}"
-        log.warning("group %s: %s: leaving the group until the next poll", self.identity.group_id, why)
+        log.warning("group %s: %s: left the group; the next poll joins again", self.identity.group_id, why)
         if self.identity.group_instance_id is None:
-            self._channel.start_leave(self.identity, why, now)
+            self._channel.start_leave(why, now)
         self._awaits_poll = True
         self._expel(Action.RESET_MEMBER_ID, KafkaError(why), now, said=True)
 
@@ -336,16 +336,13 @@ class ClassicMember:
         if self._in_role_method or now < self._join_failures.not_before:
             return None
         if self.state is _S.PREPARING_REBALANCE and self._attempt.protocols is not None:
-            return self._channel.join(self._who, self._role.protocol_type, self._attempt, now)
+            return self._channel.join(self._role.protocol_type, self._attempt, now)
         if self.state is _S.COMPLETING_REBALANCE and self._attempt.plan is not None:
-            return self._channel.sync(self._who, self._role.protocol_type, self._attempt, now)
+            return self._channel.sync(self._role.protocol_type, self._attempt, now)
         return None
 
-    def _who(self) -> Identity:
-        return self.identity
-
     def _heartbeat(self, now: float) -> Request | None:
-        request = self._channel.heartbeat(self._who, now) if self.identity.is_member else None
+        request = self._channel.heartbeat(now) if self.identity.is_member else None
         if request is not None:
             self.stats.heartbeats += 1
             self.stats.heartbeat_at = now
@@ -543,7 +540,7 @@ class ClassicMember:
         if event is _E.RETRY:
             self._join_anew()
         elif event is _E.REJOIN:
-            self._begin_anew(event, "the share given could not be read", now)
+            self._begin_anew(event, "the assignment could not be decoded", now)
         elif event is _E.LOST:
             self.held = None
             if self._join_failures.is_final:
