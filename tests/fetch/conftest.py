@@ -1,4 +1,4 @@
-"""What the tests of reading share: all managers without links, a clock turned by hand, and answers as bytes."""
+"""Fixtures of the fetch tests: all managers without connections, a manual clock, and encoded responses."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-#: What an answer holds besides records.
+#: An upper bound of a response's size without records.
 OVERHEAD = 200
 
 
 def tp(number: int, topic: str = "t") -> TopicPartition:
-    """Return a partition of the topic most tests use."""
+    """Return a partition of topic ``t``."""
     return TopicPartition(topic, number)
 
 
@@ -67,13 +67,13 @@ def batch(base: int, count: int = 1, *, epoch: int = 5, size: int = 1, **more: A
 
 
 def frame(message: Message, version: int) -> tuple[Any, int]:
-    """Return a message as it comes out of a frame, and the frame's size."""
+    """Return a message encoded and decoded again, and its size."""
     data = message.encode(version)
     return type(message).decode(memoryview(data), version), len(data)
 
 
 class World:
-    """Everything of reading, with node ids for brokers and a hand on the clock."""
+    """All managers of fetching, with a manual clock and brokers that tests play."""
 
     def __init__(self, deserialize: Any = None, **options: Any) -> None:
         self.config = config = ConsumerConfig.from_options(**options)
@@ -101,7 +101,7 @@ class World:
         errors: dict[str, int] | None = None,
         version: int = 12,
     ) -> None:
-        """Have metadata learn (leader, epoch) of partitions. Topic ids are made of the name, unless given."""
+        """Update metadata to (leader, epoch) of these partitions. Topic ids are made of the name, unless given."""
         topics: dict[str, MetadataResponseTopic] = {}
         for where, (leader, epoch) in leaders.items():
             topic_id = (ids or {}).get(where.topic, where.topic.encode().ljust(16, b"_"))
@@ -120,7 +120,7 @@ class World:
         self.metadata.handle(Answer(request, 1, version, frame(response, version)[0]), self.now)
 
     def assign(self, offsets: dict[TopicPartition, int], *, epoch: int = -1) -> list[Partition]:
-        """Assign partitions that are being read from these offsets on."""
+        """Assign partitions with these positions."""
         self.partitions.assign(offsets)
         for partition in self.partitions:
             partition.place(PositionEvent.SEEK, offsets[partition.tp], epoch)
@@ -128,14 +128,14 @@ class World:
         return list(self.partitions)
 
     def simple(self, *positions: int, leader: int = 1, epoch: int = 5, **more: Any) -> list[Partition]:
-        """One topic, one leader, and partitions that are read from these positions on."""
+        """Assign partitions of one topic and one leader with these positions."""
         self.cluster({tp(n): (leader, epoch) for n in range(len(positions))}, **more)
         return self.assign({tp(n): position for n, position in enumerate(positions)}, epoch=epoch)
 
     # -- fetching
 
     def fetches(self, version: int = 17) -> dict[int, Sent]:
-        """Return the Fetch of each node that is due one, written."""
+        """Return the due Fetch of each node."""
         return {request.target.node_id: Sent(self, request, version) for request in self.planner.step(self.now)}
 
     def fetch(self, version: int = 17) -> Sent:
@@ -144,18 +144,18 @@ class World:
         return sent
 
     def receive(self, data: dict[TopicPartition, Any], version: int = 17, **more: Any) -> Answer:
-        """Fetch once, and take what ``data`` says: batches as bytes, or fields of ``PartitionData``."""
+        """Answer the one due Fetch with ``data``: batches as bytes, or fields of ``PartitionData``."""
         return self.fetch(version).answer(data, **more)
 
-    # -- the other questions
+    # -- the other requests
 
     def look_ups(self, version: int = 9) -> list[Sent]:
-        """Return what is asked with ListOffsets."""
+        """Return the due ListOffsets requests."""
         self.resets.step(self.now, self.wall_time)
         return [Sent(self, request, version) for request in self.lookups.step(self.now)]
 
     def validations(self, version: int = 4) -> list[Sent]:
-        """Return what is asked with OffsetForLeaderEpoch."""
+        """Return the due OffsetForLeaderEpoch requests."""
         return [Sent(self, request, version) for request in self.validation.step(self.now)]
 
     def reset_all(self, ends: dict[TopicPartition, tuple[int, int]]) -> None:
@@ -166,7 +166,7 @@ class World:
 
 
 class Sent:
-    """A request as the broker reads it."""
+    """A request as the broker decodes it."""
 
     def __init__(self, world: World, request: Request, version: int) -> None:
         highest = request.api.VERSIONS[1] if request.max_version is None else request.max_version()
@@ -178,7 +178,7 @@ class Sent:
         self.message: Any = frame(request.build(self.version), self.version)[0]
 
     def fail(self, error: Exception) -> None:
-        """The connection failed."""
+        """Answer with an error, as after a lost connection."""
         self._hand_in(Answer(self.request, self.node_id, self.version, error=error))
 
     def _hand_in(self, answer: Answer) -> Answer:
@@ -198,12 +198,12 @@ class Sent:
     # -- Fetch
 
     def asked(self) -> dict[TopicPartition, Any]:
-        """Return what a Fetch mentions, by partition."""
+        """Return the fields of each partition in a Fetch."""
         assert isinstance(self.message, FetchRequest)
         return {TopicPartition(self._name(t), p.partition): p for t in self.message.topics for p in t.partitions}
 
     def forgotten(self) -> set[TopicPartition]:
-        """Return what a Fetch has the broker forget."""
+        """Return the forgotten partitions of a Fetch."""
         return {TopicPartition(self._name(t), p) for t in self.message.forgotten_topics_data for p in t.partitions}
 
     def _name(self, topic: Any) -> str:
@@ -246,14 +246,14 @@ class Sent:
     # -- ListOffsets
 
     def timestamps(self) -> list[tuple[TopicPartition, int]]:
-        """Return what is looked up."""
+        """Return the looked-up timestamps."""
         assert isinstance(self.message, ListOffsetsRequest)
         return [
             (TopicPartition(t.name, p.partition_index), p.timestamp) for t in self.message.topics for p in t.partitions
         ]
 
     def offsets(self, found: dict[Any, Any], *, epoch: int = 5) -> Answer:
-        """Answer a lookup: offsets, or negative numbers' error codes as ``{"error_code": ...}``."""
+        """Answer a lookup with offsets, or with fields such as ``{"error_code": ...}``."""
         response = ListOffsetsResponse()
         for where, timestamp in self.timestamps():
             fields = found.get((where, timestamp), found.get(where))
@@ -268,7 +268,7 @@ class Sent:
     # -- OffsetForLeaderEpoch
 
     def epochs(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Return (current leader epoch, epoch asked about) by partition."""
+        """Return (current leader epoch, requested epoch) by partition."""
         assert isinstance(self.message, OffsetForLeaderEpochRequest)
         return {
             TopicPartition(t.topic, p.partition): (p.current_leader_epoch, p.leader_epoch)

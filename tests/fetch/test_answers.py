@@ -1,4 +1,4 @@
-"""Fetch answers: errors into what follows from them, records into the buffer, whatever a broker says."""
+"""Fetch responses: the action for each error, records in the buffer, and hostile bytes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from thinconsumer.timers import NEVER
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
-#: Errors of one partition that pass by themselves.
+#: Retriable errors of one partition.
 PASSING = [c for c in Code if c and rule("Fetch", c, Scope.PARTITION).action in (Action.RETRY, Action.REFRESH_METADATA)]
 RAISED = [c for c in Code if c and rule("Fetch", c, Scope.PARTITION).action is Action.RAISE]
 
 
 def take_all(world) -> list[int]:
-    """Hand everything over; return the offsets."""
+    """Return all buffered records' offsets, and settle."""
     got: list[int] = []
     while (poll_result := world.collector.gather(10**6)).moves:
         got += [record.offset for records in poll_result.records.values() for record in records]
@@ -48,8 +48,8 @@ def test_the_fetch_offset_goes_ahead_of_the_position(world, kit):
 
 
 @pytest.mark.parametrize("moved", ["seek", "unassigned", "assigned anew", "reset"])
-def test_what_was_asked_for_a_position_that_is_no_more_is_dropped(world, kit, moved):
-    """The answer to before a seek must not count after it, whatever it says."""
+def test_responses_for_a_replaced_cursor_are_dropped(world, kit, moved):
+    """A response to a request sent before a seek must not change the new position."""
     [a] = world.simple(0)
     sent = world.fetch()
     if moved == "seek":
@@ -64,11 +64,11 @@ def test_what_was_asked_for_a_position_that_is_no_more_is_dropped(world, kit, mo
     sent.answer({a.tp: kit.batch(0, 5)})
     assert not world.buffer and world.buffer.pinned == 0
     assert state == [(p.state, p.cursor.fetch_offset) for p in world.partitions]
-    assert sent.request.context.session.session_id == 77, "its effect on the session applies all the same"
+    assert sent.request.context.session.session_id == 77, "the response still updates the session"
 
 
 @pytest.mark.parametrize("code", [c for c in Code if c])
-def test_errors_for_a_position_that_is_no_more_are_dropped(world, code):
+def test_partition_errors_for_a_replaced_cursor_are_dropped(world, code):
     [a] = world.simple(0)
     sent = world.fetch()
     a.place(PositionEvent.SEEK, 10)
@@ -77,24 +77,24 @@ def test_errors_for_a_position_that_is_no_more_are_dropped(world, code):
 
 
 @pytest.mark.parametrize(("first", "behind"), [("new", 8), ("old", 20)])
-def test_of_two_leaders_that_were_asked_for_the_same_offset_only_the_first_answer_counts(world, kit, first, behind):
-    """What a deposed leader wrote alone does not continue what the new one has there, nor the other way round."""
+def test_only_the_first_of_two_leaders_responses_for_one_offset_is_used(world, kit, first, behind):
+    """A deposed leader's log may have diverged: its records must not be appended to the new leader's."""
     [a] = world.simple(0, leader=1)
     old = world.fetch()
     world.cluster({a.tp: (2, 6)})
     new = world.fetch()
     assert new.node_id == 2
-    # Whoever is second has more than the first: it could go on from there.
+    # The second response has more records than the first, so its rest would seem to continue the first.
     answers = [(new, kit.batch(0, 8, epoch=6)), (old, kit.batch(0, 20))]
     for sent, data in answers if first == "new" else [(old, kit.batch(0, 20)), (new, kit.batch(0, 30, epoch=6))]:
         sent.answer({a.tp: data})
     assert take_all(world) == list(range(behind))
     assert a.cursor.fetch_offset == behind and a.error is None
     asked = [sent.asked()[a.tp].fetch_offset for sent in world.fetches().values() if a.tp in sent.asked()]
-    assert asked == [behind], "what was dropped is asked for again"
+    assert asked == [behind], "dropped records are fetched again"
 
 
-def test_numbers_of_the_log_are_not_taken_from_whoever_comes_second(world, kit):
+def test_high_watermark_is_not_taken_from_the_second_response_for_an_offset(world, kit):
     [a] = world.simple(0, leader=1)
     old = world.fetch()
     world.cluster({a.tp: (2, 6)})
@@ -103,17 +103,17 @@ def test_numbers_of_the_log_are_not_taken_from_whoever_comes_second(world, kit):
     assert a.high_watermark == 8
 
 
-def test_batches_out_of_order_are_corrupt_and_none_of_them_is_believed(world, kit):
+def test_batches_out_of_order_are_corrupt_and_none_is_returned(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(5, 5) + kit.batch(0, 5)})
     with pytest.raises(CorruptRecordError, match="order"):
         take_all(world)
     assert a.cursor.offset == 0
-    assert world.fetches() == {}, "asking again would bring the same"
+    assert world.fetches() == {}, "another Fetch would return the same bytes"
 
 
-def test_bytes_without_a_whole_batch_are_raised_and_asked_for_again_slowly(world, kit):
-    """Pain F6: silently asking for them for ever is how partitions stall."""
+def test_bytes_without_a_whole_batch_raise_an_error_and_are_fetched_again_with_backoff(world, kit):
+    """Fetching them again for ever without an error would stall the partition silently."""
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)[:80]})
     assert isinstance(a.error, RecordError) and a.error.offset == 0
@@ -123,20 +123,20 @@ def test_bytes_without_a_whole_batch_are_raised_and_asked_for_again_slowly(world
     assert a.error is None and take_all(world) == [0, 1, 2, 3, 4]
 
 
-def test_a_batch_cut_off_at_the_end_is_asked_for_again(world, kit):
+def test_a_truncated_batch_at_the_end_is_fetched_again(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2)[:-1]})
     assert take_all(world) == [0, 1]
     assert world.fetch().asked()[a.tp].fetch_offset == 2
 
 
-def test_numbers_of_the_log_are_kept(world):
+def test_high_watermark_stable_offset_and_log_start_are_stored(world):
     [a] = world.simple(0)
     world.receive({a.tp: {"high_watermark": 50, "last_stable_offset": 40, "log_start_offset": 10}})
     assert (a.high_watermark, a.last_stable_offset, a.log_start_offset) == (50, 40, 10)
 
 
-def test_pain_K1_unknown_numbers_stay_unknown(world):
+def test_missing_high_watermark_stable_offset_and_log_start_stay_none(world):
     [a] = world.simple(0)
     world.receive({a.tp: {"high_watermark": -1, "last_stable_offset": -1, "log_start_offset": -1}})
     assert (a.high_watermark, a.last_stable_offset, a.log_start_offset) == (None, None, None)
@@ -146,7 +146,7 @@ def test_pain_K1_unknown_numbers_stay_unknown(world):
 
 
 @pytest.mark.parametrize("code", PASSING, ids=lambda code: code.name)
-def test_passing_errors_wait_and_ask_again_without_the_user_noticing(world, kit, code):
+def test_retriable_errors_back_off_and_are_not_raised(world, kit, code):
     a, b = world.simple(0, 0)
     waits = []
     for _ in range(5):
@@ -154,8 +154,8 @@ def test_passing_errors_wait_and_ask_again_without_the_user_noticing(world, kit,
         assert a.error is None and a.state is PositionState.FETCHING
         waits.append(a.blocked_until - world.now)
         sent = world.fetch()
-        assert set(sent.request.context.cursors) == {b.tp}, "the other partition goes on"
-        assert a.tp in sent.forgotten(), "or the broker would answer the error again at once, in a busy loop"
+        assert set(sent.request.context.cursors) == {b.tp}, "the other partition is still fetched"
+        assert a.tp in sent.forgotten(), "or the broker would return the error again at once, in a busy loop"
         sent.answer({b.tp: kit.batch(b.cursor.fetch_offset, 1)})
         world.now = a.blocked_until
     assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
@@ -165,7 +165,7 @@ def test_passing_errors_wait_and_ask_again_without_the_user_noticing(world, kit,
     assert a.failures == 0
 
 
-def test_pain_C6_an_authorization_error_stays_until_it_is_cured(world, kit):
+def test_an_authorization_error_is_cleared_by_the_next_good_response(world, kit):
     [a] = world.simple(0)
     for _ in range(3):
         world.receive({a.tp: {"error_code": Code.TOPIC_AUTHORIZATION_FAILED}})
@@ -177,7 +177,7 @@ def test_pain_C6_an_authorization_error_stays_until_it_is_cured(world, kit):
 
 
 @pytest.mark.parametrize("code", [*RAISED, 9999, -77])
-def test_errors_only_the_user_can_help_with_are_shown(world, code):
+def test_final_errors_are_recorded_and_back_off(world, code):
     [a] = world.simple(0)
     world.receive({a.tp: {"error_code": code}})
     assert a.error is not None and BY_CODE[code].name in str(a.error)
@@ -185,19 +185,19 @@ def test_errors_only_the_user_can_help_with_are_shown(world, code):
 
 
 @pytest.mark.parametrize("code", [Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH])
-def test_pain_B6_a_hint_of_the_new_leader_leaves_nothing_to_wait_for(world, kit, code):
-    """KIP-951: the answer that says "not me" says who."""
+def test_a_leader_named_in_the_response_is_used_without_backoff(world, kit, code):
+    """KIP-951: the response names the new leader and its address."""
     [a] = world.simple(0, leader=1)
     world.receive({a.tp: {"error_code": code, "leader": (9, 6)}}, endpoints={9: "b9"})
     assert world.metadata.nodes[9].host == "b9"
     [question] = world.validations()
-    assert question.node_id == 9, "what was read has to be in the new leader's log"
+    assert question.node_id == 9, "the position is validated with the new leader"
     question.epoch_ends({a.tp: (5, 100)})
     sent = world.fetch()
     assert sent.node_id == 9 and sent.asked()[a.tp].current_leader_epoch == 6
 
 
-def test_a_hint_without_an_address_waits_for_metadata(world):
+def test_a_named_leader_without_an_address_needs_a_metadata_refresh(world):
     [a] = world.simple(0)
     world.receive({a.tp: {"error_code": Code.NOT_LEADER_OR_FOLLOWER, "leader": (9, 6)}})
     assert a.blocked_until > world.now and world.metadata.wake_at(world.now) < world.now + 1
@@ -210,7 +210,7 @@ def test_an_error_drops_the_preferred_replica(world):
     assert a.preferred_replica == -1
 
 
-def test_a_late_answer_does_not_take_back_the_error_of_a_truncated_log(world, kit):
+def test_a_late_response_does_not_clear_a_log_truncation_error(world, kit):
     [a] = world.simple(0)
     sent = world.fetch()
     a.move(PositionEvent.LEADER_CHANGED)
@@ -222,14 +222,14 @@ def test_a_late_answer_does_not_take_back_the_error_of_a_truncated_log(world, ki
 # -- out of range
 
 
-def test_out_of_range_at_the_leader_asks_for_both_ends(world):
+def test_out_of_range_at_the_leader_looks_up_log_start_and_log_end(world):
     [a] = world.simple(100)
     world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
     assert a.state is PositionState.AWAITING_RESET and a.out_of_range == 100
     assert sorted(t for sent in world.look_ups() for _, t in sent.timestamps()) == [-2, -1]
 
 
-def test_out_of_range_at_a_follower_asks_the_leader_first(world):
+def test_out_of_range_at_a_follower_fetches_from_the_leader(world):
     [a] = world.simple(100, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 2}})
     world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
@@ -237,7 +237,7 @@ def test_out_of_range_at_a_follower_asks_the_leader_first(world):
     assert world.fetch().node_id == 1
 
 
-def test_out_of_range_at_who_was_the_leader_asks_the_new_one(world):
+def test_out_of_range_at_the_previous_leader_fetches_from_the_new_leader(world):
     [a] = world.simple(100, leader=1, epoch=-1)
     sent = world.fetch()
     world.cluster({a.tp: (2, 6)})
@@ -245,8 +245,8 @@ def test_out_of_range_at_who_was_the_leader_asks_the_new_one(world):
     assert a.state is PositionState.FETCHING and world.fetch().node_id == 2
 
 
-def test_out_of_range_behind_what_is_buffered_does_not_jump_over_it(world, kit):
-    """What was received before is delivered first; only then is there something to decide."""
+def test_out_of_range_returns_buffered_records_before_the_reset(world, kit):
+    """A reset before buffered records are returned would drop them or skip over them."""
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 10)})
     world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
@@ -271,7 +271,7 @@ def test_out_of_range_behind_what_is_buffered_does_not_jump_over_it(world, kit):
         (Code.KAFKA_STORAGE_ERROR, 77, False),
     ],
 )
-def test_after_an_error_of_the_session_a_new_one_says_everything(world, kit, code, session_id, at_once):
+def test_a_session_error_is_followed_by_a_full_fetch_request(world, kit, code, session_id, at_once):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 1), b.tp: kit.batch(0, 1)})
     world.receive({})
@@ -286,21 +286,21 @@ def test_after_an_error_of_the_session_a_new_one_says_everything(world, kit, cod
     assert take_all(world) == [0, 0] and a.error is None
 
 
-def test_a_new_session_that_is_refused_is_not_opened_again_at_once(world):
+def test_a_rejected_new_session_backs_off(world):
     world.simple(0)
     world.receive({}, error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
     assert world.fetches() == {} and world.planner.wake_at(world.now) > world.now
 
 
-def test_a_session_lost_by_its_first_incremental_fetch_is_not_opened_again_at_once(world):
-    """A broker, or what stands before it, that forgets each session at once must not be asked at its own pace."""
+def test_a_session_lost_at_its_first_incremental_fetch_backs_off(world):
+    """A broker or proxy that drops each session at once would cause a busy loop."""
     world.simple(0)
     world.receive({})
     world.receive({}, error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
     assert world.fetches() == {} and world.planner.wake_at(world.now) > world.now
 
 
-def test_a_broker_that_brings_nothing_and_does_not_wait_is_not_asked_at_its_own_pace(world, kit):
+def test_immediate_responses_without_records_are_paced(world, kit):
     [a] = world.simple(0)
     began = world.now
     for _ in range(100):
@@ -308,13 +308,13 @@ def test_a_broker_that_brings_nothing_and_does_not_wait_is_not_asked_at_its_own_
             world.now = world.planner.wake_at(world.now)
             sent = world.fetches()
         sent[1].answer({})
-    assert 8 < world.now - began < 10  # a tenth of a second each, but for the first few
+    assert 8 < world.now - began < 10  # a tenth of a second each, except for the first few
     world.now += 0.1
     world.receive({a.tp: kit.batch(0, 1)})
-    world.fetch()  # what brings something is asked on at once
+    world.fetch()  # the next Fetch after records is sent at once
 
 
-def test_a_broker_that_waits_before_it_brings_nothing_is_asked_on_at_once(world):
+def test_responses_after_a_long_poll_are_not_paced(world):
     world.simple(0)
     for _ in range(100):
         sent = world.fetch()
@@ -322,8 +322,8 @@ def test_a_broker_that_waits_before_it_brings_nothing_is_asked_on_at_once(world)
         sent.answer({})
 
 
-def test_out_of_range_again_and_again_is_looked_into_ever_more_slowly(world, kit):
-    """The broker's own ends say that the position is inside: the loop through all this must not spin and fill logs."""
+def test_repeated_out_of_range_errors_back_off(world, kit):
+    """ListOffsets says that the position is inside the log: the loop of both errors must not spin and fill logs."""
     [a] = world.simple(7)
     waits = []
     for _ in range(6):
@@ -338,7 +338,7 @@ def test_out_of_range_again_and_again_is_looked_into_ever_more_slowly(world, kit
     assert a.fruitless_ranges == 0
 
 
-def test_a_broker_without_a_fetch_we_speak_is_told_by_every_poll(world):
+def test_an_unsupported_fetch_version_is_recorded_as_error(world):
     [a] = world.simple(0)
     error = UnsupportedVersionError("Fetch is not spoken", code=35, name="UNSUPPORTED_VERSION")
     world.fetch().fail(error)
@@ -348,7 +348,7 @@ def test_a_broker_without_a_fetch_we_speak_is_told_by_every_poll(world):
     assert a.error is None
 
 
-def test_an_error_only_the_user_can_help_with_stays_until_an_answer_is_good(world):
+def test_a_final_error_of_the_response_is_cleared_by_a_good_response(world):
     a, b = world.simple(0, 0)
     world.receive({}, error_code=Code.CLUSTER_AUTHORIZATION_FAILED)
     assert a.error is not None and b.error is a.error
@@ -357,8 +357,8 @@ def test_an_error_only_the_user_can_help_with_stays_until_an_answer_is_good(worl
     assert a.error is None and b.error is None
 
 
-def test_after_a_lost_connection_the_old_session_is_closed_with_the_next_request(world, kit):
-    """Otherwise each reconnect leaves one behind, until the broker has no room for any."""
+def test_the_next_request_after_a_lost_connection_closes_the_old_session(world, kit):
+    """Otherwise each reconnect leaves a session behind, until the broker's session cache is full."""
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 1)})
     world.fetch().fail(KafkaConnectionError("lost"))
@@ -373,7 +373,7 @@ def test_after_a_lost_connection_the_old_session_is_closed_with_the_next_request
 # -- hostile answers
 
 
-def test_what_was_not_asked_for_is_ignored(world, kit):
+def test_partitions_that_were_not_requested_are_ignored(world, kit):
     [a] = world.simple(0)
     world.cluster({a.tp: (1, 5), kit.tp(0, "other"): (1, 5)})
     data = {kit.tp(5): kit.batch(0, 1), kit.tp(0, "other"): kit.batch(0, 1), kit.tp(-7): {"error_code": 29}}
@@ -381,7 +381,7 @@ def test_what_was_not_asked_for_is_ignored(world, kit):
     assert take_all(world) == [0, 1] and world.buffer.pinned == 0
 
 
-def test_an_answer_that_repeats_a_partition_repeats_no_record(world, kit):
+def test_a_partition_repeated_in_a_response_is_used_once(world, kit):
     [a] = world.simple(0)
     sent = world.fetch()
     part = PartitionData(partition_index=0, high_watermark=9, records=kit.batch(0, 3))
@@ -393,7 +393,7 @@ def test_an_answer_that_repeats_a_partition_repeats_no_record(world, kit):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_bytes_whatever_raise_anything_but_record_errors_or_lose_the_memory(world, kit, seed):
+def test_corrupt_bytes_raise_record_errors_only_and_release_memory(world, kit, seed):
     rng = random.Random(seed)
     a, b = world.simple(0, 0)
     data = bytearray(kit.batch(0, 3) + kit.batch(3, 3) + kit.batch(6, 3))
@@ -416,7 +416,7 @@ def test_no_bytes_whatever_raise_anything_but_record_errors_or_lose_the_memory(w
     assert world.buffer.pinned == 0
 
 
-def test_nothing_of_normal_life_is_logged_above_info(world, kit, caplog):
+def test_short_failures_are_not_logged_as_warnings(world, kit, caplog):
     caplog.set_level(logging.WARNING)
     a, b = world.simple(0, 0)
     for code in (6, 74, 75, 78):
@@ -428,7 +428,7 @@ def test_nothing_of_normal_life_is_logged_above_info(world, kit, caplog):
 
 
 def test_partitions_that_failed_together_are_fetched_again_together(world):
-    """With a jitter for each, thousands would each have a moment, and a look through all of them."""
+    """With a jitter each, thousands of partitions would each be retried in a request of their own."""
     parts = world.simple(*[0] * 50)
     world.receive({p.tp: {"error_code": Code.KAFKA_STORAGE_ERROR} for p in parts})
     assert len({p.blocked_until for p in parts}) == 1

@@ -1,4 +1,4 @@
-"""The buffer counts whole frames until their last slice is gone, and lets go of what nobody can use any more."""
+"""The buffer counts whole frames until their last slice is released, and drops stale batches."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Stub:
 
 
 def partition(number: int = 0) -> Partition:
-    """Return a partition that is being read from 0."""
+    """Return a partition with position 0."""
     found = Partition(TopicPartition("t", number), PositionState.AWAITING_RESET)
     found.place(PositionEvent.RESET_FOUND, 0)
     return found
 
 
 def fetched(of: Partition, frame: Frame, batches: int = 1, **more: object) -> Fetched:
-    """Return what one response held for one partition."""
+    """Return one partition's batches of one response."""
     return Fetched(of, [Stub() for _ in range(batches)], frame, 10 * batches, **more)  # type: ignore[misc, arg-type]
 
 
 def drain(buffer: Buffer, of: Partition) -> None:
-    """Note the partition's oldest as handed over."""
+    """Mark the partition's oldest entry as returned."""
     head = buffer.head(of)
     assert head is not None
     head.chunk = len(head.batches)
@@ -41,11 +41,11 @@ def drain(buffer: Buffer, of: Partition) -> None:
 
 
 def broken() -> CorruptRecordError:
-    """Return what stands where nothing can be read."""
+    """Return the error of an unreadable batch."""
     return CorruptRecordError("m", TopicPartition("t", 0), 5, 6)
 
 
-def test_a_frame_counts_whole_and_once_until_its_last_slice_is_gone():
+def test_a_frame_counts_whole_and_once_until_its_last_slice_is_released():
     buffer, frame = Buffer(), Frame(1000)
     a, b = partition(0), partition(1)
     buffer.add(fetched(a, frame))
@@ -57,7 +57,7 @@ def test_a_frame_counts_whole_and_once_until_its_last_slice_is_gone():
     assert buffer.pinned == 0 and not buffer
 
 
-def test_what_was_fetched_for_a_position_that_is_no_more_goes():
+def test_batches_of_a_replaced_cursor_are_released():
     buffer = Buffer()
     a = partition()
     buffer.add(fetched(a, Frame(100)))
@@ -68,7 +68,7 @@ def test_what_was_fetched_for_a_position_that_is_no_more_goes():
     assert buffer.pinned == 7
 
 
-def test_an_error_at_the_end_is_not_drained_with_the_batches():
+def test_an_error_after_the_last_batch_keeps_its_entry():
     buffer = Buffer()
     a = partition()
     buffer.add(fetched(a, Frame(100), error=broken()))
@@ -78,8 +78,8 @@ def test_an_error_at_the_end_is_not_drained_with_the_batches():
     assert head is not None and head.error is not None and buffer.pinned == 100
 
 
-def test_an_error_needs_no_memory_once_everything_before_it_is_handed_over():
-    """Otherwise a few broken partitions would pin whole responses and keep the others from being read."""
+def test_an_error_pins_no_memory_once_all_records_before_it_are_returned():
+    """Otherwise a few broken partitions would pin whole responses, and no memory would be left to fetch others."""
     buffer = Buffer()
     a, b = partition(0), partition(1)
     shared, error = Frame(100), broken()
@@ -97,7 +97,7 @@ def test_an_error_needs_no_memory_once_everything_before_it_is_handed_over():
     assert buffer.pinned == 0
 
 
-def test_nothing_is_held_for_a_stranger():
+def test_an_unknown_partition_has_no_entries():
     buffer, a = Buffer(), partition()
     assert buffer.head(a) is None and buffer.held(a) == 0 and not buffer.queue(a) and not buffer.broken(a)
     buffer.rotate(a)
@@ -117,7 +117,7 @@ def test_partitions_take_turns():
 
 
 @pytest.mark.parametrize("state", ["paused", "resetting", "validating", "revoking"])
-def test_ready_is_only_what_may_be_handed_out(state):
+def test_only_partitions_that_may_return_records_are_ready(state):
     buffer, a = Buffer(), partition()
     buffer.add(fetched(a, Frame(1)))
     assert buffer.has_ready()
@@ -132,7 +132,7 @@ def test_ready_is_only_what_may_be_handed_out(state):
     assert not buffer.has_ready()
 
 
-def test_sweeping_drops_partitions_that_are_gone_and_positions_that_are_no_more():
+def test_sweep_drops_unassigned_partitions_and_replaced_cursors():
     buffer = Buffer()
     a, b, c = (partition(n) for n in range(3))
     for each in (a, b, c):
@@ -142,7 +142,7 @@ def test_sweeping_drops_partitions_that_are_gone_and_positions_that_are_no_more(
     assert buffer.turns() == [a] and buffer.pinned == 100 and buffer.freed
 
 
-def test_room_is_made_by_rewinding_a_paused_partition_first_and_one_at_a_time():
+def test_make_room_rewinds_one_partition_paused_ones_first():
     buffer = Buffer()
     reading, paused, validating = (partition(n) for n in range(3))
     for each in (reading, paused, validating):
@@ -156,13 +156,13 @@ def test_room_is_made_by_rewinding_a_paused_partition_first_and_one_at_a_time():
     assert paused.cursor.fetch_offset == 0 and reading.cursor.fetch_offset == 50
     buffer.make_room()
     buffer.make_room()
-    assert buffer.pinned == 100, "what is being validated keeps its cursor"
+    assert buffer.pinned == 100, "a partition in validation keeps its cursor"
     assert validating.cursor.fetch_offset == 50
 
 
 @settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**6))
-def test_the_count_is_what_is_held_whatever_happens(seed):
+def test_pinned_bytes_equal_the_held_frames_after_any_operations(seed):
     rng = random.Random(seed)
     buffer = Buffer()
     partitions = [partition(n) for n in range(4)]

@@ -1,4 +1,4 @@
-"""Handing over: what comes out, where positions go, and that nothing is lost or repeated wherever it is interrupted."""
+"""Poll results: records, positions, errors, and interrupts that neither lose nor repeat a record."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def take(world, max_records: int = BIG, **more) -> list[int]:
 
 
 def corrupted(data: bytes) -> bytes:
-    """Return a batch whose checksum does not fit."""
+    """Return a batch with a wrong checksum."""
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """Return the base offsets of the batches that were decoded, as it happens."""
+    """Return the list of base offsets of decoded batches; it grows with each decoding."""
     seen: list[int] = []
     original = RecordBatch.decode
 
@@ -61,7 +61,7 @@ def test_positions_move_only_when_settled(world, kit):
     assert take(world) == [] and world.buffer.pinned == 0
 
 
-def test_settling_again_changes_nothing(world, kit):
+def test_settling_twice_changes_nothing(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 9)})
     poll_result = world.collector.gather(3)
@@ -83,7 +83,7 @@ def test_max_records_cuts_inside_batches_and_across_them(world, kit, limit):
 
 
 def test_records_below_the_position_are_left_out_of_the_first_batch(world, kit):
-    """Brokers send whole batches, from where their producer began them."""
+    """Brokers send whole batches, which may begin below the fetch offset."""
     [a] = world.simple(3)
     world.receive({a.tp: kit.batch(0, 5)})
     assert take(world) == [3, 4]
@@ -99,8 +99,8 @@ def test_decoding_is_lazy(world, kit, decoded):
     assert len(take(world, 25)) == 25 and decoded == [0, 10, 20, 30, 40]
 
 
-def test_pain_F5_positions_go_past_what_yields_no_records(world, kit):
-    """Compaction's holes, control batches, empty batches, aborted ones: read past, and never asked for again."""
+def test_positions_move_past_batches_without_records(world, kit):
+    """Gaps left by compaction, empty batches and control batches are never fetched again."""
     [a] = world.simple(0)
     hole = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=5, last_offset_delta=9)
     empty = build_batch([], base_offset=10, leader_epoch=5, last_offset_delta=4)
@@ -110,7 +110,7 @@ def test_pain_F5_positions_go_past_what_yields_no_records(world, kit):
     assert (a.cursor.offset, a.cursor.epoch, a.cursor.fetch_offset) == (16, 6, 16)
 
 
-def test_only_empty_batches_are_a_move_without_records(world):
+def test_a_poll_of_empty_batches_only_moves_the_position(world):
     [a] = world.simple(0)
     world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
     poll_result = world.collector.gather(BIG)
@@ -119,8 +119,8 @@ def test_only_empty_batches_are_a_move_without_records(world):
     assert a.cursor.offset == 1 and world.buffer.pinned == 0
 
 
-def test_pain_F5_read_committed_with_aborted_transactions_in_any_order(make, kit):
-    """Brokers list them by their markers: the transaction that began first may come last."""
+def test_read_committed_skips_aborted_transactions_listed_in_any_order(make, kit):
+    """Brokers list transactions by their markers' offsets: the one that began first may be last."""
     world = make(isolation_level="read_committed")
     [a] = world.simple(0)
 
@@ -149,7 +149,7 @@ def test_an_abort_marker_whose_transaction_began_before_the_fetch(make, kit):
 # -- turns
 
 
-def test_pain_G3_a_hot_partition_does_not_starve_the_others(world, kit):
+def test_a_busy_partition_does_not_starve_the_others(world, kit):
     parts = world.simple(0, 0, 0)
     world.receive({p.tp: kit.batch(0, 300 if n == 0 else 30) for n, p in enumerate(parts)})
     counts = [0, 0, 0]
@@ -160,8 +160,8 @@ def test_pain_G3_a_hot_partition_does_not_starve_the_others(world, kit):
     assert counts == [20, 20, 20]
 
 
-def test_pain_G3_nor_while_iterating(world, kit):
-    """Iteration settles a part of what was gathered; that is a turn, too."""
+def test_a_busy_partition_does_not_starve_the_others_while_iterating(world, kit):
+    """Iteration settles a part of a poll result, which also moves the partition to the end of the order."""
     parts = world.simple(0, 0, 0)
     world.receive({p.tp: kit.batch(0, 100) for p in parts})
     seen = []
@@ -180,7 +180,7 @@ def test_one_poll_fills_up_from_several_partitions(world, kit):
 
 
 @pytest.mark.parametrize("flag", ["paused", "pending_revocation"])
-def test_what_may_not_be_handed_out_is_kept(world, kit, flag):
+def test_records_of_a_paused_or_revoking_partition_are_kept(world, kit, flag):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 2), b.tp: kit.batch(0, 3)})
     setattr(a, flag, True)
@@ -189,7 +189,7 @@ def test_what_may_not_be_handed_out_is_kept(world, kit, flag):
     assert take(world) == [0, 1]
 
 
-def test_seeking_drops_what_was_fetched_and_its_memory(world, kit):
+def test_a_seek_drops_fetched_batches_and_their_memory(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)})
     a.place(PositionEvent.SEEK, 2)
@@ -198,7 +198,7 @@ def test_seeking_drops_what_was_fetched_and_its_memory(world, kit):
     assert take(world) == [2, 3, 4]
 
 
-def test_a_reset_lets_go_of_the_memory_at_once(world, kit):
+def test_a_reset_releases_memory_at_once(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)})
     a.ask_reset(Reset(Reset.LATEST, "x"))
@@ -209,7 +209,7 @@ def test_a_reset_lets_go_of_the_memory_at_once(world, kit):
 # -- ends
 
 
-def test_reading_to_an_end_stops_there_and_keeps_the_rest(world, kit):
+def test_records_from_the_given_end_offset_on_are_kept(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4), b.tp: kit.batch(0, 4)})
     assert take(world, ends={a.tp: 6}) == [0, 1, 2, 3, 4, 5]
@@ -218,8 +218,8 @@ def test_reading_to_an_end_stops_there_and_keeps_the_rest(world, kit):
     assert sorted(take(world)) == [0, 1, 2, 3, 6, 7]
 
 
-def test_an_end_that_compaction_has_left_in_a_hole_is_reached(world, kit):
-    """Without this, reading to the end would wait for a record that cannot come."""
+def test_an_end_offset_without_a_record_is_reached(world, kit):
+    """Otherwise reading to the end offset would wait for a record that compaction has removed."""
     [a] = world.simple(3)
     world.receive({a.tp: kit.batch(20, 3)})
     assert take(world, ends={a.tp: 10}) == [] and a.cursor.offset == 10
@@ -228,7 +228,7 @@ def test_an_end_that_compaction_has_left_in_a_hole_is_reached(world, kit):
 
 
 @pytest.mark.parametrize("kind", ["corrupt", "poison", "header"])
-def test_an_error_behind_the_end_does_not_concern_who_reads_to_the_end(make, kit, kind):
+def test_an_error_after_the_end_offset_is_not_raised(make, kit, kind):
     world = make(deserialize=poison({5}) if kind == "poison" else None)
     [a] = world.simple(0)
     bad = {"corrupt": corrupted(kit.batch(5, 2)), "poison": kit.batch(5, 2), "header": bytes(8) + b"\0\0\0\1" * 20}
@@ -239,7 +239,7 @@ def test_an_error_behind_the_end_does_not_concern_who_reads_to_the_end(make, kit
         world.collector.gather(BIG)
 
 
-# -- the first part of a handover
+# -- the first part of a poll result
 
 
 def random_world(make, kit, seed: int):
@@ -264,7 +264,7 @@ def random_world(make, kit, seed: int):
 
 
 def everything(world, step: int = 7) -> list[tuple[int, int]]:
-    """Read all there is, in portions; return (partition, offset) in the order delivered."""
+    """Read all records in several polls; return (partition, offset) in order."""
     got = []
     while (poll_result := world.collector.gather(step)).moves:
         got += [(tp.partition, r.offset) for tp, records in poll_result.records.items() for r in records]
@@ -274,8 +274,8 @@ def everything(world, step: int = 7) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_first_part_of_a_handover_is_exactly_the_records_that_were_taken(make, kit, seed):
-    """Iteration counts what the user took, and settles that: the rest comes again, nothing else does."""
+def test_the_first_part_of_a_poll_result_covers_exactly_the_records_taken(make, kit, seed):
+    """Iteration settles the records that the user took: only the others are returned again."""
     expected = sorted(everything(random_world(make, kit, seed)))
     rng = random.Random(seed)
     world = random_world(make, kit, seed)
@@ -312,7 +312,7 @@ class Interrupter:
 
 
 @pytest.mark.parametrize("where", ["decoding", "after decoding", "key of a record", "between records"])
-def test_pain_J_an_interrupt_anywhere_in_gathering_loses_and_repeats_nothing(make, kit, where, monkeypatch):
+def test_an_interrupt_anywhere_in_gather_loses_and_repeats_no_record(make, kit, where, monkeypatch):
     tick = Interrupter(0)
 
     def each(topic, headers, data):
@@ -367,7 +367,7 @@ def test_pain_J_an_interrupt_anywhere_in_gathering_loses_and_repeats_nothing(mak
 
 
 def poison(bad: set[int]):
-    """Return a deserializer that cannot do these offsets, and counts what it was asked for."""
+    """Return a deserializer that fails for these offsets, and lists every offset it was called for in ``seen``."""
 
     def convert(tp, records):
         def value(topic, headers, data):
@@ -385,7 +385,7 @@ def poison(bad: set[int]):
 
 
 def bad_log(kit, kind: str, at: int) -> bytes:
-    """Return five good records, and then something bad at offset 5."""
+    """Return five good records, and a bad batch or record at offset 5."""
     if kind == "corrupt":
         return kit.batch(0, 5) + corrupted(kit.batch(5, 5)) + kit.batch(10, 5)
     if kind == "header":
@@ -394,11 +394,11 @@ def bad_log(kit, kind: str, at: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["corrupt", "header", "poison"])
-def test_pain_C7_good_records_first_then_the_error_and_others_go_on(make, kit, kind):
+def test_good_records_precede_an_error_and_other_partitions_continue(make, kit, kind):
     world = make(deserialize=poison({5}) if kind == "poison" else None)
     a, b = world.simple(0, 0)
     world.receive({a.tp: bad_log(kit, kind, 5), b.tp: kit.batch(100, 3) + kit.batch(103, 20)})
-    assert take(world, 9) == [0, 1, 2, 3, 4, 100, 101, 102, 103], "as far as it goes"
+    assert take(world, 9) == [0, 1, 2, 3, 4, 100, 101, 102, 103], "all good records of both partitions"
     assert a.cursor.offset == 5
     got: list[int] = []
     seen: list[object] = []
@@ -410,14 +410,14 @@ def test_pain_C7_good_records_first_then_the_error_and_others_go_on(make, kit, k
             assert error.partition == a.tp and error.offset == 5
             assert kind == "header" or error.next_offset == {"corrupt": 10, "poison": 6}[kind]
             seen.append("error")
-    assert got == list(range(104, 123)), "the other partition is not held up, and each record comes once"
-    assert seen[0] == "error", "due before anything else"
-    assert seen[-4:] == ["error"] * 4, "and every time nothing else is there"
+    assert got == list(range(104, 123)), "the other partition is not delayed, and each record is returned once"
+    assert seen[0] == "error", "the error is raised first"
+    assert seen[-4:] == ["error"] * 4, "the error is raised by every poll without other records"
     a.place(PositionEvent.SEEK, 10)
     assert take(world) == [] and world.buffer.pinned == 0
 
 
-def test_an_error_without_good_records_before_it_is_raised_at_once(world, kit):
+def test_an_error_at_the_position_is_raised_at_once(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: corrupted(kit.batch(0, 5))})
     for _ in range(3):
@@ -426,7 +426,7 @@ def test_an_error_without_good_records_before_it_is_raised_at_once(world, kit):
     assert a.cursor.offset == 0
 
 
-def test_an_error_behind_records_of_another_partition_does_not_hold_them_back(world, kit):
+def test_an_error_does_not_delay_records_of_another_partition(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 2), b.tp: corrupted(kit.batch(0, 5))})
     assert take(world) == [0, 1]
@@ -445,7 +445,7 @@ def test_a_corrupt_partition_pins_no_memory_while_it_waits_for_a_seek(world, kit
         world.collector.gather(BIG)
 
 
-def test_the_error_of_a_partition_that_is_gone_moved_or_paused_meanwhile_is_not_raised(world, kit):
+def test_an_error_of_a_partition_unassigned_moved_or_paused_meanwhile_is_not_raised(world, kit):
     for what in ("gone", "moved", "paused"):
         a, _ = world.simple(0, 0)
         world.receive({a.tp: kit.batch(0, 1) + corrupted(kit.batch(1, 5))})
@@ -460,8 +460,8 @@ def test_the_error_of_a_partition_that_is_gone_moved_or_paused_meanwhile_is_not_
         world.buffer.sweep(set())
 
 
-def test_an_error_is_due_again_when_what_came_before_it_was_not_settled(world, kit):
-    """poll(update_offsets=False) returned the good ones: they come again, and the error after them."""
+def test_records_not_settled_are_returned_again_before_the_error(world, kit):
+    """poll(update_offsets=False) does not settle: the next poll returns the same records, and the error after them."""
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 1) + corrupted(kit.batch(1, 5))})
     for _ in range(2):
@@ -471,8 +471,8 @@ def test_an_error_is_due_again_when_what_came_before_it_was_not_settled(world, k
         world.collector.gather(BIG)
 
 
-def test_a_deserializer_that_recovers_goes_on_where_it_failed(make, kit):
-    """A schema registry that was down: Java tries again, too. Nothing is deserialized twice but the record itself."""
+def test_a_deserializer_that_recovers_continues_at_the_failed_record(make, kit):
+    """A schema registry may be down for a while. As in Java, only the failed record is deserialized again."""
     bad = {3}
     convert = poison(bad)
     world = make(deserialize=convert)
@@ -501,24 +501,24 @@ def test_a_deserialization_error_carries_the_raw_record(make):
     )  # fmt: skip
 
 
-# -- memory for those that starve
+# -- memory
 
 
-def test_paused_partitions_give_way_when_others_starve_for_their_memory(make, kit):
-    """Without it, a few paused partitions would keep all the others from being read for ever."""
+def test_a_paused_partition_is_rewound_when_others_lack_memory(make, kit):
+    """Otherwise a few paused partitions could hold all memory, and the others would never be fetched."""
     world = make(max_buffered_bytes=65536, fetch_max_bytes=65536, max_partition_fetch_bytes=65536)
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 3, size=30000)})
     a.paused = True
-    assert world.fetches() == {}, "no room for anything"
+    assert world.fetches() == {}, "no memory is left"
     assert world.planner.wake_at(world.now) > world.now
     assert take(world) == [] and a.cursor.fetch_offset == 0
-    assert world.planner.wake_at(world.now) == world.now, "there is room now"
+    assert world.planner.wake_at(world.now) == world.now, "memory was released"
     sent = world.fetch()
     assert sent.forgotten() == {a.tp} and set(sent.request.context.cursors) == {b.tp}
 
 
-def test_paused_partitions_keep_what_they_have_as_long_as_nobody_starves(world, kit):
+def test_a_paused_partition_keeps_its_batches_while_memory_suffices(world, kit):
     a, _ = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 3)})
     a.paused = True
@@ -528,14 +528,14 @@ def test_paused_partitions_keep_what_they_have_as_long_as_nobody_starves(world, 
     assert take(world) == [0, 1, 2]
 
 
-def test_a_collector_without_anything_hands_over_nothing(world):
+def test_an_empty_buffer_gives_an_empty_poll_result(world):
     world.simple(0)
     poll_result = Collector(world.config, world.partitions, world.buffer, None).gather(5)
     assert poll_result == PollResult()
 
 
 def take_one_by_one(world, found):
-    """Take record by record, until there is an error. A poll that brings nothing would be silent for ever."""
+    """Take record by record until an error is raised. A poll without a move would return nothing for ever."""
     while True:
         poll_result = world.collector.gather(1)
         assert poll_result.moves
@@ -545,10 +545,10 @@ def take_one_by_one(world, found):
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("start", [0, 2])
-def test_no_flipped_bit_of_a_header_makes_records_vanish(make, kit, start, at):
-    """Whatever a header says then, what is handed out is what is there, and ends where the broken batch begins.
+def test_no_flipped_bit_in_a_batch_header_loses_records(make, kit, start, at):
+    """Only records before the broken batch are returned.
 
-    Headers are believed before their checksums are compared: what a batch is skipped for must be compared first.
+    Headers are read before checksums are verified: a batch must be verified before a field of its header skips it.
     """
     pieces = [
         kit.batch(0, 4, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),

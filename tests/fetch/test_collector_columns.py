@@ -1,4 +1,4 @@
-"""Handing over columns: the same records as rows, the same positions, the same errors; and both ways mixed."""
+"""Poll results as columns: the same records, positions and errors as rows; and both mixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BIG = 10**6
 
 
 def offsets(poll_result):
-    """Return the offsets of all records, in order; holds each to where it says it is from."""
+    """Return the offsets of all records, in order; assert that topic and partition are right."""
     for tp, columns in poll_result.columns.items():
         assert len(columns) and (columns.topic, columns.partition) == tp
     return [offset for columns in poll_result.columns.values() for offset in columns.offsets.tolist()]
@@ -40,12 +40,12 @@ def take_rows(world, limit):
 
 
 def corrupted(data):
-    """Return a batch whose checksum does not fit."""
+    """Return a batch with a wrong checksum."""
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
 def malformed(base, count=2):
-    """Return a batch whose checksum fits, and whose records do not."""
+    """Return a batch with a right checksum and malformed records."""
     good = build_batch([NewRecord(b"x", headers=[("h", b"v")])] * count, base_offset=base, leader_epoch=5)
     bad = bytearray(good)
     bad[-5] = 16  # eight headers where there is one
@@ -66,7 +66,7 @@ def test_positions_move_only_when_settled(world, kit):
 
 
 @pytest.mark.parametrize(("limit", "calls"), [(1, 20), (80, 20), (200, 10), (BIG, 1)])
-def test_whole_batches_up_to_so_many_bytes_one_at_least(world, kit, limit, calls):
+def test_whole_batches_up_to_max_bytes_but_at_least_one(world, kit, limit, calls):
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(10 * n, 10, size=4) for n in range(20))})  # 110 bytes of records each
     got = []
@@ -82,8 +82,8 @@ def test_records_below_the_position_are_left_out_of_the_first_batch(world, kit):
     assert take(world) == [3, 4]
 
 
-def test_several_answers_and_partitions_in_one_go(world, kit):
-    """What one partition has in two answers is one set of columns."""
+def test_batches_of_several_responses_become_one_result_per_partition(world, kit):
+    """Batches of one partition from two responses become one set of columns."""
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 9)})
     world.receive({a.tp: kit.batch(4, 3)})
@@ -105,7 +105,7 @@ def test_partitions_take_turns(world, kit):
     assert [take(world, 1) for _ in range(4)] == [[0, 1], [0, 1, 2], [2, 3], [3, 4, 5]]
 
 
-def test_pain_F5_positions_go_past_what_yields_no_records(world):
+def test_positions_move_past_batches_without_records(world):
     [a] = world.simple(0)
     hole = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=5, last_offset_delta=9)
     empty = build_batch([], base_offset=10, leader_epoch=5, last_offset_delta=4)
@@ -115,7 +115,7 @@ def test_pain_F5_positions_go_past_what_yields_no_records(world):
     assert (a.cursor.offset, a.cursor.epoch) == (16, 6)
 
 
-def test_only_empty_batches_are_a_move_without_records(world):
+def test_a_poll_of_empty_batches_only_moves_the_position(world):
     [a] = world.simple(0)
     world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
     poll_result = world.collector.gather_columns(BIG)
@@ -125,8 +125,8 @@ def test_only_empty_batches_are_a_move_without_records(world):
 
 
 @pytest.mark.parametrize("bad", [corrupted, None], ids=["checksum", "content"])
-def test_what_is_broken_comes_after_what_is_good(world, kit, bad):
-    """Found out before or while all is decoded together: records first, then the error, as often as it is true."""
+def test_good_batches_precede_the_error_of_a_broken_one(world, kit, bad):
+    """The error is found before or while batches are decoded together. Every poll after the records raises it."""
     [a] = world.simple(0)
     broken = corrupted(kit.batch(4, 2)) if bad else malformed(4)
     world.receive({a.tp: kit.batch(0, 4) + broken + kit.batch(6, 2)})
@@ -142,7 +142,7 @@ def test_what_is_broken_comes_after_what_is_good(world, kit, bad):
 
 
 @pytest.mark.parametrize("way", ["checksum", "content"])
-def test_one_broken_partition_does_not_hold_up_the_others(world, kit, way):
+def test_a_broken_partition_does_not_delay_the_others(world, kit, way):
     a, b = world.simple(0, 0)
     broken = corrupted(kit.batch(0, 2)) if way == "checksum" else malformed(0)
     world.receive({a.tp: broken, b.tp: kit.batch(0, 3)})
@@ -154,7 +154,7 @@ def test_one_broken_partition_does_not_hold_up_the_others(world, kit, way):
 
 
 @pytest.mark.parametrize("how", ["pause", "seek", "reset", "unassign"])
-def test_what_is_not_wanted_any_more_is_not_handed_out(world, kit, how):
+def test_batches_of_paused_moved_or_unassigned_partitions_are_not_returned(world, kit, how):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 5), b.tp: kit.batch(0, 2)})
     if how == "pause":
@@ -171,8 +171,8 @@ def test_what_is_not_wanted_any_more_is_not_handed_out(world, kit, how):
         assert take(world) == [0, 1, 2, 3, 4]
 
 
-def test_aborted_transactions_are_left_out_however_often_it_is_gathered(make, kit):
-    """Gathering again, because the call before was interrupted, finds the same verdicts: markers count once."""
+def test_aborted_transactions_are_skipped_when_gathered_repeatedly(make, kit):
+    """A poll repeated after an interrupt skips the same batches: each marker is applied once."""
     w = make(isolation_level="read_committed")
     [a] = w.simple(0)
     own = {"producer_id": 7, "transactional": True, "leader_epoch": 5}
@@ -191,7 +191,7 @@ def test_aborted_transactions_are_left_out_however_often_it_is_gathered(make, ki
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_rows_and_columns_in_any_order_give_each_record_once(world, kit, seed):
+def test_rows_and_columns_mixed_return_each_record_once(world, kit, seed):
     rng = random.Random(seed)
     a, b = world.simple(0, 0)
     data, ends = {}, {}
@@ -219,8 +219,8 @@ def test_rows_and_columns_in_any_order_give_each_record_once(world, kit, seed):
     assert world.buffer.pinned == 0
 
 
-def test_a_record_no_deserializer_can_read_is_bytes_like_any_other(make, kit):
-    """The error of a poll that used one holds up nobody who wants bytes."""
+def test_columns_ignore_deserialization_errors(make, kit):
+    """An error that a poll with deserializers has recorded is not raised for columns, which stay bytes."""
 
     def refuse(topic, headers, data):
         if data == b"3":
@@ -237,7 +237,7 @@ def test_a_record_no_deserializer_can_read_is_bytes_like_any_other(make, kit):
     assert take(w) == [3, 4, 5]
 
 
-def test_an_unreadable_end_of_an_answer_is_raised_once_all_before_it_is_out(world, kit):
+def test_an_unreadable_end_of_a_response_is_raised_after_all_records_before_it(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 2) + b"\0" * 60})
     assert take(world) == [0, 1]

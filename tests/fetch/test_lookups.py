@@ -1,4 +1,4 @@
-"""Looking offsets up: one request per leader, passing errors waited out, final ones told."""
+"""ListOffsets: one request per leader, retriable errors back off, final ones are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CODES = [c for c in Code if c and c is not Code.UNSUPPORTED_FOR_MESSAGE_FORMAT]
 
 
 class Asker:
-    """Somebody who wants to know, and what became of it."""
+    """The caller of one lookup, with its results and errors."""
 
     def __init__(self, world, where, timestamp: int = -1) -> None:
         self.wanted = True
@@ -40,7 +40,7 @@ class Asker:
 
 @pytest.fixture
 def one(world, kit):
-    """Return somebody asking for the end of t-0, which node 1 leads."""
+    """Return the caller of a lookup of the log end of t-0 on node 1."""
     world.cluster({kit.tp(0): (1, 5)})
     return Asker(world, kit.tp(0))
 
@@ -63,8 +63,8 @@ def test_one_request_per_leader(world, kit):
     assert world.lookups.topics() == set() and world.lookups.wake_at(world.now) == NEVER
 
 
-def test_one_partition_asked_about_twice_makes_two_requests(world, kit):
-    """Brokers answer INVALID_REQUEST to a partition that a request names twice."""
+def test_two_lookups_of_one_partition_make_two_requests(world, kit):
+    """Brokers reject a request that contains a partition twice with INVALID_REQUEST."""
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
     askers = [Asker(world, kit.tp(0), -2), Asker(world, kit.tp(0), -1), Asker(world, kit.tp(1), -1)]
     first, second = world.look_ups()
@@ -84,7 +84,7 @@ def test_versions_and_isolation(make, kit, version, level):
     if level == "read_committed" and version < 2:
         world.resets.step(world.now, world.wall_time)
         [request] = world.lookups.step(world.now)
-        assert request.min_version == 2, "an older answer would be the end of what is not committed"
+        assert request.min_version == 2, "older versions return the high watermark, which includes uncommitted records"
         return
     [sent] = world.look_ups(version)
     assert sent.message.isolation_level == (1 if level == "read_committed" else 0)
@@ -93,7 +93,7 @@ def test_versions_and_isolation(make, kit, version, level):
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_final_errors_are_told_and_passing_ones_are_asked_again_ever_more_slowly(world, kit, one, code):
+def test_final_errors_are_reported_and_retriable_ones_back_off(world, kit, one, code):
     waits = []
     for _ in range(5):
         sent = world.look_ups()
@@ -134,7 +134,7 @@ def test_an_authorization_error_names_the_topic(world, kit, one):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_requests_that_fail(world, one, error, final):
+def test_failed_requests_are_retried_unless_the_error_is_final(world, one, error, final):
     world.look_ups()[0].fail(error)
     assert one.failed == [(error, final)]
     assert world.metadata.wake_at(world.now) < world.now + 1
@@ -142,8 +142,8 @@ def test_requests_that_fail(world, one, error, final):
     assert bool(world.look_ups()) is not final
 
 
-def test_the_leader_is_waited_for_without_spinning(make, kit):
-    """With a backoff of 0, nothing under way and no leader, stepping would be all the program does."""
+def test_waiting_for_a_leader_does_not_spin_without_backoff(make, kit):
+    """With a backoff of 0 and no request in flight, the client would spin."""
     world = make(retry_backoff_ms=0)
     world.cluster({kit.tp(0): (-1, 5)})
     asker = Asker(world, kit.tp(0))
@@ -165,7 +165,7 @@ def test_the_leader_is_waited_for_without_spinning(make, kit):
         (Code.LEADER_NOT_AVAILABLE, False),
     ],
 )
-def test_errors_of_the_topic_are_told(world, kit, code, final):
+def test_topic_errors_in_metadata_are_reported(world, kit, code, final):
     world.cluster({}, errors={"t": code})
     asker = Asker(world, kit.tp(0))
     assert world.look_ups() == []
@@ -173,7 +173,7 @@ def test_errors_of_the_topic_are_told(world, kit, code, final):
     assert code.name in str(error) and was_final is final
 
 
-def test_a_partition_left_out_of_the_answer_is_asked_for_again(world, kit):
+def test_a_partition_missing_in_the_response_is_requested_again(world, kit):
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
     a, b = Asker(world, kit.tp(0)), Asker(world, kit.tp(1))
     world.look_ups()[0].offsets({kit.tp(0): 10})
@@ -183,13 +183,13 @@ def test_a_partition_left_out_of_the_answer_is_asked_for_again(world, kit):
     assert dict(again.timestamps()) == {kit.tp(1): -1}
 
 
-def test_what_nobody_wants_any_more_is_dropped(world, kit, one):
+def test_a_lookup_no_longer_wanted_is_dropped(world, kit, one):
     one.wanted = False
     assert world.look_ups() == [] and world.lookups.topics() == set()
     assert world.lookups.wake_at(world.now) == NEVER
 
 
-def test_what_nobody_wants_any_more_is_not_told(world, kit, one):
+def test_the_result_of_a_lookup_no_longer_wanted_is_dropped(world, kit, one):
     [sent] = world.look_ups()
     one.wanted = False
     assert world.look_ups() == []
@@ -197,7 +197,7 @@ def test_what_nobody_wants_any_more_is_not_told(world, kit, one):
     assert one.found == [] and world.lookups.topics() == set()
 
 
-def test_no_record_that_young_is_an_answer(world, kit):
+def test_offset_minus_one_is_a_result_for_a_timestamp(world, kit):
     world.cluster({kit.tp(0): (1, 5)})
     asker = Asker(world, kit.tp(0), 10**12)
     world.look_ups()[0].offsets({kit.tp(0): {"offset": -1, "timestamp": -1, "leader_epoch": -1}})
@@ -205,15 +205,15 @@ def test_no_record_that_young_is_an_answer(world, kit):
 
 
 @pytest.mark.parametrize("mark", [-1, -2])
-def test_a_log_without_an_end_is_not_believed(world, kit, mark):
-    """A position of -1 would be fetched from."""
+def test_offset_minus_one_is_no_result_for_log_start_or_log_end(world, kit, mark):
+    """Otherwise the position would become -1."""
     world.cluster({kit.tp(0): (1, 5)})
     asker = Asker(world, kit.tp(0), mark)
     world.look_ups()[0].offsets({kit.tp(0): {"offset": -1}})
     assert asker.found == [] and [final for _, final in asker.failed] == [False]
 
 
-def test_a_log_that_has_no_timestamps_has_no_record_that_young(world, kit):
+def test_a_log_without_timestamps_finds_no_offset(world, kit):
     """As in Java: message formats before 0.10 cannot be searched by time."""
     world.cluster({kit.tp(0): (1, 5)})
     asker = Asker(world, kit.tp(0), 10**12)
@@ -222,7 +222,7 @@ def test_a_log_that_has_no_timestamps_has_no_record_that_young(world, kit):
     assert [found.offset for found in asker.found] == [-1] and asker.failed == []
 
 
-def test_an_answer_may_lead_to_the_next_question(world, kit):
+def test_a_callback_may_add_another_lookup(world, kit):
     world.cluster({kit.tp(0): (1, 5)})
     more: list[Asker] = []
 
@@ -236,8 +236,8 @@ def test_an_answer_may_lead_to_the_next_question(world, kit):
     assert more[0].found[0].offset == 7
 
 
-def test_the_leader_is_waited_for_ever_more_slowly_and_news_are_not(make, kit):
-    """Thousands of partitions without a leader: looking ten times a second for each took a quarter of a core."""
+def test_waiting_for_a_leader_backs_off_until_metadata_changes(make, kit):
+    """Checking thousands of partitions without a leader ten times a second took a quarter of a core."""
     world = make()
     world.cluster({kit.tp(0): (-1, 5)})
     Asker(world, kit.tp(0))
@@ -252,8 +252,8 @@ def test_the_leader_is_waited_for_ever_more_slowly_and_news_are_not(make, kit):
     assert world.look_ups()[0].node_id == 2
 
 
-def test_what_failed_together_is_asked_again_together(make, kit):
-    """With a jitter for each, a thousand partitions whose leaders moved would each cost a request of its own."""
+def test_lookups_that_failed_together_are_retried_in_one_request(make, kit):
+    """With a jitter each, a thousand partitions would each be retried in a request of their own."""
     world = make()
     world.cluster({kit.tp(number): (1, 5) for number in range(50)})
     for number in range(50):

@@ -1,4 +1,4 @@
-"""What is asked of whom: one Fetch per node, everybody's share, the hard cap, and never a busy loop."""
+"""Fetch requests: one per node, fair shares, the memory limit, and no busy loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thinconsumer.wire.fetch import FetchResponse
 
 
 def take_all(world) -> int:
-    """Hand everything over; return how many records that were."""
+    """Settle all buffered records; return how many there were."""
     count = 0
     while (poll_result := world.collector.gather(10**6)).moves:
         count += poll_result.count
@@ -25,10 +25,10 @@ def take_all(world) -> int:
     return count
 
 
-# -- who is asked
+# -- nodes
 
 
-def test_one_fetch_per_leader_and_none_while_one_is_out(world, kit):
+def test_one_fetch_per_leader_and_none_while_one_is_in_flight(world, kit):
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 5), kit.tp(2): (1, 5)})
     world.assign({kit.tp(n): 10 + n for n in range(3)})
     sent = world.fetches()
@@ -39,7 +39,7 @@ def test_one_fetch_per_leader_and_none_while_one_is_out(world, kit):
     assert set(world.fetches()) == {2}
 
 
-def test_what_a_request_says(make, kit):
+def test_a_fetch_request_contains_the_options(make, kit):
     world = make(
         client_rack="r1", isolation_level="read_committed", fetch_max_wait_ms=321, fetch_min_bytes=7,
         max_partition_fetch_bytes=4321,
@@ -51,7 +51,7 @@ def test_what_a_request_says(make, kit):
     assert (message.max_wait_ms, message.min_bytes, message.isolation_level, message.rack_id) == (321, 7, 1, "r1")
     [asked] = sent.asked().values()
     assert (asked.fetch_offset, asked.partition_max_bytes, asked.current_leader_epoch) == (10, 4321, 5)
-    assert message.max_bytes == 4321, "no more than the partitions may bring"
+    assert message.max_bytes == 4321, "no more than the sum of the partitions' limits"
     assert sent.request.deadline == world.now + 30
 
 
@@ -65,8 +65,8 @@ def test_what_a_request_says(make, kit):
         (2, {"max_partition_fetch_bytes": 5000, "batches_fetch_bytes": 20_000}, 5000, 10_000),
     ],
 )
-def test_more_at_once_is_asked_for_what_is_decoded_together(make, kit, partitions, given, rows, batches):
-    """Of few partitions: an answer of a megabyte of theirs costs as much to decode as to begin with it."""
+def test_polls_of_batches_fetch_more_bytes_per_partition(make, kit, partitions, given, rows, batches):
+    """With few partitions, decoding a response of 1 MB to columns costs little more than starting to decode it."""
     world = make(**given)
     world.simple(*[0] * partitions)
     told = {}
@@ -81,11 +81,11 @@ def test_more_at_once_is_asked_for_what_is_decoded_together(make, kit, partition
         sent.answer({})
 
 
-def test_pain_B6_a_partition_without_a_leader_does_not_stop_the_others(world, kit):
+def test_a_partition_without_a_leader_does_not_stop_the_others(world, kit):
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (-1, 6)})
     world.assign({kit.tp(0): 0, kit.tp(1): 0})
     assert set(world.fetch().asked()) == {kit.tp(0)}
-    assert world.metadata.wake_at(world.now) < world.now + 1, "and its leader is asked for"
+    assert world.metadata.wake_at(world.now) < world.now + 1, "metadata is requested for its leader"
 
 
 def test_a_node_that_is_down_does_not_stop_the_others(world, kit):
@@ -100,7 +100,7 @@ def test_a_node_that_is_down_does_not_stop_the_others(world, kit):
 
 
 @pytest.mark.parametrize("state", ["paused", "revoking", "validating", "resetting", "blocked", "broken", "full"])
-def test_who_is_left_out(make, kit, state):
+def test_partitions_that_may_not_be_fetched_are_left_out(make, kit, state):
     world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000)
     a, b = world.simple(0, 0)
     if state == "broken":
@@ -122,11 +122,11 @@ def test_who_is_left_out(make, kit, state):
         assert world.planner.wake_at(world.now) == a.blocked_until
     sent = world.fetch()
     assert set(sent.request.context.cursors) == {b.tp}
-    assert sent.forgotten() == {a.tp}, "or the session would go on fetching it"
+    assert sent.forgotten() == {a.tp}, "or the broker's session would keep fetching it"
 
 
-def test_everything_is_decided_when_the_message_is_written(world, kit):
-    """A connection may take its time; meanwhile the user seeks, pauses and assigns."""
+def test_a_fetch_is_built_when_it_is_written(world, kit):
+    """While the connection is being made, the user may seek, pause and assign."""
     a, b, _ = world.simple(0, 0, 0)
     [request] = world.planner.step(world.now)
     a.place(PositionEvent.SEEK, 50)
@@ -138,7 +138,7 @@ def test_everything_is_decided_when_the_message_is_written(world, kit):
     assert set(request.context.cursors) == {a.tp} and request.context.cursors[a.tp] == (a, a.cursor)
 
 
-def test_nothing_assigned_nothing_asked(world):
+def test_nothing_is_fetched_without_an_assignment(world):
     assert world.fetches() == {} and world.planner.wake_at(world.now) == NEVER
 
 
@@ -146,7 +146,7 @@ def test_nothing_assigned_nothing_asked(world):
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_every_version_fetches_and_is_understood(world, kit, version):
+def test_every_fetch_version_works(world, kit, version):
     [a] = world.simple(0)
     for turn in range(3):
         sent = world.fetch(version)
@@ -158,7 +158,7 @@ def test_every_version_fetches_and_is_understood(world, kit, version):
     assert sent.message.session_epoch == (2 if version >= 7 else -1)
 
 
-def test_topics_are_named_while_any_id_is_unknown(world, kit):
+def test_topic_names_are_sent_while_any_topic_id_is_unknown(world, kit):
     other = kit.tp(0, "other")
     world.cluster({kit.tp(0): (1, 5), other: (1, 5)}, ids={"other": ZERO_UUID})
     world.assign({kit.tp(0): 0, other: 0})
@@ -168,7 +168,9 @@ def test_topics_are_named_while_any_id_is_unknown(world, kit):
     world.cluster({kit.tp(0): (1, 5), other: (1, 5)})
     sent = world.fetch()
     assert sent.version == 17
-    assert (sent.message.session_id, sent.message.session_epoch) == (77, 0), "changing over opens another session"
+    assert (sent.message.session_id, sent.message.session_epoch) == (77, 0), (
+        "the change from names to ids opens another session"
+    )
     assert set(sent.asked()) == {kit.tp(0), other}
 
 
@@ -185,21 +187,21 @@ def test_sessions_can_be_switched_off(make, kit):
 # -- the nearest replica (KIP-392)
 
 
-def test_pain_G5_the_preferred_replica_is_asked_until_it_expires(make, kit):
+def test_the_preferred_replica_is_used_until_it_expires(make, kit):
     world = make(metadata_max_age_ms=50_000)
     [a] = world.simple(0, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 2}})
     sent = world.fetch()
     assert sent.node_id == 2
     sent.answer({a.tp: kit.batch(0, 1)})
-    assert a.preferred_replica == 2, "the follower's -1 keeps it"
+    assert a.preferred_replica == 2, "a follower's response with -1 keeps the preference"
     world.now += 50
     sent = world.fetch()
     assert sent.node_id == 1 and sent.forgotten() == set()
 
 
-def test_a_preferred_replica_is_not_forgotten_while_a_fetch_is_out_to_it(make, kit):
-    """A partition that has to wait for a long poll would else go to and fro between the two, and never be read."""
+def test_a_preferred_replica_does_not_expire_during_a_fetch_to_it(make, kit):
+    """A partition left out of the Fetch in flight would alternate between leader and follower, and never be fetched."""
     world = make(metadata_max_age_ms=700, fetch_max_wait_ms=5000, request_timeout_ms=30_000)
     a, b = world.simple(0, 0, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 2}})
@@ -214,8 +216,8 @@ def test_a_preferred_replica_is_not_forgotten_while_a_fetch_is_out_to_it(make, k
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_pain_G5_a_dead_replica_is_given_up_for_the_leader_at_once(world, written):
-    """Also when the connection never came about, so that the request was never written."""
+def test_a_failed_preferred_replica_is_replaced_by_the_leader_at_once(world, written):
+    """Also if the connection failed before the request was written."""
     a, b = world.simple(0, 0, leader=1)
     world.receive({p.tp: {"preferred_read_replica": 2} for p in (a, b)})
     if written:
@@ -227,8 +229,8 @@ def test_pain_G5_a_dead_replica_is_given_up_for_the_leader_at_once(world, writte
     assert sent.node_id == 1 and set(sent.request.context.cursors) == {a.tp, b.tp}
 
 
-def test_pain_G5_a_replica_that_metadata_does_not_know_is_no_busy_loop(world):
-    """The leader answers at once, without records, as long as it wants another node to be asked."""
+def test_a_preferred_replica_missing_in_metadata_backs_off(world):
+    """The leader answers at once and without records while it names another node."""
     [a] = world.simple(0, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 9}})
     assert world.fetches() == {}
@@ -236,7 +238,7 @@ def test_pain_G5_a_replica_that_metadata_does_not_know_is_no_busy_loop(world):
     assert world.metadata.wake_at(world.now) < world.now + 1
 
 
-def test_pain_G5_a_replica_that_leaves_the_cluster_is_given_up(world):
+def test_a_preferred_replica_removed_from_metadata_is_not_used(world):
     [a] = world.simple(0, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 2}})
     world.cluster({a.tp: (1, 5)}, nodes=(1, 3))
@@ -248,21 +250,21 @@ def test_pain_G5_a_replica_that_leaves_the_cluster_is_given_up(world):
 
 @pytest.mark.parametrize("sessions", [True, False])
 @pytest.mark.parametrize("count", [2, 3, 4, 10])
-def test_pain_G3_under_a_tight_budget_every_partition_gets_its_share(make, kit, count, sessions):
-    """KAFKA-3932: brokers fill answers in the order of the request."""
+def test_every_partition_gets_its_share_of_small_responses(make, kit, count, sessions):
+    """KAFKA-3932: brokers fill responses in the order of the request."""
     world = make(fetch_max_bytes=1000, enable_incremental_fetch_sessions=sessions)
     parts = world.simple(*[0] * count)
     for _ in range(count * 5):
         sent = world.fetch()
-        # A broker without room for sessions, or a client without: the request's order is what counts.
+        # Without a session, the order of the request decides which partition gets records.
         first, asked = next(iter(sent.asked().items()))
         sent.answer({first: kit.batch(asked.fetch_offset, 1, size=900)}, session_id=0)
         take_all(world)
     assert [p.cursor.offset for p in parts] == [5] * count
 
 
-def test_pain_G3_turns_are_kept_however_often_the_engine_looks(make, kit):
-    """The engine steps its managers several times in between: that must not turn the order back."""
+def test_additional_steps_do_not_change_the_order_of_partitions(make, kit):
+    """The engine may step the planner several times before a request is written."""
     world = make(fetch_max_bytes=1000)
     world.simple(0, 0)
     firsts = [0, 0]
@@ -309,8 +311,8 @@ class Log:
 
 @pytest.mark.parametrize("nodes", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_pain_G2_what_is_buffered_and_reserved_stays_below_the_cap(make, kit, nodes, seed):
-    """But for one batch per broker, since brokers send at least one. And everybody gets something."""
+def test_buffered_and_reserved_bytes_stay_below_the_limit(make, kit, nodes, seed):
+    """One batch per broker may exceed the limit, since brokers send at least one. Every partition is fetched."""
     rng = random.Random(seed)
     cap = 200_000
     world = make(max_buffered_bytes=cap, fetch_max_bytes=100_000, max_partition_fetch_bytes=20_000)
@@ -341,12 +343,12 @@ def test_pain_G2_what_is_buffered_and_reserved_stays_below_the_cap(make, kit, no
     world.fetches()
 
 
-def test_small_leftovers_of_the_buffer_are_not_worth_a_request(make, kit):
+def test_little_free_buffer_memory_sends_no_fetch(make, kit):
     world = make(max_buffered_bytes=400_000, fetch_max_bytes=400_000, max_partition_fetch_bytes=400_000)
     a, _ = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 5, size=70_000)})
     assert 400_000 - world.buffer.pinned < LEAST_WORTH_ASKING
-    assert world.fetches() == {}, "and nothing is spun on meanwhile"
+    assert world.fetches() == {}, "and wake_at does not cause a busy loop"
     assert world.planner.wake_at(world.now) == NEVER
     take_all(world)
     assert world.planner.wake_at(world.now) == world.now
@@ -354,7 +356,7 @@ def test_small_leftovers_of_the_buffer_are_not_worth_a_request(make, kit):
     assert world.planner.wake_at(world.now) == NEVER
 
 
-def test_handing_over_is_no_reason_to_look_again_when_nothing_was_left_out(world, kit):
+def test_returning_records_wakes_no_step_when_no_partition_was_left_out(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)})
     sent = world.fetch()
@@ -363,7 +365,7 @@ def test_handing_over_is_no_reason_to_look_again_when_nothing_was_left_out(world
     sent.answer({})
 
 
-def test_a_seek_asks_at_once_although_the_buffer_was_full_of_the_old(make, kit):
+def test_a_seek_fetches_at_once_although_old_batches_filled_the_buffer(make, kit):
     world = make(max_buffered_bytes=100_000, max_partition_fetch_bytes=100_000)
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 3, size=60_000)})
@@ -372,7 +374,7 @@ def test_a_seek_asks_at_once_although_the_buffer_was_full_of_the_old(make, kit):
     assert world.fetch().asked()[a.tp].fetch_offset == 500
 
 
-def test_a_seek_past_what_is_broken_asks_at_once(world):
+def test_a_seek_past_a_broken_batch_fetches_at_once(world):
     [a] = world.simple(0)
     world.receive({a.tp: bytes(100)})
     assert world.fetches() == {}
@@ -380,7 +382,7 @@ def test_a_seek_past_what_is_broken_asks_at_once(world):
     assert world.fetch().asked()[a.tp].fetch_offset == 500
 
 
-def test_pausing_keeps_the_buffer_and_forgets_the_partition(world, kit):
+def test_pausing_keeps_batches_and_removes_the_partition_from_the_session(world, kit):
     a, _ = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 3)})
     a.paused = True
@@ -395,7 +397,7 @@ def test_pausing_keeps_the_buffer_and_forgets_the_partition(world, kit):
 # -- closing
 
 
-def test_closing_ends_the_sessions_there_are(world, kit):
+def test_close_ends_open_sessions(world, kit):
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 5)})
     world.assign({kit.tp(0): 0, kit.tp(1): 0})
     sent = world.fetches()
@@ -412,7 +414,7 @@ def test_closing_ends_the_sessions_there_are(world, kit):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_happens_stepping_when_told_to_is_no_busy_loop(make, kit, seed):
+def test_wake_at_never_causes_a_busy_loop(make, kit, seed):
     rng = random.Random(seed)
     world = make(max_buffered_bytes=100_000)
     parts = world.simple(*[0] * 6)

@@ -1,4 +1,4 @@
-"""Followers that failed are left alone for a while, ever longer, and a success wipes the slate."""
+"""Failed followers are avoided for growing pauses, which a success resets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NODE = 7
 
 
 def until_followed(replicas, now):
-    """How long the node is not to be followed from ``now`` on, in whole seconds."""
+    """Return how long the node is avoided from ``now`` on, in whole seconds."""
     seconds = 0
     while not replicas.may_follow(NODE, now + seconds):
         assert replicas.any_shunned(now + seconds)
@@ -21,20 +21,20 @@ def until_followed(replicas, now):
     return seconds
 
 
-def test_nobody_is_shunned_at_first():
+def test_no_follower_is_avoided_at_first():
     replicas = Replicas(random.Random(1))
     assert replicas.may_follow(NODE, 0.0)
     assert not replicas.any_shunned(0.0)
 
 
-def test_pain_G5_a_failed_follower_is_left_alone_longer_than_a_cluster_takes_to_notice():
+def test_a_failed_follower_is_avoided_longer_than_failure_detection_takes():
     replicas = Replicas(random.Random(1))
     replicas.failed(NODE, 100.0)
     assert replicas.may_follow(8, 100.0)
     assert 9.0 < until_followed(replicas, 100.0) < 16
 
 
-def test_failures_in_a_row_double_it_and_a_success_wipes_the_slate():
+def test_consecutive_failures_double_the_pause_and_a_success_resets_it():
     replicas = Replicas(random.Random(1))
     now, waits = 0.0, []
     for _ in range(8):
@@ -48,18 +48,18 @@ def test_failures_in_a_row_double_it_and_a_success_wipes_the_slate():
     assert until_followed(replicas, now) < 16
 
 
-def test_many_partitions_that_say_the_same_count_once():
+def test_a_failure_reported_by_many_partitions_counts_once():
     replicas = Replicas(random.Random(1))
     for _ in range(50):
         replicas.failed(NODE, 0.0)
     assert until_followed(replicas, 0.0) < 16
 
 
-# -- in the midst of everything
+# -- with planner and responses
 
 
-def test_pain_G5_a_leader_is_not_told_the_rack_while_its_favourite_is_gone(make):
-    """Told it, leaders name the dead follower and send nothing until the cluster has noticed, which takes seconds."""
+def test_fetches_carry_no_rack_while_the_preferred_replica_is_avoided(make):
+    """With a rack, leaders name the dead follower and send no records until the cluster notices."""
     world = make(client_rack="r2")
     [a] = world.simple(0, leader=1)
     first = world.fetch()
@@ -70,7 +70,7 @@ def test_pain_G5_a_leader_is_not_told_the_rack_while_its_favourite_is_gone(make)
     follower.fail(KafkaConnectionError("gone"))
     back = world.fetch()
     assert (back.node_id, back.message.rack_id) == (1, "")
-    # What is said all the same, in an answer to a request from before, is not followed.
+    # A preference in the response to a request sent before the failure is ignored.
     back.answer({a.tp: {"preferred_read_replica": 2}})
     assert a.preferred_replica == -1
     again = world.fetch()
@@ -82,8 +82,8 @@ def test_pain_G5_a_leader_is_not_told_the_rack_while_its_favourite_is_gone(make)
     assert world.fetch().node_id == 2
 
 
-def test_a_follower_that_calls_offsets_out_of_range_is_left_for_a_while(make):
-    """Else leader and follower would send us back and forth as fast as they answer."""
+def test_a_follower_that_reports_out_of_range_is_avoided(make):
+    """Otherwise the partition would alternate between leader and follower in a busy loop."""
     world = make(client_rack="r2")
     [a] = world.simple(100, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 2}})

@@ -1,4 +1,4 @@
-"""Positions from nowhere and out of range: by policy, with one log line that says why."""
+"""Missing and out-of-range positions: reset by policy, with one log line that has the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _info(caplog):
 
 
 def lines(caplog) -> list[str]:
-    """Return what was logged about positions."""
+    """Return the log lines about new positions."""
     return [record.getMessage() for record in caplog.records if "position set to" in record.getMessage()]
 
 
@@ -32,7 +32,7 @@ def start(make, kit, count: int = 1, **options):
 
 
 def expire(world, partition) -> None:
-    """Have the broker call the position out of range."""
+    """Answer a Fetch with OFFSET_OUT_OF_RANGE."""
     world.receive({partition.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
 
 
@@ -40,7 +40,7 @@ def expire(world, partition) -> None:
 
 
 @pytest.mark.parametrize(("policy", "offset"), [("earliest", 3), ("latest", 90)])
-def test_no_position_goes_by_policy_once_and_says_so(make, kit, caplog, policy, offset):
+def test_a_missing_position_is_set_by_policy_and_logged(make, kit, caplog, policy, offset):
     world, a = start(make, kit, auto_offset_reset=policy)
     world.reset_all({a.tp: (3, 90)})
     assert (a.state, a.cursor.offset, a.cursor.epoch) == (PositionState.FETCHING, offset, 5)
@@ -58,7 +58,7 @@ def test_policy_none_raises_until_the_user_seeks(make, kit):
     assert a.error is None
 
 
-def test_by_duration_looks_for_the_time_and_the_end_if_no_record_is_that_young(make, kit, caplog):
+def test_by_duration_falls_back_to_the_log_end_without_a_later_record(make, kit, caplog):
     world, a, b = start(make, kit, 2, auto_offset_reset="by_duration:PT1H")
     [sent] = world.look_ups()
     assert {t for _, t in sent.timestamps()} == {int((world.wall_time - 3600) * 1000)}
@@ -71,13 +71,13 @@ def test_by_duration_looks_for_the_time_and_the_end_if_no_record_is_that_young(m
     assert len(lines(caplog)) == 2 and "no record is at or after that time" in lines(caplog)[1]
 
 
-def test_a_duration_before_1970_is_the_first_record():
+def test_a_duration_before_1970_means_the_log_start():
     policy = OffsetResetPolicy(OffsetResetStrategy.BY_DURATION, duration_ms=10**15)
-    assert timestamp_of(policy, 1_700_000_000.0) == 0, "negative times mean other things to brokers"
+    assert timestamp_of(policy, 1_700_000_000.0) == 0, "negative timestamps have special meanings"
 
 
 @pytest.mark.parametrize(("mark", "offset"), [(Reset.EARLIEST, 3), (Reset.LATEST, 90)])
-def test_what_the_user_asked_for_beats_the_policy(make, kit, caplog, mark, offset):
+def test_a_reset_requested_by_the_user_precedes_the_policy(make, kit, caplog, mark, offset):
     world, a = start(make, kit, auto_offset_reset="none")
     a.ask_reset(Reset(mark, "seek_to_somewhere"))
     world.reset_all({a.tp: (3, 90)})
@@ -85,7 +85,7 @@ def test_what_the_user_asked_for_beats_the_policy(make, kit, caplog, mark, offse
     assert lines(caplog) == [f"t-0: position set to {offset} (seek_to_somewhere)"]
 
 
-def test_an_answer_for_a_wish_that_was_changed_is_dropped(make, kit):
+def test_the_result_of_a_replaced_reset_is_dropped(make, kit):
     world, a = start(make, kit)
     [old] = world.look_ups()
     a.ask_reset(Reset(Reset.EARLIEST, "x"))
@@ -96,7 +96,7 @@ def test_an_answer_for_a_wish_that_was_changed_is_dropped(make, kit):
     assert a.cursor.offset == 3
 
 
-def test_a_seek_while_the_offset_is_looked_up_wins(make, kit, caplog):
+def test_a_seek_during_a_lookup_wins(make, kit, caplog):
     world, a = start(make, kit)
     [sent] = world.look_ups()
     a.place(PositionEvent.SEEK, 50)
@@ -104,7 +104,7 @@ def test_a_seek_while_the_offset_is_looked_up_wins(make, kit, caplog):
     assert a.cursor.offset == 50 and lines(caplog) == []
 
 
-def test_an_offset_for_a_partition_assigned_anew_is_not_taken_from_before(make, kit):
+def test_the_result_of_an_earlier_assignment_is_dropped(make, kit):
     world, a = start(make, kit)
     [sent] = world.look_ups()
     world.partitions.assign([])
@@ -116,7 +116,7 @@ def test_an_offset_for_a_partition_assigned_anew_is_not_taken_from_before(make, 
     assert anew.cursor.offset == 95
 
 
-def test_pain_C6_an_error_is_shown_while_it_lasts_and_the_lookup_goes_on(make, kit):
+def test_an_authorization_error_is_recorded_and_the_lookup_retried(make, kit):
     world, a = start(make, kit)
     for _ in range(3):
         [sent] = world.look_ups()
@@ -127,7 +127,7 @@ def test_pain_C6_an_error_is_shown_while_it_lasts_and_the_lookup_goes_on(make, k
     assert a.error is None and a.cursor.offset == 90
 
 
-def test_a_passing_error_is_not_shown(make, kit):
+def test_a_retriable_error_is_not_recorded(make, kit):
     world, a = start(make, kit)
     world.look_ups()[0].offsets({a.tp: {"error_code": Code.NOT_LEADER_OR_FOLLOWER}})
     assert a.error is None
@@ -144,7 +144,7 @@ def test_a_passing_error_is_not_shown(make, kit):
         ({"auto_offset_reset": "earliest", "new_partition_offset_reset": "latest"}, 3),
     ],
 )
-def test_pain_F1_a_partition_that_appeared_later_is_read_from_its_beginning(make, kit, caplog, options, offset):
+def test_a_partition_created_later_is_read_from_its_start(make, kit, caplog, options, offset):
     world, a = start(make, kit, **{"auto_offset_reset": "latest", **options})
     world.reset_all({a.tp: (3, 90)})
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
@@ -158,7 +158,7 @@ def test_pain_F1_a_partition_that_appeared_later_is_read_from_its_beginning(make
 # -- out of range
 
 
-def test_pain_F4_expiry_goes_by_policy_with_both_numbers_in_one_line(make, kit, caplog):
+def test_expired_records_reset_by_policy_with_one_log_line(make, kit, caplog):
     world, a = start(make, kit, auto_offset_reset="earliest")
     a.place(PositionEvent.SEEK, 10)
     expire(world, a)
@@ -169,7 +169,7 @@ def test_pain_F4_expiry_goes_by_policy_with_both_numbers_in_one_line(make, kit, 
     assert world.look_ups() == []
 
 
-def test_pain_F4_past_the_end_with_an_epoch_asks_where_the_logs_part(make, kit, caplog):
+def test_a_position_past_the_log_end_with_an_epoch_is_validated(make, kit, caplog):
     world, a = start(make, kit, auto_offset_reset="earliest")
     world.cluster({a.tp: (1, 6)})
     a.place(PositionEvent.SEEK, 100, 5)
@@ -182,7 +182,7 @@ def test_pain_F4_past_the_end_with_an_epoch_asks_where_the_logs_part(make, kit, 
     assert a.cursor.offset == 80 and a.state is PositionState.FETCHING
 
 
-def test_past_the_end_without_an_epoch_goes_by_policy(make, kit, caplog):
+def test_a_position_past_the_log_end_without_an_epoch_resets_by_policy(make, kit, caplog):
     world, a = start(make, kit, auto_offset_reset="latest")
     a.place(PositionEvent.SEEK, 100)
     expire(world, a)
@@ -193,7 +193,7 @@ def test_past_the_end_without_an_epoch_goes_by_policy(make, kit, caplog):
 
 
 @pytest.mark.parametrize("position", [50, 70, 90])
-def test_inside_after_all_goes_on_where_it_was(make, kit, caplog, position):
+def test_a_position_inside_the_log_is_kept(make, kit, caplog, position):
     world, a = start(make, kit, auto_offset_reset="none")
     a.place(PositionEvent.SEEK, position, -1)
     expire(world, a)
@@ -203,7 +203,7 @@ def test_inside_after_all_goes_on_where_it_was(make, kit, caplog, position):
 
 
 @pytest.mark.parametrize("position", [10, 100])
-def test_pain_F4_policy_none_raises_with_all_numbers(make, kit, position):
+def test_policy_none_raises_with_position_log_start_and_log_end(make, kit, position):
     world, a = start(make, kit, auto_offset_reset="none")
     a.place(PositionEvent.SEEK, position)
     expire(world, a)
@@ -211,13 +211,13 @@ def test_pain_F4_policy_none_raises_with_all_numbers(make, kit, position):
     error = a.error
     assert isinstance(error, OffsetOutOfRangeError)
     assert (error.partition, error.position, error.log_start, error.log_end) == (a.tp, position, 50, 90)
-    assert world.look_ups() == [], "and nothing more is asked before a seek"
+    assert world.look_ups() == [], "no lookup is sent before a seek"
     assert world.fetches() == {}
     a.place(PositionEvent.SEEK, 60)
     assert a.error is None and a.may_fetch(world.now)
 
 
-def test_a_seek_while_both_ends_are_looked_up_wins(make, kit, caplog):
+def test_a_seek_while_log_start_and_end_are_looked_up_wins(make, kit, caplog):
     world, a = start(make, kit, auto_offset_reset="earliest")
     a.place(PositionEvent.SEEK, 10)
     expire(world, a)

@@ -1,4 +1,4 @@
-"""Fetch sessions: whatever changes, the broker's side of the session holds exactly what is wanted (KIP-227)."""
+"""Fetch sessions: after any change, the broker's session holds exactly the wanted partitions (KIP-227)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ID, OTHER = b"1" * 16, b"2" * 16
 
 
 def session(incremental: bool = True) -> FetchSession:
-    """Return a session that has not said anything yet."""
+    """Return a new session."""
     return FetchSession(Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
 
 
 def wanted(offset: int = 0, *, max_bytes: int = 100, epoch: int = 1, topic_id: bytes = ID) -> WantedPartition:
-    """Return what one partition is asked for."""
+    """Return the fields of one partition."""
     return WantedPartition(offset, max_bytes, epoch, topic_id)
 
 
@@ -92,8 +92,8 @@ STEPS = st.lists(
 
 @settings(deadline=None, max_examples=120)
 @given(steps=STEPS)
-def test_the_broker_fetches_exactly_what_is_wanted(steps):
-    """Whatever is wanted next, under names or ids, through full caches, restarts and lost connections."""
+def test_the_brokers_session_holds_exactly_the_wanted_partitions(steps):
+    """With names or ids, full session caches, restarts and lost connections."""
     ours, broker = session(), Broker()
     for wants, ids, uses_ids, what in steps:
         wants = {tp: want._replace(topic_id=ids[tp.topic]) for tp, want in wants.items()}
@@ -110,7 +110,7 @@ def test_the_broker_fetches_exactly_what_is_wanted(steps):
             ours.reset(keep_id=True)
             continue
         assert dict(fetched.values()) == wants
-        assert len(fetched) == len(wants), "nothing of before is left in the session"
+        assert len(fetched) == len(wants), "no unwanted partition is left in the session"
         ours.answered(session_id)
         assert len(broker.sessions) <= 1 + sum(s[3] in ("lost", "old") for s in steps)
 
@@ -120,7 +120,7 @@ def say(ours: FetchSession, wants: Mapping[TopicPartition, WantedPartition], **m
     return ours.plan(wants, sessions=more.get("sessions", True), uses_ids=more.get("uses_ids", True))
 
 
-def test_only_what_changed_is_said():
+def test_an_incremental_request_contains_only_changes():
     ours = session()
     assert say(ours, {A: wanted(), B: wanted()}) == Plan(0, 0, {A: wanted(), B: wanted()}, {})
     ours.answered(9)
@@ -134,22 +134,22 @@ def test_only_what_changed_is_said():
 @pytest.mark.parametrize(
     "change", [wanted(1), wanted(max_bytes=7), wanted(epoch=2)], ids=["offset", "max bytes", "leader epoch"]
 )
-def test_whatever_changes_is_said_again_without_forgetting(change):
+def test_a_changed_partition_is_sent_again_without_being_forgotten(change):
     ours = session()
     say(ours, {A: wanted()})
     ours.answered(9)
     assert say(ours, {A: change}) == Plan(9, 1, {A: change}, {})
 
 
-def test_a_topic_id_that_changes_is_forgotten_by_the_old_one():
+def test_a_changed_topic_id_is_forgotten_by_its_old_id():
     ours = session()
     say(ours, {A: wanted()})
     ours.answered(9)
     assert say(ours, {A: wanted(topic_id=OTHER)}) == Plan(9, 1, {A: wanted(topic_id=OTHER)}, {A: wanted()})
 
 
-def test_under_names_a_topic_id_that_changes_must_not_forget_the_name():
-    """Brokers add first and forget then: the partition would never be fetched again."""
+def test_a_changed_topic_id_does_not_forget_the_topic_name():
+    """Brokers add partitions before they forget: the partition would never be fetched again."""
     ours = session()
     say(ours, {A: wanted()}, uses_ids=False)
     ours.answered(9)
@@ -164,7 +164,7 @@ def test_changing_between_names_and_ids_closes_the_session_and_opens_another():
         ours.answered(9 if expected == (0, 0) else 10)
 
 
-def test_epochs_go_round_past_the_ones_with_a_meaning():
+def test_epochs_wrap_to_one():
     ours = session()
     say(ours, {A: wanted()})
     ours.answered(9)
@@ -174,7 +174,7 @@ def test_epochs_go_round_past_the_ones_with_a_meaning():
     assert say(ours, {A: wanted()}) == Plan(9, 1, {}, {})
 
 
-def test_a_broker_without_room_for_sessions_gets_everything_every_time():
+def test_a_broker_without_room_for_sessions_gets_full_requests():
     ours = session()
     for _ in range(3):
         assert say(ours, {A: wanted()}) == Plan(NO_SESSION, INITIAL_EPOCH, {A: wanted()}, {})
@@ -182,7 +182,7 @@ def test_a_broker_without_room_for_sessions_gets_everything_every_time():
 
 
 @pytest.mark.parametrize(("incremental", "sessions"), [(False, True), (True, False)], ids=["off", "old broker"])
-def test_without_sessions_every_request_stands_alone(incremental, sessions):
+def test_without_sessions_every_request_is_full(incremental, sessions):
     ours = session(incremental)
     for _ in range(2):
         assert say(ours, {A: wanted()}, sessions=sessions) == Plan(NO_SESSION, FINAL_EPOCH, {A: wanted()}, {})
@@ -190,7 +190,7 @@ def test_without_sessions_every_request_stands_alone(incremental, sessions):
 
 
 @pytest.mark.parametrize("keep_id", [True, False])
-def test_starting_over_says_everything_and_closes_the_old_session_if_told_to(keep_id):
+def test_a_reset_sends_a_full_request_and_may_close_the_old_session(keep_id):
     ours = session()
     say(ours, {A: wanted()})
     ours.answered(9)
@@ -198,7 +198,7 @@ def test_starting_over_says_everything_and_closes_the_old_session_if_told_to(kee
     assert say(ours, {A: wanted()}) == Plan(9 if keep_id else 0, INITIAL_EPOCH, {A: wanted()}, {})
 
 
-def test_a_session_that_the_broker_replaced_goes_on_from_epoch_one():
+def test_a_session_replaced_by_the_broker_continues_at_epoch_one():
     ours = session()
     say(ours, {A: wanted()})
     ours.answered(9)

@@ -1,4 +1,4 @@
-"""After a change of leader: is what was read still in the log? (KIP-320) And topics that were created again."""
+"""Validation of positions after leader changes (KIP-320), and recreated topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CODES = [c for c in Code if c]
 
 @pytest.fixture
 def in_doubt(make, kit):
-    """Return what makes a world with a partition that is read at 100, epoch 5, and whose leader is new: node 2, 6."""
+    """Return a function that makes a world with a partition at offset 100, epoch 5, and a new leader: node 2, 6."""
 
     def build(*, buffered: int = 0, **options):
         world = make(**options)
@@ -34,7 +34,7 @@ def in_doubt(make, kit):
 # -- entering
 
 
-def test_a_new_leader_is_asked_before_anything_more_is_handed_out(in_doubt, kit):
+def test_a_new_leader_validates_before_more_records_are_returned(in_doubt, kit):
     world, a = in_doubt(buffered=10)
     [sent] = world.validations()
     assert a.state is PositionState.VALIDATING and not a.may_hand_out
@@ -44,7 +44,7 @@ def test_a_new_leader_is_asked_before_anything_more_is_handed_out(in_doubt, kit)
     assert world.fetches() == {} and world.validations() == []
     sent.epoch_ends({a.tp: (5, 110)})
     assert a.state is PositionState.FETCHING
-    assert world.collector.gather(99).count == 10, "what was buffered is good"
+    assert world.collector.gather(99).count == 10, "the buffered records are valid"
     assert world.fetch().asked()[a.tp].fetch_offset == 110
 
 
@@ -56,15 +56,15 @@ def test_one_request_per_leader(world, kit):
 
 
 @pytest.mark.parametrize("epoch", [-1, 6, 7])
-def test_nothing_is_asked_where_there_is_nothing_to_doubt(world, kit, epoch):
-    """No epoch known, or what was read came from this leader already."""
+def test_positions_without_an_older_epoch_are_not_validated(world, kit, epoch):
+    """The position has no epoch, or one that is not older than the leader's."""
     world.cluster({kit.tp(0): (1, 5)})
     [a] = world.assign({kit.tp(0): 10}, epoch=epoch)
     world.cluster({kit.tp(0): (2, 6)})
     assert world.validations() == [] and a.state is PositionState.FETCHING
 
 
-def test_a_seek_with_an_epoch_is_validated_even_if_the_leader_is_old(world):
+def test_a_seek_with_an_epoch_is_validated_without_a_leader_change(world):
     [a] = world.simple(0)
     a.place(PositionEvent.SEEK_VALIDATED, 50, 4)
     [sent] = world.validations()
@@ -72,13 +72,13 @@ def test_a_seek_with_an_epoch_is_validated_even_if_the_leader_is_old(world):
 
 
 @pytest.mark.parametrize("lacking", ["position", "leader"])
-def test_without_epochs_a_position_is_taken_as_it_is(world, kit, lacking):
+def test_a_position_without_epochs_is_accepted(world, kit, lacking):
     [a] = world.simple(0) if lacking == "position" else world.simple(0, version=8)
     a.place(PositionEvent.SEEK_VALIDATED, 50, -1 if lacking == "position" else 4)
     assert world.validations() == [] and a.state is PositionState.FETCHING
 
 
-def test_a_new_leader_is_not_kept_waiting_by_the_old_ones_errors(world, kit):
+def test_a_new_leader_ends_the_backoff_of_the_previous_one(world, kit):
     [a] = world.simple(0, leader=1, epoch=-1)
     world.cluster({a.tp: (1, 5)})
     world.validations()
@@ -89,7 +89,7 @@ def test_a_new_leader_is_not_kept_waiting_by_the_old_ones_errors(world, kit):
     assert world.fetch().node_id == 2
 
 
-def test_pain_B6_without_a_leader_nothing_is_asked_but_metadata(in_doubt):
+def test_without_a_leader_only_metadata_is_requested(in_doubt):
     world, a = in_doubt()
     world.cluster({a.tp: (-1, 7)})
     assert world.validations() == []
@@ -103,14 +103,14 @@ def test_pain_B6_without_a_leader_nothing_is_asked_but_metadata(in_doubt):
 
 
 @pytest.mark.parametrize("end", [100, 105, 10**9])
-def test_a_log_that_reaches_the_position_is_good(in_doubt, end):
+def test_a_log_that_reaches_the_position_confirms_it(in_doubt, end):
     world, a = in_doubt()
     cursor = a.cursor
     world.validations()[0].epoch_ends({a.tp: (5, end)})
     assert a.state is PositionState.FETCHING and a.cursor is cursor
 
 
-def test_truncated_above_the_position_gives_up_only_what_was_buffered(in_doubt, kit):
+def test_truncation_above_the_position_drops_only_the_buffer(in_doubt, kit):
     world, a = in_doubt(buffered=10)
     world.validations()[0].epoch_ends({a.tp: (5, 105)})
     assert (a.state, a.cursor.offset, a.cursor.fetch_offset, a.cursor.epoch) == (PositionState.FETCHING, 100, 100, 5)
@@ -120,10 +120,10 @@ def test_truncated_above_the_position_gives_up_only_what_was_buffered(in_doubt, 
 
 @pytest.mark.parametrize("first", [(4, 120), (4, 90)])
 @pytest.mark.parametrize(("end", "position"), [((3, 80), 80), ((3, 100), 100)])
-def test_a_position_older_than_what_was_buffered_is_asked_about_by_its_own_epoch(world, kit, end, position, first):
-    """The logs part where the epoch of what is buffered can tell; they may have parted below the position before that.
+def test_a_position_of_an_older_epoch_than_the_buffer_is_validated_by_its_own_epoch(world, kit, end, position, first):
+    """The first answer is about the buffer's epoch; the logs may have diverged below the position in an older epoch.
 
-    Where the first answer is below the position, too, there may be records before it that nobody was given.
+    If the first answer is below the position, records before it may not have been returned yet.
     """
     [a] = world.simple(100, leader=1, epoch=3)
     world.cluster({a.tp: (1, 5)})
@@ -140,7 +140,7 @@ def test_a_position_older_than_what_was_buffered_is_asked_about_by_its_own_epoch
     assert (a.state, a.cursor.offset) == (PositionState.FETCHING, position)
 
 
-def test_truncated_below_the_position_goes_back_to_where_the_logs_part(in_doubt, caplog):
+def test_truncation_below_the_position_moves_it_to_the_divergent_offset(in_doubt, caplog):
     caplog.set_level(logging.WARNING)
     world, a = in_doubt(auto_offset_reset="latest")
     world.validations()[0].epoch_ends({a.tp: (4, 80)})
@@ -150,7 +150,7 @@ def test_truncated_below_the_position_goes_back_to_where_the_logs_part(in_doubt,
 
 
 @pytest.mark.parametrize(("end", "divergent"), [((4, 80), 80), ((-1, -1), None)])
-def test_pain_F4_under_policy_none_truncation_is_raised_until_the_user_seeks(in_doubt, end, divergent):
+def test_under_policy_none_truncation_is_raised_until_a_seek(in_doubt, end, divergent):
     world, a = in_doubt(auto_offset_reset="none")
     world.validations()[0].epoch_ends({a.tp: end})
     error = a.error
@@ -158,13 +158,13 @@ def test_pain_F4_under_policy_none_truncation_is_raised_until_the_user_seeks(in_
     assert (error.partition, error.position, error.divergent_offset) == (a.tp, 100, divergent)
     assert world.validations() == [] and world.validation.wake_at(world.now) == NEVER
     world.cluster({a.tp: (3, 7)})
-    assert world.validations() == [] and a.error is error, "another leader does not cure it"
+    assert world.validations() == [] and a.error is error, "another leader does not clear the error"
     a.place(PositionEvent.SEEK, 80)
     assert a.error is None and a.may_fetch(world.now)
 
 
 @pytest.mark.parametrize("end", [(-1, -1), (5, -1), (-1, 80)])
-def test_an_epoch_the_broker_does_not_know_goes_by_policy(in_doubt, end):
+def test_an_unknown_epoch_resets_by_policy(in_doubt, end):
     world, a = in_doubt(auto_offset_reset="earliest")
     world.validations()[0].epoch_ends({a.tp: end})
     assert a.state is PositionState.AWAITING_RESET and a.reset is None
@@ -172,15 +172,15 @@ def test_an_epoch_the_broker_does_not_know_goes_by_policy(in_doubt, end):
     assert a.cursor.offset == 3
 
 
-def test_a_broker_too_old_to_be_asked_is_believed(in_doubt):
-    """As every client did before KIP-320."""
+def test_an_unsupported_api_skips_validation(in_doubt):
+    """As clients before KIP-320 did."""
     world, a = in_doubt()
     world.validations()[0].fail(UnsupportedVersionError("old", code=35, name="UNSUPPORTED_VERSION"))
     assert a.state is PositionState.FETCHING
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_errors_wait_and_ask_again_and_final_ones_are_shown_meanwhile(in_doubt, code):
+def test_errors_back_off_and_final_ones_are_recorded(in_doubt, code):
     world, a = in_doubt()
     waits = []
     for _ in range(5):
@@ -199,7 +199,7 @@ def test_errors_wait_and_ask_again_and_final_ones_are_shown_meanwhile(in_doubt, 
     assert a.state is PositionState.FETCHING and a.error is None and a.failures == 0
 
 
-def test_a_lost_connection_asks_again(in_doubt):
+def test_a_lost_connection_is_retried(in_doubt):
     world, a = in_doubt()
     world.validations()[0].fail(KafkaConnectionError("lost"))
     assert a.error is None and world.validations() == []
@@ -207,7 +207,7 @@ def test_a_lost_connection_asks_again(in_doubt):
     assert len(world.validations()) == 1
 
 
-def test_a_partition_left_out_of_the_answer_is_asked_for_again(in_doubt):
+def test_a_partition_missing_in_the_response_is_requested_again(in_doubt):
     world, a = in_doubt()
     world.validations()[0].epoch_ends({})
     world.now = world.validation.wake_at(world.now)
@@ -218,7 +218,7 @@ def test_a_partition_left_out_of_the_answer_is_asked_for_again(in_doubt):
 
 
 @pytest.mark.parametrize("moved", ["seek", "validated seek", "reset"])
-def test_an_answer_for_a_position_that_is_no_more_is_dropped(in_doubt, moved):
+def test_a_response_for_a_replaced_cursor_is_dropped(in_doubt, moved):
     world, a = in_doubt()
     [sent] = world.validations()
     if moved == "seek":
@@ -232,8 +232,8 @@ def test_an_answer_for_a_position_that_is_no_more_is_dropped(in_doubt, moved):
     assert a.state is state and a.cursor.offset in (500, -1)
 
 
-def test_the_word_of_a_leader_that_was_replaced_meanwhile_does_not_count(in_doubt):
-    """It says what its log was, not what the new leader's is."""
+def test_a_response_of_a_replaced_leader_is_dropped(in_doubt):
+    """Its response describes its own log, not the new leader's."""
     world, a = in_doubt()
     [old] = world.validations()
     world.cluster({a.tp: (3, 7)})
@@ -241,7 +241,7 @@ def test_the_word_of_a_leader_that_was_replaced_meanwhile_does_not_count(in_doub
     assert new.node_id == 3 and new.epochs() == {a.tp: (7, 5)}
     old.epoch_ends({a.tp: (5, 100)})
     assert a.state is PositionState.VALIDATING
-    assert world.validations() == [], "the new question is still under way"
+    assert world.validations() == [], "the new request is still in flight"
     new.epoch_ends({a.tp: (5, 60)})
     assert a.cursor.offset == 60
 
@@ -249,7 +249,7 @@ def test_the_word_of_a_leader_that_was_replaced_meanwhile_does_not_count(in_doub
 # -- topics created again
 
 
-def test_a_topic_that_was_created_again_starts_anew(world, kit, caplog):
+def test_a_recreated_topic_is_reset(world, kit, caplog):
     caplog.set_level(logging.WARNING)
     [a] = world.simple(100, epoch=5)
     a.committed = OffsetAndMetadata(100)
@@ -259,16 +259,16 @@ def test_a_topic_that_was_created_again_starts_anew(world, kit, caplog):
     assert a.state is PositionState.AWAITING_RESET and a.cursor.offset == -1
     assert a.high_watermark is None and a.preferred_replica == -1
     assert sum("t-0" in r.getMessage() and "100" in r.getMessage() for r in caplog.records) == 1
-    assert a.committed is None, "brokers forget a group's offsets with the topic"
+    assert a.committed is None, "brokers delete committed offsets with the topic"
     world.reset_all({a.tp: (0, 7)})
-    assert a.cursor.offset == 0, "what was written to it before we noticed is not skipped, under latest either"
-    assert a.leader_epoch == 0, "old epochs must not count against new leaders"
+    assert a.cursor.offset == 0, "records written before the client notices are not skipped, not even under latest"
+    assert a.leader_epoch == 0, "epochs of the old topic must not be compared with the new one's"
     world.cluster({a.tp: (2, 1)}, ids={"t": b"2" * 16})
     assert len(world.validations()) <= 1
 
 
-def test_a_wish_of_the_user_survives_the_topic_being_created_again(world):
-    """But what is under way for it may be an offset of the old topic."""
+def test_a_requested_reset_survives_the_recreation_of_the_topic(world):
+    """A lookup in flight may return an offset of the old topic, so it is repeated."""
     [a] = world.simple(100)
     a.ask_reset(Reset(Reset.EARLIEST, "seek_to_beginning"))
     [old] = world.look_ups()
@@ -281,7 +281,7 @@ def test_a_wish_of_the_user_survives_the_topic_being_created_again(world):
 
 
 @pytest.mark.parametrize("state", [PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED])
-def test_a_partition_that_waits_for_the_group_goes_on_waiting(world, state):
+def test_a_partition_waiting_for_its_group_keeps_waiting_when_the_topic_is_recreated(world, state):
     [a] = world.simple(100)
     a.state = state
     world.cluster({a.tp: (1, 0)}, ids={"t": b"2" * 16})
@@ -289,8 +289,8 @@ def test_a_partition_that_waits_for_the_group_goes_on_waiting(world, state):
     assert a.state is state
 
 
-def test_what_was_known_before_the_assignment_counts_for_it(world, kit):
-    """A topic looked at earlier, assigned later, created again in between two refreshes."""
+def test_metadata_from_before_the_assignment_reveals_a_recreated_topic(world, kit):
+    """The topic is in metadata before its assignment, and is recreated between two refreshes."""
     world.cluster({kit.tp(0): (1, 5)})
     world.validations()
     world.partitions.assign([kit.tp(0)])
@@ -303,18 +303,18 @@ def test_what_was_known_before_the_assignment_counts_for_it(world, kit):
     assert a.state is PositionState.AWAITING_RESET
 
 
-def test_answers_for_what_was_not_asked_are_ignored(in_doubt, kit):
+def test_results_for_partitions_not_requested_are_ignored(in_doubt, kit):
     world, a = in_doubt()
     world.validations()[0].epoch_ends({kit.tp(9): (1, 1), kit.tp(0, "other"): (1, 1), a.tp: (5, 200)})
     assert a.state is PositionState.FETCHING
 
 
-# -- records that were under way while the leader changed
+# -- late records of the previous leader
 
 
 @pytest.mark.parametrize("epoch", [-1, 5])
-def test_records_of_a_leader_of_before_that_come_late_are_asked_about(world, kit, epoch):
-    """The new leader was asked about what there was before them, or about nothing after a seek by number."""
+def test_late_records_of_the_previous_leader_are_validated(world, kit, epoch):
+    """The new leader has validated only the position before them, or nothing after a seek without an epoch."""
     world.cluster({kit.tp(0): (1, 5)})
     [a] = world.assign({kit.tp(0): 100}, epoch=epoch)
     late = world.fetch()
@@ -328,18 +328,18 @@ def test_records_of_a_leader_of_before_that_come_late_are_asked_about(world, kit
     assert sent.epochs() == {a.tp: (6, 5)}
     sent.epoch_ends({a.tp: (5, 100)})
     assert (a.state, a.cursor.offset, a.cursor.fetch_offset) == (PositionState.FETCHING, 100, 100)
-    assert world.collector.gather(99).count == 0, "the new leader has others in their place"
+    assert world.collector.gather(99).count == 0, "the new leader's log has other records at these offsets"
 
 
-def test_records_of_the_present_leader_are_not_asked_about_whatever_their_epoch(world, kit):
+def test_records_of_the_current_leader_are_not_validated(world, kit):
     world.cluster({kit.tp(0): (1, 9)})
     [a] = world.assign({kit.tp(0): 100})
     world.receive({a.tp: kit.batch(100, 10, epoch=5)})
     assert a.state is PositionState.FETCHING and world.validations() == []
 
 
-def test_an_answer_about_an_epoch_that_is_not_the_last_one_any_more_does_not_count(world, kit):
-    """While it was asked about, records of a newer epoch came from the old leader."""
+def test_a_response_about_an_outdated_epoch_is_dropped(world, kit):
+    """While the request was in flight, the old leader returned records of a newer epoch."""
     [a] = world.simple(100, leader=1, epoch=3)
     world.cluster({a.tp: (1, 5)})
     world.validations()[0].epoch_ends({a.tp: (3, 100)})
@@ -354,8 +354,8 @@ def test_an_answer_about_an_epoch_that_is_not_the_last_one_any_more_does_not_cou
 
 
 @pytest.mark.parametrize("answer", [(5, 90), (5, 105), (-1, -1)])
-def test_where_the_user_said_to_begin_stays_when_only_what_was_buffered_is_lost(make, kit, answer):
-    """Nothing was handed out since: there is nothing to go back for, and no truncation to tell of."""
+def test_a_seek_position_stays_when_only_the_buffer_is_truncated(make, kit, answer):
+    """No record was returned since the seek, so no returned record is truncated."""
     world = make(auto_offset_reset="none")
     world.cluster({kit.tp(0): (1, 5)})
     [a] = world.assign({kit.tp(0): 100})
@@ -366,12 +366,12 @@ def test_where_the_user_said_to_begin_stays_when_only_what_was_buffered_is_lost(
     assert world.collector.gather(99).count == 0 and world.buffer.pinned == 0
 
 
-# -- leaders older than what was read
+# -- leaders older than the records read
 
 
 @pytest.fixture
 def behind(make, kit):
-    """Return what makes a world where 100 is read with epoch 7, but brokers name the leader of epoch 5."""
+    """Return a function that makes a world with a position at 100, epoch 7, while metadata has leader epoch 5."""
 
     def do(**options):
         world = make(**options)
@@ -384,34 +384,34 @@ def behind(make, kit):
 
 
 def pass_time(world, until):
-    """Let backoffs pass; return all that was asked."""
+    """Advance the time over backoffs until requests are due; return them."""
     while not (asked := world.validations()) and world.now < until:
         world.now = min(until, max(world.now + 0.001, world.validation.wake_at(world.now)))
     return asked
 
 
-def test_a_leader_older_than_what_was_read_is_not_asked_for_it_would_not_know(behind):
-    """A broker that was cut off names itself: the policy would have thrown a good position away."""
+def test_a_leader_older_than_the_records_read_is_not_asked(behind):
+    """A partitioned broker may name itself; its answer would make the policy discard a valid position."""
     world, a = behind(auto_offset_reset="latest")
     assert pass_time(world, world.now + 5) == []
     assert a.state is PositionState.VALIDATING and a.cursor.offset == 100 and a.error is None
-    assert world.metadata.wake_at(world.now) <= world.now, "who leads now is asked for"
+    assert world.metadata.wake_at(world.now) <= world.now, "metadata is requested"
     world.cluster({a.tp: (2, 8)})
     [sent] = world.validations()
-    assert (sent.node_id, sent.epochs()) == (2, {a.tp: (8, 7)}), "at once, without the pause"
+    assert (sent.node_id, sent.epochs()) == (2, {a.tp: (8, 7)}), "at once, without a backoff"
     sent.epoch_ends({a.tp: (7, 120)})
     assert a.state is PositionState.FETCHING and a.cursor.offset == 100
 
 
-def test_the_leader_who_wrote_what_was_read_is_asked_at_once(behind):
+def test_the_leader_of_the_epoch_read_is_asked_at_once(behind):
     world, a = behind()
     assert world.validations() == []
     world.cluster({a.tp: (2, 7)})
     assert world.validations()[0].epochs() == {a.tp: (7, 7)}
 
 
-def test_an_epoch_that_nobody_ever_hears_of_goes_by_policy_in_the_end(behind):
-    """The topic may be another one, or the offset of another cluster."""
+def test_an_epoch_that_metadata_never_reaches_is_validated_after_a_delay(behind):
+    """The epoch may belong to a deleted topic or to another cluster."""
     world, a = behind(auto_offset_reset="earliest")
     began = world.now
     [sent] = pass_time(world, world.now + 60)
@@ -420,7 +420,7 @@ def test_an_epoch_that_nobody_ever_hears_of_goes_by_policy_in_the_end(behind):
     assert a.state is PositionState.AWAITING_RESET and a.reset is None
 
 
-def test_each_position_is_waited_for_anew_and_none_that_is_gone(behind):
+def test_the_wait_for_newer_metadata_starts_anew_for_each_position(behind):
     world, a = behind()
     pass_time(world, world.now + 9)
     a.place(PositionEvent.SEEK_VALIDATED, 50, 6)
@@ -430,12 +430,12 @@ def test_each_position_is_waited_for_anew_and_none_that_is_gone(behind):
     assert world.validations() == [] and world.validation.wake_at(world.now) == NEVER
 
 
-# -- answers to a Fetch that come while a new leader is asked
+# -- Fetch responses during validation
 
 
 @pytest.fixture
 def fetched_late(make, kit):
-    """Return what makes a world in doubt: it, its partition, and a Fetch that the old leader has yet to answer."""
+    """Return a function that makes a world with a new leader, and a Fetch in flight to the old one."""
 
     def do(policy: str = "earliest"):
         world = make(auto_offset_reset=policy)
@@ -448,8 +448,8 @@ def fetched_late(make, kit):
 
 
 @pytest.mark.parametrize("records", [True, False])
-def test_pain_F4_a_late_answer_of_the_old_leader_does_not_silence_a_truncation(fetched_late, kit, records):
-    """The partition would stand still for ever, and nobody would be told why."""
+def test_a_late_response_of_the_old_leader_does_not_clear_a_truncation_error(fetched_late, kit, records):
+    """Otherwise the partition would stall without an error."""
     world, a, late = fetched_late("none")
     world.validations()[0].epoch_ends({a.tp: (5, 80)})
     late.answer({a.tp: kit.batch(100, 10) if records else {}})
@@ -459,7 +459,7 @@ def test_pain_F4_a_late_answer_of_the_old_leader_does_not_silence_a_truncation(f
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_late_errors_of_the_old_leader_keep_nobody_from_asking_the_new_one(fetched_late, code):
+def test_late_errors_of_the_old_leader_do_not_delay_validation(fetched_late, code):
     world, a, late = fetched_late()
     [sent] = world.validations()
     late.answer({a.tp: {"error_code": int(code)}})
@@ -468,8 +468,8 @@ def test_late_errors_of_the_old_leader_keep_nobody_from_asking_the_new_one(fetch
     assert (a.state, a.cursor.offset) == (PositionState.FETCHING, 80)
 
 
-def test_out_of_range_at_a_leader_that_leads_anew_waits_for_the_answer_about_the_epoch(make):
-    """By its ends alone the log may look as if it held the position, with other records."""
+def test_out_of_range_during_validation_waits_for_its_response(make):
+    """Log start and end alone cannot tell whether the log has other records at the position."""
     world = make()
     [a] = world.simple(100, leader=1, epoch=5)
     late = world.fetch()

@@ -66,7 +66,7 @@ def test_an_incomplete_batch_at_the_end_is_ignored(last):
 
 @pytest.mark.parametrize("size", [13, 40, 61, 100])
 def test_padding_of_a_down_converting_broker_is_ignored(size):
-    """The broker pads with a batch header at offset -1 whose length exceeds the remaining bytes."""
+    """The broker pads with a batch header at offset -1 and a length that exceeds the remaining bytes."""
     filler = (struct.pack(">qi", -1, size) + bytes(size))[:size]
     batches, error = walk(OLD + filler)
     assert (len(batches), error) == (5, None)

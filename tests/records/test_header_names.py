@@ -7,7 +7,7 @@ import pytest
 from thinconsumer.records.batch import split
 from thinconsumer.records.builder import NewRecord, build_batch
 
-#: What stands in the batch, and what Java makes of it.
+#: Bytes of header names in a batch, and the text that Java reads.
 NAMES = {
     b"\xed\xa0\x80.": "\ufffd.",  # an encoded surrogate is one mistake in Java, three in Python
     b"\xed\xbf\xbf.": "\ufffd.",

@@ -59,7 +59,7 @@ def test_log_append_time_of_a_wrapper_applies_to_its_messages(codec):
 
 
 def test_format_0_inside_format_1():
-    """Brokers whose format was raised have such wrappers; messages of format 0 have no timestamp."""
+    """Brokers with a raised message format have such wrappers; messages of format 0 have no timestamp."""
     found = rows(build_legacy(RECORDS, magic=1, codec=Codec.GZIP, base_offset=40, inner_magic=0))
     assert [(r.offset, r.timestamp) for r in found] == [(offset, -1) for offset in range(40, 45)]
 

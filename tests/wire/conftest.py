@@ -76,7 +76,7 @@ def generate() -> Generate:
     """``generate(cls, version, seed)`` makes a random message that has only what the version has.
 
     ``tame`` keeps error codes and times in the ranges that other codecs turn into types of their own; ``tags`` adds
-    tagged fields that nobody has declared.
+    undeclared tagged fields.
     """
 
     def make(cls: type[Message], version: int, seed: int, *, tame: bool = False, tags: bool = False) -> Message:

@@ -20,7 +20,7 @@ from thinconsumer.wire.consumer_protocol import (
     encode_subscription,
 )
 
-#: What Java's ``ConsumerProtocol`` of kafka-clients 4.3.0 writes, by version.
+#: The bytes that Java's ``ConsumerProtocol`` of kafka-clients 4.3.0 writes, by version.
 _TOPICS = "00000002 000174 0002c3a4 00000004 64617461"
 _PARTITIONS = "00000002 000174 00000002 00000001 00000005 0002c3a4 00000001 00000000"
 GOLDEN = {

@@ -1,8 +1,8 @@
 """Declarations against Kafka's: names, order, types, versions, nullability, defaults, tags, flexible versions.
 
 ``kafka_messages.json`` holds Kafka's definitions of these APIs without comments (Apache-2.0, The Apache Software
-Foundation): ``current`` from the jar of kafka-clients, and in ``removed`` the older definitions of those messages whose
-first versions were removed. Both are compared, each for its valid versions.
+Foundation): ``current`` from the jar of kafka-clients, and in ``removed`` the older definitions of messages with
+removed first versions. Both are compared, each for its valid versions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from thinconsumer.wire.schema import NEVER, Primitive, WireField, parse_versions
 FACTS = json.loads((Path(__file__).parent / "kafka_messages.json").read_text())
 #: Fields that Kafka has renamed since the definitions under ``removed``.
 RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
-#: Structs whose name in Kafka is not unique, or that one declaration here serves for two of Kafka's.
+#: Structs with a name that is not unique in Kafka, or that stand for two of Kafka's structs.
 OUR_NAMES = {
     ("FetchResponse", "EpochEndOffset"): "FetchEpochEndOffset",
     ("FindCoordinatorResponse", "Coordinator"): "FindCoordinatorResult",

@@ -58,7 +58,7 @@ def test_each_record_is_found(counts, gap):
 
 
 def nested(rng, number):
-    """Return a record whose value looks like records with consecutive offsets, starting at its own."""
+    """Return a record with a value that looks like records with consecutive offsets, starting at its own."""
     inside = b"".join(encode_record(NewRecord(rng.randbytes(5)), number + n, 0) for n in range(rng.randrange(1, 9)))
     return encode_record(NewRecord(inside), number, 0)
 
