@@ -143,17 +143,6 @@ def test_members_may_commit_in_the_join_phase_but_not_in_the_sync_phase(world: A
     assert world.offset() == 7
 
 
-def test_non_members_cannot_commit_for_a_group_with_members(world: Any) -> None:
-    world.stable(1)
-    assert world.commit().code == 25
-
-
-def test_commits_without_member_id_for_an_empty_group(world: Any) -> None:
-    (leader,) = world.stable(1)
-    world.leave(leader.member_id)
-    assert world.commit(offset=3).code == 0
-
-
 def test_retention_time_of_old_clients_is_stored(world: Any) -> None:
     world.commit(version=4, retention_ms=60_000)
     world.commit(partition=1)
@@ -205,11 +194,6 @@ def test_partitions_of_an_ongoing_transaction_are_unstable(world: Any) -> None:
     assert world.offset() == -1
     world.marker(7)
     assert world.fetch(0, require_stable=True).answer[1][0].partitions[0].committed_offset == 2
-
-
-def test_transactional_commits_are_allowed_during_a_rebalance(world: Any) -> None:
-    leader, _ = world.joined(2)
-    assert world.txn_commit(7, seat=leader).code == 0
 
 
 def test_transactional_commit_with_empty_group_id(world: Any) -> None:

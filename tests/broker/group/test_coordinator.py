@@ -116,13 +116,6 @@ def test_delete_groups_without_groups(world: Any) -> None:
     assert world.delete().answer == []
 
 
-def test_group_with_members_is_not_deleted(world: Any) -> None:
-    (leader,) = world.stable(1)
-    world.commit(leader)
-    assert world.delete("billing").answer[0].error_code == 68
-    assert world.offset() == 5
-
-
 def test_delete_fails_if_the_append_is_rejected(world: Any) -> None:
     world.commit()
     world.replica.refuse = 19

@@ -1,9 +1,9 @@
-"""Every request in every group state, and in every coordinator state."""
+"""Responses to every request in every state of a group, and of its coordinator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,169 +18,127 @@ LOADING, NOT_AVAILABLE, MOVED = 14, 15, 16
 CONNECT = {"connect": b""}
 OTHER = {"range": b"other topics"}
 
-Made = tuple[Any, Any, Any]
+
+class Made(NamedTuple):
+    """A group in some state: its coordinator, and a leader and a follower."""
+
+    world: Any
+    leader: Any
+    follower: Any
+    seat_of: Any
+
+    def follower_in(self, later: int) -> Any:
+        """Return the follower's identity that many generations later."""
+        return self.seat_of(self.follower.member_id, self.follower.generation + later)
+
+    @property
+    def stranger(self) -> Any:
+        """A member id that the group never had."""
+        return self.seat_of("stranger", self.follower.generation)
 
 
-def absent(new_world: Any, seat_of: Any) -> Made:
-    return new_world(), seat_of("leader", 1), seat_of("follower", 1)
+STATES = ("absent", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable")
 
 
-def empty(new_world: Any, seat_of: Any) -> Made:
+def make(state: str, new_world: Any, seat_of: Any) -> Made:
     world = new_world()
-    leader, follower = world.stable(2)
-    world.leave(leader.member_id, follower.member_id)
-    return world, leader, follower
+    if state == "absent":
+        return Made(world, seat_of("leader", 1), seat_of("follower", 1), seat_of)
+    leader, follower = world.joined(2) if state == "CompletingRebalance" else world.stable(2)
+    if state == "Empty":
+        world.leave(leader.member_id, follower.member_id)
+    elif state == "PreparingRebalance":
+        assert world.join(leader.member_id).is_parked
+    return Made(world, leader, follower, seat_of)
 
 
-def preparing(new_world: Any, seat_of: Any) -> Made:
-    world = new_world()
-    leader, follower = world.stable(2)
-    assert world.join(leader.member_id).is_parked
-    return world, leader, follower
-
-
-def completing(new_world: Any, seat_of: Any) -> Made:
-    world = new_world()
-    leader, follower = world.joined(2)
-    return world, leader, follower
-
-
-def stable(new_world: Any, seat_of: Any) -> Made:
-    world = new_world()
-    leader, follower = world.stable(2)
-    return world, leader, follower
-
-
-STATES: dict[str, Callable[[Any, Any], Made]] = {
-    "absent": absent,
-    "Empty": empty,
-    "PreparingRebalance": preparing,
-    "CompletingRebalance": completing,
-    "Stable": stable,
-}
-
-#: For each request (given world, leader and follower) its result in each state, in the order above.
-REQUESTS: dict[str, tuple[Callable[[Any, Any, Any, Any], Any], tuple[int | str, ...]]] = {
-    "join: newcomer": (lambda world, leader, follower, seat: world.join(), (ID_REQUIRED,) * 5),
-    "join: newcomer of old": (lambda world, leader, follower, seat: world.join(version=3), (PARKED,) * 5),
-    "join: new static member": (lambda world, leader, follower, seat: world.join(instance="i"), (PARKED,) * 5),
+#: For each request its result in each state, in the order above.
+REQUESTS: dict[str, tuple[Callable[[Made], Any], tuple[int | str, ...]]] = {
+    "join: newcomer": (lambda made: made.world.join(), (ID_REQUIRED,) * 5),
+    "join: newcomer of old": (lambda made: made.world.join(version=3), (PARKED,) * 5),
+    "join: new static member": (lambda made: made.world.join(instance="i"), (PARKED,) * 5),
     "join: of another kind": (
-        lambda world, leader, follower, seat: world.join(instance="i", protocol_type="connect", protocols=CONNECT),
+        lambda made: made.world.join(instance="i", protocol_type="connect", protocols=CONNECT),
         (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
     "join: no protocol in common": (
-        lambda world, leader, follower, seat: world.join(instance="i", protocols={"mine": b""}),
+        lambda made: made.world.join(instance="i", protocols={"mine": b""}),
         (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
-    "join: no protocols": (lambda world, leader, follower, seat: world.join(protocols={}), (INCONSISTENT,) * 5),
-    "join: no protocol type": (lambda world, leader, follower, seat: world.join(protocol_type=""), (INCONSISTENT,) * 5),
-    "join: stranger with an id": (lambda world, leader, follower, seat: world.join("stranger"), (UNKNOWN,) * 5),
-    "join: follower": (
-        lambda world, leader, follower, seat: world.join(follower.member_id),
-        (UNKNOWN, UNKNOWN, 0, 0, 0),
-    ),
+    "join: no protocols": (lambda made: made.world.join(protocols={}), (INCONSISTENT,) * 5),
+    "join: no protocol type": (lambda made: made.world.join(protocol_type=""), (INCONSISTENT,) * 5),
+    "join: stranger with an id": (lambda made: made.world.join("stranger"), (UNKNOWN,) * 5),
+    "join: follower": (lambda made: made.world.join(made.follower.member_id), (UNKNOWN, UNKNOWN, 0, 0, 0)),
     "join: follower with new metadata": (
-        lambda world, leader, follower, seat: world.join(follower.member_id, protocols=OTHER),
+        lambda made: made.world.join(made.follower.member_id, protocols=OTHER),
         (UNKNOWN, UNKNOWN, 0, PARKED, PARKED),
     ),
-    "join: leader": (
-        lambda world, leader, follower, seat: world.join(leader.member_id),
-        (UNKNOWN, UNKNOWN, PARKED, 0, PARKED),
-    ),
+    "join: leader": (lambda made: made.world.join(made.leader.member_id), (UNKNOWN, UNKNOWN, PARKED, 0, PARKED)),
     "join: follower as a static member": (
-        lambda world, leader, follower, seat: world.join(follower.member_id, instance="i"),
+        lambda made: made.world.join(made.follower.member_id, instance="i"),
         (UNKNOWN,) * 5,
     ),
-    "sync: follower": (
-        lambda world, leader, follower, seat: world.sync(follower),
-        (UNKNOWN, UNKNOWN, REBALANCE, PARKED, 0),
-    ),
-    "sync: leader": (lambda world, leader, follower, seat: world.sync(leader, {}), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
+    "sync: follower": (lambda made: made.world.sync(made.follower), (UNKNOWN, UNKNOWN, REBALANCE, PARKED, 0)),
+    "sync: leader": (lambda made: made.world.sync(made.leader, {}), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
     "sync: earlier generation": (
-        lambda world, leader, follower, seat: world.sync(seat(follower.member_id, follower.generation - 1)),
+        lambda made: made.world.sync(made.follower_in(-1)),
         (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
     "sync: later generation": (
-        lambda world, leader, follower, seat: world.sync(seat(follower.member_id, follower.generation + 1)),
+        lambda made: made.world.sync(made.follower_in(1)),
         (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "sync: stranger": (
-        lambda world, leader, follower, seat: world.sync(seat("stranger", follower.generation)),
-        (UNKNOWN,) * 5,
-    ),
-    "sync: follower as a static member": (
-        lambda world, leader, follower, seat: world.sync(follower, instance="i"),
-        (UNKNOWN,) * 5,
-    ),
+    "sync: stranger": (lambda made: made.world.sync(made.stranger), (UNKNOWN,) * 5),
+    "sync: follower as a static member": (lambda made: made.world.sync(made.follower, instance="i"), (UNKNOWN,) * 5),
     "sync: of another kind": (
-        lambda world, leader, follower, seat: world.sync(follower, protocol_type="connect"),
+        lambda made: made.world.sync(made.follower, protocol_type="connect"),
         (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
     "sync: another protocol": (
-        lambda world, leader, follower, seat: world.sync(follower, protocol="sticky"),
+        lambda made: made.world.sync(made.follower, protocol="sticky"),
         (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
-    "heartbeat: follower": (
-        lambda world, leader, follower, seat: world.heartbeat(follower),
-        (UNKNOWN, UNKNOWN, REBALANCE, 0, 0),
-    ),
+    "heartbeat: follower": (lambda made: made.world.heartbeat(made.follower), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
     "heartbeat: earlier generation": (
-        lambda world, leader, follower, seat: world.heartbeat(seat(follower.member_id, follower.generation - 1)),
+        lambda made: made.world.heartbeat(made.follower_in(-1)),
         (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "heartbeat: stranger": (
-        lambda world, leader, follower, seat: world.heartbeat(seat("stranger", follower.generation)),
-        (UNKNOWN,) * 5,
-    ),
+    "heartbeat: stranger": (lambda made: made.world.heartbeat(made.stranger), (UNKNOWN,) * 5),
     "heartbeat: follower as a static member": (
-        lambda world, leader, follower, seat: world.heartbeat(follower, instance="i"),
+        lambda made: made.world.heartbeat(made.follower, instance="i"),
         (UNKNOWN,) * 5,
     ),
-    "leave: follower": (
-        lambda world, leader, follower, seat: world.leave(follower.member_id),
-        (UNKNOWN, UNKNOWN, 0, 0, 0),
-    ),
-    "leave: stranger": (lambda world, leader, follower, seat: world.leave("stranger"), (UNKNOWN,) * 5),
-    "leave: nobody": (lambda world, leader, follower, seat: world.leave(""), (UNKNOWN,) * 5),
-    "leave: unknown instance": (lambda world, leader, follower, seat: world.leave(("", "i")), (UNKNOWN,) * 5),
-    "commit: follower": (
-        lambda world, leader, follower, seat: world.commit(follower),
-        (NOT_FOUND, UNKNOWN, 0, REBALANCE, 0),
-    ),
+    "leave: follower": (lambda made: made.world.leave(made.follower.member_id), (UNKNOWN, UNKNOWN, 0, 0, 0)),
+    "leave: stranger": (lambda made: made.world.leave("stranger"), (UNKNOWN,) * 5),
+    "leave: empty member id": (lambda made: made.world.leave(""), (UNKNOWN,) * 5),
+    "leave: unknown instance": (lambda made: made.world.leave(("", "i")), (UNKNOWN,) * 5),
+    "commit: follower": (lambda made: made.world.commit(made.follower), (NOT_FOUND, UNKNOWN, 0, REBALANCE, 0)),
     "commit: follower, before version 9": (
-        lambda world, leader, follower, seat: world.commit(follower, version=8),
+        lambda made: made.world.commit(made.follower, version=8),
         (ILLEGAL, UNKNOWN, 0, REBALANCE, 0),
     ),
     "commit: earlier generation": (
-        lambda world, leader, follower, seat: world.commit(seat(follower.member_id, follower.generation - 1)),
+        lambda made: made.world.commit(made.follower_in(-1)),
         (NOT_FOUND, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
     "commit: stranger": (
-        lambda world, leader, follower, seat: world.commit(seat("stranger", follower.generation)),
+        lambda made: made.world.commit(made.stranger),
         (NOT_FOUND, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
     ),
     "commit: follower without generation": (
-        lambda world, leader, follower, seat: world.commit(seat(follower.member_id, -1)),
+        lambda made: made.world.commit(made.seat_of(made.follower.member_id, -1)),
         (0, 0, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "commit: simple": (lambda world, leader, follower, seat: world.commit(), (0, 0, UNKNOWN, UNKNOWN, UNKNOWN)),
-    "txn commit: follower": (
-        lambda world, leader, follower, seat: world.txn_commit(7, seat=follower),
-        (ILLEGAL, UNKNOWN, 0, 0, 0),
-    ),
+    "commit: simple": (lambda made: made.world.commit(), (0, 0, UNKNOWN, UNKNOWN, UNKNOWN)),
+    "txn commit: follower": (lambda made: made.world.txn_commit(7, seat=made.follower), (ILLEGAL, UNKNOWN, 0, 0, 0)),
     "txn commit: earlier generation": (
-        lambda world, leader, follower, seat: world.txn_commit(
-            7, seat=seat(follower.member_id, follower.generation - 1)
-        ),
+        lambda made: made.world.txn_commit(7, seat=made.follower_in(-1)),
         (ILLEGAL, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "txn commit: simple": (lambda world, leader, follower, seat: world.txn_commit(7), (0,) * 5),
-    "fetch": (lambda world, leader, follower, seat: world.fetch(0), (0,) * 5),
-    "fetch everything, stable": (lambda world, leader, follower, seat: world.fetch(require_stable=True), (0,) * 5),
-    "delete": (
-        lambda world, leader, follower, seat: world.delete("billing"),
-        (NOT_FOUND, 0, NON_EMPTY, NON_EMPTY, NON_EMPTY),
-    ),
+    "txn commit: simple": (lambda made: made.world.txn_commit(7), (0,) * 5),
+    "fetch": (lambda made: made.world.fetch(0), (0,) * 5),
+    "fetch everything, stable": (lambda made: made.world.fetch(require_stable=True), (0,) * 5),
+    "delete": (lambda made: made.world.delete("billing"), (NOT_FOUND, 0, NON_EMPTY, NON_EMPTY, NON_EMPTY)),
 }
 
 
@@ -201,32 +159,30 @@ def told(asked: Any) -> int | str:
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_every_request_in_every_state(name: str, state: str, new_world: Any, seat_of: Any) -> None:
-    world, leader, follower = STATES[state](new_world, seat_of)
     ask, expected = REQUESTS[name]
-    assert told(ask(world, leader, follower, seat_of)) == expected[list(STATES).index(state)]
+    assert told(ask(make(state, new_world, seat_of))) == expected[STATES.index(state)]
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_groups_are_in_the_named_state(state: str, new_world: Any, seat_of: Any) -> None:
-    world, _, _ = STATES[state](new_world, seat_of)
-    (described,) = world.coordinator.describe(["billing"], 5)
+    (described,) = make(state, new_world, seat_of).world.coordinator.describe(["billing"], 5)
     assert described.group_state == ("Dead" if state == "absent" else state)
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if not name.startswith(("fetch", "delete"))])
 def test_every_request_to_a_dead_group(name: str, new_world: Any, seat_of: Any) -> None:
     """An unloaded group gets no requests; if it did, clients would look for its coordinator."""
-    world, leader, follower = stable(new_world, seat_of)
-    world.group.cancel_all()
-    world.group.move(GroupEvent.REMOVED)
-    assert told(REQUESTS[name][0](world, leader, follower, seat_of)) == NOT_AVAILABLE
+    made = make("Stable", new_world, seat_of)
+    made.world.group.cancel_all()
+    made.world.group.move(GroupEvent.REMOVED)
+    assert told(REQUESTS[name][0](made)) == NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_every_request_to_a_coordinator_that_is_down(name: str, new_world: Any, seat_of: Any) -> None:
-    world, leader, follower = stable(new_world, seat_of)
-    world.resign()
-    assert told(REQUESTS[name][0](world, leader, follower, seat_of)) == MOVED
+    made = make("Stable", new_world, seat_of)
+    made.world.resign()
+    assert told(REQUESTS[name][0](made)) == MOVED
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -235,10 +191,10 @@ def test_every_request_to_a_loading_coordinator(name: str, new_world: Any, seat_
     world = new_world(coordinator_load_s=1.0)
     expected = 0 if name.startswith("heartbeat") else LOADING
     seat = seat_of("m", 1)
-    assert told(REQUESTS[name][0](world, seat, seat, seat_of)) == expected
+    assert told(REQUESTS[name][0](Made(world, seat, seat, seat_of))) == expected
 
 
-@pytest.mark.parametrize("state", [name for name in STATES if name != "absent"])
+@pytest.mark.parametrize("state", STATES[1:])
 @pytest.mark.parametrize("fencing", ["join", "sync", "heartbeat", "commit", "leave"])
 def test_old_member_id_of_a_static_member_is_fenced_in_every_state(
     state: str, fencing: str, new_world: Any, seat_of: Any

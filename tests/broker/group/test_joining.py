@@ -31,10 +31,6 @@ def test_new_member_gets_an_id_and_joins_with_it(world: Any) -> None:
     assert world.seat(back).member_id == turned_away.member_id
 
 
-def test_member_ids_are_unique(world: Any) -> None:
-    assert len({world.newcomer() for _ in range(50)}) == 50
-
-
 def test_new_member_joins_immediately_before_version_4(world: Any) -> None:
     asked = world.join(version=3)
     assert asked.is_parked
@@ -82,19 +78,6 @@ def test_changed_metadata_in_the_sync_phase_begins_a_rebalance(world: Any) -> No
     rejoined = world.join(leader.member_id, protocols=OTHER)
     assert waiting.answer.error_code == 27
     assert rejoined.is_parked
-
-
-def test_unchanged_follower_of_a_stable_group_keeps_its_generation(world: Any) -> None:
-    _, follower = world.stable(2)
-    again = world.join(follower.member_id).answer
-    assert (again.error_code, again.generation_id) == (0, 1)
-    assert world.group.state is GroupState.STABLE
-
-
-def test_rejoining_leader_of_a_stable_group_begins_a_rebalance(world: Any) -> None:
-    leader, _ = world.stable(2)
-    assert world.join(leader.member_id).is_parked
-    assert world.group.state is GroupState.PREPARING_REBALANCE
 
 
 def test_repeated_join_replies_on_the_new_connection(world: Any) -> None:

@@ -56,12 +56,6 @@ def test_repeated_sync_replies_on_the_new_connection(world: Any) -> None:
     assert second.answer.assignment == b"b"
 
 
-def test_heartbeat_with_a_parked_join_returns_rebalance_in_progress(world: Any) -> None:
-    leader, _ = world.stable(2)
-    world.join(leader.member_id)
-    assert world.heartbeat(leader).answer == 27
-
-
 def test_heartbeat_waits_for_uncommitted_appends(world: Any) -> None:
     """Otherwise it could confirm a generation that the next coordinator does not have."""
     (leader,) = world.stable(1)

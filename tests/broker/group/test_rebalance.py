@@ -8,14 +8,6 @@ from thinconsumer.broker.group import rebalance
 from thinconsumer.broker.group.states import GroupState
 
 
-def test_two_new_members_form_a_generation(world: Any) -> None:
-    leader, follower = world.joined(2)
-    assert (leader.generation, follower.generation) == (1, 1)
-    assert leader.is_leader
-    assert not follower.is_leader
-    assert world.group.state is GroupState.COMPLETING_REBALANCE
-
-
 def test_only_the_leader_gets_the_member_list(world: Any) -> None:
     ids = [world.newcomer(), world.newcomer()]
     asked = [world.join(name, protocols={"range": name.encode()}) for name in ids]
@@ -54,14 +46,6 @@ def test_initial_delay_without_new_members_is_not_extended(new_world: Any) -> No
     assert one.is_parked  # two members joined during the first delay, so it is extended once
     world.advance(3.0)
     assert {world.seat(a).generation for a in (one, two)} == {1}
-
-
-def test_heartbeats_tell_members_to_rejoin(world: Any) -> None:
-    leader, follower = world.stable(2)
-    third = world.join(world.newcomer())
-    assert world.heartbeat(follower).answer == 27
-    rejoined = [world.join(leader.member_id), world.join(follower.member_id)]
-    assert {world.seat(a).generation for a in (third, *rejoined)} == {2}
 
 
 def test_members_that_do_not_rejoin_in_time_are_removed(world: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.log.log import AppendRefused, StoredBatch
+from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.records.batch import split
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
@@ -427,12 +427,3 @@ def test_random_transactions_match_a_model(tools, steps):
         assert stable == max(log.start_offset, min([log.end_offset, *undecided]))
         committed = {o for o, fate in fates.rows.items() if log.start_offset <= o < stable and fate[2]}
         assert tools.read_committed(log, stable) == committed
-
-
-def test_stored_batch_matches_its_header(write):
-    data = write.batch(b"a", b"b", producer_id=5, producer_epoch=6, base_sequence=2**31 - 1, transactional=True)
-    batch = StoredBatch.of(data)
-    assert (batch.base_offset, batch.next_offset, batch.last_offset, batch.record_count) == (0, 2, 1, 2)
-    assert (batch.producer_id, batch.producer_epoch, batch.last_sequence) == (5, 6, 0)
-    assert (batch.is_control, batch.is_transactional, batch.has_log_append_time) == (False, True, False)
-    assert (batch.codec, batch.delete_horizon_ms, batch.data) == (0, None, data)

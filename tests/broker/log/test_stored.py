@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from thinconsumer.broker.log.stored import AppendInfo, AppendRefused, StoredBatch
+from thinconsumer.broker.log.stored import AppendRefused, StoredBatch
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.error_codes import Code
@@ -46,7 +46,3 @@ def test_append_refused_has_a_message_and_can_be_pickled():
     assert str(refused) == "error 87: two of them"
     again = pickle.loads(pickle.dumps(refused))
     assert (again.code, again.message, again.record_errors) == (87, "two of them", [(1, "no key")])
-
-
-def test_append_info_has_defaults():
-    assert AppendInfo(1, 3) == (1, 3, -1, False)
