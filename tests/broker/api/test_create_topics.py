@@ -128,16 +128,3 @@ def test_request_is_retried_until_the_controller_is_reachable(new_cluster, clien
     cluster.advance(6.0)
     (answer,) = client.answers()
     assert codes(answer) == [0]
-
-
-def test_request_times_out_if_the_controller_stays_unreachable(new_cluster, client_of):
-    cluster = new_cluster(2)
-    client = client_of(cluster, 1)
-    cluster.cut(1, CONTROLLER)
-    client.send(create(topic("t")))
-    cluster.advance(31.0)
-    (answer,) = client.answers()
-    assert codes(answer) == [Code.REQUEST_TIMED_OUT]
-    cluster.heal()
-    cluster.advance(60.0)
-    assert cluster.controller.image.topics == {}

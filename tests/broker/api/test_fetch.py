@@ -92,16 +92,6 @@ def test_partition_limit_may_be_exceeded_by_the_first_batch(cluster, client):
     assert len(row.records) == 400, "the last batch is cut off, as slices of Kafka's files are"
 
 
-def test_request_limit_may_be_exceeded_by_the_first_batch_only(cluster, client):
-    for partition in range(3):
-        cluster.produce("t", [b"x" * 1000], partition)
-    wanted = [("t", partition, 0) for partition in range(3)]
-    sizes = [len(row.records) for row in rows(client.ask(fetch(cluster, *wanted, max_bytes=10)))]
-    assert (sizes[0] > 1000, sizes[1:]) == (True, [0, 0])
-    sizes = [len(row.records) for row in rows(client.ask(fetch(cluster, *wanted, max_bytes=2500)))]
-    assert (sizes[1], sizes[2]) == (sizes[0], 0), "a first batch that does not fit is left out, not cut"
-
-
 def test_broker_fetch_max_bytes_applies(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 3}, fetch_max_bytes=10)
     for partition in range(3):
@@ -260,19 +250,6 @@ def test_replica_in_the_clients_rack_is_preferred(three, client_of):
     assert values(the_row(client.ask(fetch(three, "t", rack_id="elsewhere")))) == [b"a"]
 
 
-def test_lagging_follower_is_not_preferred(new_cluster, client_of):
-    cluster = new_cluster(2, racks=["a", "b"], replication_s=5.0)
-    cluster.create_topic("t", 1, 2)
-    leader = leader_of(cluster)
-    rack = cluster.nodes[3 - leader].rack
-    cluster.advance(10)
-    cluster.produce("t", [b"a"])
-    client = client_of(cluster, leader)
-    assert the_row(client.ask(fetch(cluster, ("t", 0, 1), rack_id=rack))).preferred_read_replica == -1
-    cluster.advance(30)
-    assert the_row(client.ask(fetch(cluster, ("t", 0, 1), rack_id=rack))).preferred_read_replica == 3 - leader
-
-
 def test_consumers_get_committed_records_only(new_cluster, client_of):
     cluster = new_cluster(2, replication_s=5.0)
     cluster.create_topic("t", 1, 2)
@@ -358,15 +335,6 @@ def test_append_completes_a_waiting_fetch(cluster, client, parked):
     assert [values(row) for row in rows(answer)] == [[], [b"a"]]
 
 
-def test_completed_fetch_leaves_no_listener(cluster, client, parked):
-    parked("t", "u")
-    cluster.produce("u", [b"a"])
-    settle(cluster, client)
-    assert not any(partition._listeners for partition in cluster.nodes[1].partitions.values())
-    cluster.advance(10)
-    assert client.answers() == []
-
-
 def test_records_appended_together_are_returned_together(cluster, client, parked):
     parked("t", "u")
     for partition in range(3):
@@ -384,17 +352,6 @@ def test_fetch_waits_for_min_bytes(cluster, client, parked):
     cluster.produce("t", [b"z" * 1000])
     (answer,) = settle(cluster, client)
     assert [len(values(row)) for row in rows(answer)] == [2, 1]
-
-
-def test_bytes_above_the_partition_limit_do_not_count(cluster, client, parked):
-    wanted = ("t", 0, 0, {"partition_max_bytes": 500})
-    parked(wanted, min_bytes=1000)
-    for _ in range(10):
-        cluster.produce("t", [b"x" * 200])
-    assert settle(cluster, client) == []
-    cluster.advance(0.5)
-    (answer,) = client.answers()
-    assert len(the_row(answer).records) == 500
 
 
 def test_fewer_bytes_are_returned_after_max_wait(cluster, client, parked):
@@ -474,22 +431,6 @@ def test_incremental_response_has_changed_partitions_only(cluster, client):
     forgotten = [ForgottenTopic(topic_id=cluster.controller.image.topics["u"].topic_id, partitions=[0])]
     answer = client.ask(FetchRequest(session_epoch=2, forgotten_topics_data=forgotten, **session))
     assert (answer.error_code, answer.session_id, rows(answer)) == (0, full.session_id, [])
-
-
-def test_session_partitions_take_turns_at_the_byte_limit(cluster, client):
-    """Partitions that returned records move to the end, so that three busy partitions take turns at a limit of one
-    batch.
-    """
-    for partition in range(3):
-        for _ in range(3):
-            cluster.produce("t", [b"x" * 100], partition)
-    wanted = [("t", partition, 0) for partition in range(3)]
-    answer = client.ask(fetch(cluster, *wanted, session_epoch=0, max_bytes=10))
-    seen = [[row.partition_index for row in rows(answer) if row.records]]
-    for epoch in range(1, 4):
-        answer = client.ask(FetchRequest(session_id=answer.session_id, session_epoch=epoch, min_bytes=1, max_bytes=10))
-        seen.append([row.partition_index for row in rows(answer) if row.records])
-    assert seen == [[0], [0], [1], [2]]
 
 
 def test_unknown_session_is_answered_immediately(cluster, client):
