@@ -69,7 +69,7 @@ def open_store(folder):
 
 
 def test_new_directory_is_empty(open_store, folder):
-    assert open_store().load() == StoredCluster("", 0, {})
+    assert open_store().cluster == StoredCluster("", 0, {})
     assert folder.is_dir()
 
 
@@ -164,8 +164,8 @@ def test_topics_are_restored(open_store):
     rows = [topic("t", 3, **{"cleanup.policy": "compact"}), topic("__consumer_offsets", 1, OTHER_ID)]
     store.save_topics(rows, cluster_id="abc", next_producer_id=17)
     expected = StoredCluster("abc", 17, {row.name: row for row in rows})
-    assert store.load() == expected
-    assert open_store().load() == expected
+    assert store.cluster == expected
+    assert open_store().cluster == expected
 
 
 def test_logs_are_deleted_with_their_topics_and_partitions(open_store, folder):
@@ -345,7 +345,7 @@ def test_unwritten_metadata_is_written_once_there_is_room(open_store, folder, in
     ]
     in_the_way.free()
     append(log, b"a")
-    assert open_store().load() == StoredCluster("c", 2, {"t": topic("t", 3)})
+    assert open_store().cluster == StoredCluster("c", 2, {"t": topic("t", 3)})
 
 
 def test_unwritten_metadata_is_written_on_close(open_store, in_the_way):
@@ -353,7 +353,7 @@ def test_unwritten_metadata_is_written_on_close(open_store, in_the_way):
     in_the_way("meta.tmp")
     store.save_topics([topic()], cluster_id="c", next_producer_id=7)
     in_the_way.free()
-    assert open_store().load().next_producer_id == 7
+    assert open_store().cluster.next_producer_id == 7
 
 
 def test_failed_compaction_keeps_the_log(open_store, in_the_way):

@@ -65,7 +65,7 @@ class NodeDirectory:
         self._files: OrderedDict[PartitionFile, FileIO] = OrderedDict()
         self._logs: dict[TopicPartition, PartitionFile] = {}
         self._starts: dict[str, int] = {}
-        self._cluster = StoredCluster()
+        self.cluster = StoredCluster()  #: The metadata last saved, by this process or an earlier one.
         self._has_unwritten_meta = False  #: Whether writing ``meta.json`` has failed.
         self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING  #: Successful writes since the last failure.
         try:
@@ -77,22 +77,18 @@ class NodeDirectory:
     def __repr__(self) -> str:
         return f"<NodeDirectory {str(self.path)!r}{'' if self._lock else ' closed'}>"
 
-    def load(self) -> StoredCluster:
-        """Return the metadata last saved, by this process or an earlier one."""
-        return self._cluster
-
     def save_topics(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
         """Save the metadata after a change, and delete the logs of topics that no longer exist.
 
         A topic of the same name with another id is another topic.
         """
         new = {topic.name: topic for topic in topics}
-        for name, topic in self._cluster.topics.items():
+        for name, topic in self.cluster.topics.items():
             successor = new.get(name)
             kept = len(successor.partitions) if successor and successor.topic_id == topic.topic_id else 0
             for row in topic.partitions[kept:]:
                 self._delete_log(row.tp)
-        self._cluster = StoredCluster(cluster_id, next_producer_id, new)
+        self.cluster = StoredCluster(cluster_id, next_producer_id, new)
         self._write_meta()
 
     def log_store(self, tp: TopicPartition) -> PartitionFile:
@@ -185,7 +181,7 @@ class NodeDirectory:
 
     def _write_meta(self) -> None:
         self._check_open()
-        cluster = self._cluster
+        cluster = self.cluster
         meta = {
             "version": META_VERSION,
             "cluster_id": cluster.cluster_id,
@@ -220,7 +216,7 @@ class NodeDirectory:
                 )
             topics = [_topic_from_json(row) for row in meta["topics"]]
             self._starts = {str(name): _offset(at) for name, at in meta["log_start_offsets"].items()}
-            self._cluster = StoredCluster(
+            self.cluster = StoredCluster(
                 str(meta["cluster_id"]), _offset(meta["next_producer_id"]), {topic.name: topic for topic in topics}
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -253,7 +249,7 @@ class ClusterDirectory:
 
     def load(self) -> StoredCluster:
         """Return the metadata last saved."""
-        return self._stores[1].load()
+        return self._stores[1].cluster
 
     def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
         """Save the metadata in every broker's directory, and delete the logs of topics that no longer exist."""

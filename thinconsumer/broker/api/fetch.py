@@ -45,9 +45,19 @@ def handle(call: ApiCall) -> Message | None:
         return _answer(call, context, unknown)
     params = _fetch_params(call)
     result = read_all(node, known, params)
+
+    def answer(result: FetchReadResult) -> FetchResponse:
+        is_incremental = context.kind is FetchContextKind.INCREMENTAL
+        return _answer(call, context, response_rows(node, result, params, only_changed=is_incremental) + unknown)
+
     if request.max_wait_ms <= 0 or result.size >= params.min_bytes or result.must_respond:
-        return _answer(call, context, _response_rows(call, context, params, result) + unknown)
-    _park(call, context, params, result, unknown)
+        return answer(result)
+
+    def finish() -> None:
+        call.on_cancel = None
+        call.reply(answer(read_all(node, known, params)))
+
+    call.on_cancel = DelayedFetch(node, params, result, request.max_wait_ms / 1000, finish).cancel
     return None
 
 
@@ -94,30 +104,6 @@ def _unknown(call: ApiCall, one: CachedPartition) -> Code | None:
     if image.partition(one.topic, one.partition) is None:
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     return None
-
-
-def _park(
-    call: ApiCall,
-    context: FetchContext,
-    params: FetchParams,
-    result: FetchReadResult,
-    unknown: list[tuple[CachedPartition, PartitionData]],
-) -> None:
-    known = [one for one, _ in result.rows]
-
-    def finish() -> None:
-        call.on_cancel = None
-        result = read_all(call.node, known, params)
-        call.reply(_answer(call, context, _response_rows(call, context, params, result) + unknown))
-
-    parked = DelayedFetch(call.node, params, result, call.request.max_wait_ms / 1000, finish)
-    call.on_cancel = parked.cancel
-
-
-def _response_rows(
-    call: ApiCall, context: FetchContext, params: FetchParams, result: FetchReadResult
-) -> list[tuple[CachedPartition, PartitionData]]:
-    return response_rows(call.node, result, params, only_changed=context.kind is FetchContextKind.INCREMENTAL)
 
 
 def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartition, PartitionData]]) -> FetchResponse:

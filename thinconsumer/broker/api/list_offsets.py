@@ -8,7 +8,7 @@ local log start, 9 the last tiered offset, 11 the first offset not yet uploaded;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...types import TopicPartition
@@ -126,7 +126,7 @@ def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _Off
         return _OffsetResult(end, epoch=partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _start(partition)
-    found = _NOTHING if timestamp == LATEST else _LOOKUPS.get(timestamp, _by_time)(partition, timestamp)
+    found = _find(partition, timestamp)
     if is_behind and not 0 <= found.offset < end:
         supported = call.version >= FIRST_WITH_NOT_AVAILABLE
         raise _LookupFailed(int(Code.OFFSET_NOT_AVAILABLE if supported else Code.LEADER_NOT_AVAILABLE))
@@ -142,25 +142,13 @@ def _start(partition: PartitionReplica) -> _OffsetResult:
     return _OffsetResult(log.start_offset, epoch=first[0] if first[1] <= log.start_offset else -1)
 
 
-def _by_time(partition: PartitionReplica, timestamp: int) -> _OffsetResult:
-    found = partition.log.offset_for_timestamp(timestamp, partition.log.end_offset)
+def _find(partition: PartitionReplica, timestamp: int) -> _OffsetResult:
+    log, found = partition.log, None
+    if timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp(log.end_offset)
+    elif timestamp not in (LATEST, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        found = log.offset_for_timestamp(timestamp, log.end_offset)
     return _NOTHING if found is None else _OffsetResult(*found)
-
-
-def _highest(partition: PartitionReplica, timestamp: int) -> _OffsetResult:
-    found = partition.log.offset_of_max_timestamp(partition.log.end_offset)
-    return _NOTHING if found is None else _OffsetResult(*found)
-
-
-def _no_offset(partition: PartitionReplica, timestamp: int) -> _OffsetResult:
-    return _NOTHING
-
-
-_LOOKUPS: Mapping[int, Callable[[PartitionReplica, int], _OffsetResult]] = {
-    MAX_TIMESTAMP: _highest,
-    LATEST_TIERED: _no_offset,
-    EARLIEST_PENDING_UPLOAD: _no_offset,
-}
 
 
 def _failed(one: ListOffsetsPartition, code: int) -> ListOffsetsPartitionResponse:

@@ -22,7 +22,7 @@ from ...wire.metadata import (
 )
 from ..call import Api, ApiCall
 from ..controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError
-from ..image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from ..image import ClusterImage, PartitionImage
 from ..naming import is_internal, topic_name_error
 
 FIRST_WITH_IDS = 12
@@ -41,7 +41,10 @@ def handle(call: ApiCall) -> Message:
     response = MetadataResponse(
         cluster_id=image.cluster_id,
         controller_id=any_broker(call),
-        brokers=[_broker(broker) for broker in image.brokers.values()],
+        brokers=[
+            MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in image.brokers.values()
+        ],
     )
     for topic_id in _unknown_ids(request, image):
         response.topics.append(
@@ -60,11 +63,7 @@ def handle(call: ApiCall) -> Message:
 def refuse(request: MetadataRequest, version: int, code: int) -> MetadataResponse:
     """Return the response with an error code for every topic; version 13 also has a top-level one."""
     topics = [
-        MetadataResponseTopic(
-            error_code=code,
-            name=topic.name or "",
-            topic_id=topic.topic_id,
-        )
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in request.topics or ()
     ]
     return MetadataResponse(topics=topics, error_code=code)
@@ -104,9 +103,16 @@ def _unknown_ids(request: MetadataRequest, image: ClusterImage) -> list[bytes]:
 
 
 def _describe(call: ApiCall, name: str) -> MetadataResponseTopic:
-    topic = call.node.image.topics.get(name)
+    image = call.node.image
+    topic = image.topics.get(name)
     if topic is not None:
-        return _known(call, topic)
+        return MetadataResponseTopic(
+            error_code=0,
+            name=name,
+            topic_id=topic.topic_id,
+            is_internal=is_internal(name),
+            partitions=[_partition(row, image, call.version) for row in topic.partitions],
+        )
     if topic_name_error(name) is not None:
         code = Code.INVALID_TOPIC_EXCEPTION
     else:
@@ -129,17 +135,6 @@ def _create(call: ApiCall, name: str) -> None:
         pass  # the response stays UNKNOWN_TOPIC_OR_PARTITION; Kafka only logs the reason
 
 
-def _known(call: ApiCall, topic: TopicImage) -> MetadataResponseTopic:
-    image = call.node.image
-    return MetadataResponseTopic(
-        error_code=0,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=is_internal(topic.name),
-        partitions=[_partition(row, image, call.version) for row in topic.partitions],
-    )
-
-
 def _partition(row: PartitionImage, image: ClusterImage, version: int) -> MetadataResponsePartition:
     alive = image.brokers
     offline = [node for node in row.replicas if node not in alive]
@@ -157,7 +152,3 @@ def _partition(row: PartitionImage, image: ClusterImage, version: int) -> Metada
         isr_nodes=[node for node in row.isr if version > 0 or node in alive],
         offline_replicas=offline,
     )
-
-
-def _broker(broker: BrokerImage) -> MetadataResponseBroker:
-    return MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
