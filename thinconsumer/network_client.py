@@ -145,6 +145,10 @@ class NetworkClient:
         if self.outage_since is not None:
             self._due_at = self._due(self._all_routes())
 
+    def skip(self, now: float) -> None:
+        """Take note of a time at which the driver has polled I/O and :meth:`step` has nothing to do."""
+        self._stepped_at = now
+
     def wake_at(self) -> float:
         """Return when :meth:`step`, or the driver, has something to do even if nothing is received."""
         if self._dirty or self._shared.answers or self._has_commands():

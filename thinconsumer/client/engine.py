@@ -34,8 +34,11 @@ class Manager(Protocol):
         """Return the requests due now."""
         ...
 
-    def handle(self, answer: Answer, now: float) -> None:
-        """Handle the response to one of this manager's requests, or its failure."""
+    def handle(self, answer: Answer, now: float) -> bool | None:
+        """Handle the response to one of this manager's requests, or its failure.
+
+        Returns True if no other manager has to step because of it.
+        """
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due even if no response arrives."""
@@ -50,7 +53,7 @@ class ManagerParts(NamedTuple):
 
     asker: str
     step: Callable[[float], list[Request]]
-    handle: Callable[[Answer, float], None] = lambda answer, now: None
+    handle: Callable[[Answer, float], bool | None] = lambda answer, now: None
     wake_at: Callable[[float], float] = lambda now: NEVER
     restart: Callable[[float], None] = lambda now: None
 
@@ -67,6 +70,7 @@ class Engine:
     ) -> None:
         self.network = NetworkClient(options, random)
         self.metadata = metadata
+        self.steps = 0  #: Number of steps; while it stays the same, no manager has changed.
         #: Called with each response after its manager has handled it.
         self.on_answer: Callable[[Answer, float], None] = lambda answer, now: None
         self._options = options
@@ -75,50 +79,91 @@ class Engine:
         self._handlers = {manager.asker: manager.handle for manager in self._managers}
         self._metadata_seen = metadata.version
         self._now = 0.0
+        #: Which managers step next even if none is due: their askers, and "" for all of them. See :meth:`touch`.
+        self._touched = {""}
+        self._managers_due: float | None = None  #: When the first manager is due; None until it is computed.
+        self._due: float | None = None  #: When the first manager or connection is due; None until it is computed.
         self._closing = False
         self._unanswered: set[Request] = set()  #: The last requests that have no response yet, see :meth:`close`.
 
     # -- stepping
 
+    def touch(self, asker: str = "") -> None:
+        """Make one manager, or all of them, step in the next step: a call has changed what they act on."""
+        self._touched.add(asker)
+        self._managers_due = self._due = None
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a step would do something although the driver has called neither engine nor connection."""
+        return bool(self._touched) or self.network.outage_since is not None or now >= self.wake_at()
+
+    def skip(self, now: float) -> None:
+        """Take note of a time at which the driver has polled I/O and nothing :meth:`is_due`."""
+        self._now = now
+        self.network.skip(now)
+
     def step(self, now: float) -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver must be stepped at once."""
         self._now = now
+        self.steps += 1
         self.network.step(now)
         for why in self.network.take_refresh_reasons(now):
             self.metadata.request_update(why)
+            self.touch()
+        everything = now >= self._first_due(now)
         for _ in range(ROUNDS_MAX):
             for answer in self.network.take_answers():
-                self._handlers[answer.request.asker](answer, now)
+                asker = answer.request.asker
+                self.touch(asker if self._handlers[asker](answer, now) else "")
                 self.on_answer(answer, now)
-            requests = [request for manager in self._managers for request in manager.step(now)]
+            everything = everything or "" in self._touched
+            managers = self._managers if everything else self._touched_managers()
+            self._touched.clear()
+            requests = [request for manager in managers for request in manager.step(now)]
             self._follow_metadata(now)
             for request in requests:
                 self.network.send(request, now)
             if not requests:
                 break
             self.network.step(now)
+        self._managers_due = self._due = None
         return self.network.wants_driver()
+
+    def _touched_managers(self) -> list[Manager]:
+        return [manager for manager in self._managers if manager.asker in self._touched]
+
+    def _first_due(self, now: float) -> float:
+        if self._managers_due is None:
+            self._managers_due = min(manager.wake_at(now) for manager in self._managers)
+        return self._managers_due
 
     def wake_at(self) -> float:
         """Return when to step the driver and the engine again even if no byte is received."""
         if self._closing:
             return self.network.wake_at()  # managers no longer step, so their times would stay due for ever
-        due = self.network.wake_at()
-        for manager in self._managers:
-            due = min(due, manager.wake_at(self._now))
+        if self._due is not None:
+            return self._due
+        due = min(self.network.wake_at(), self._first_due(self._now))
+        if due > self._now:
+            self._due = due  # else the driver's next call, which takes the bytes to send, may end it
         return due
 
     def take_commands(self) -> list[Command]:
         """Return the commands for the driver."""
-        return self.network.take_commands()
+        commands = self.network.take_commands()
+        if commands:
+            self._due = None
+        return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Handle the result of a name lookup."""
         self.network.resolved(host, port, addresses, error, now)
+        self._due = None
 
     def drop(self, target: Target) -> None:
         """Close the connection to a target on which the broker holds back a request that is no longer needed."""
         self.network.drop(target, "the request that its broker holds back is not wanted any more")
+        self._due = None
 
     def restart(self, now: float) -> None:
         """Continue with new connections after an exception interrupted a step.
@@ -129,6 +174,7 @@ class Engine:
         self._metadata_seen = -1
         for manager in self._managers:
             manager.restart(now)
+        self.touch()
 
     def _follow_metadata(self, now: float) -> None:
         """Pass new nodes to the network client before requests are sent to them."""

@@ -49,11 +49,12 @@ class CallEntry:
     Outside the guard, a call from a second thread would advance positions during the first call before being rejected.
     """
 
-    __slots__ = ("_begin", "_guard")
+    __slots__ = ("_begin", "_end", "_guard")
 
-    def __init__(self, guard: Guard, begin: Callable[[], None]) -> None:
+    def __init__(self, guard: Guard, begin: Callable[[], None], end: Callable[[], None]) -> None:
         self._guard = guard
         self._begin = begin
+        self._end = end
 
     def __enter__(self) -> None:
         caller = sys._getframe(1)
@@ -67,6 +68,7 @@ class CallEntry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
         self._guard.leave(sys._getframe(1))
 
 
@@ -111,13 +113,14 @@ class Shell:
         self._stepped = stepped
         self._next_callback = next_callback
         self._changed = False  #: A call has changed the client's state (a seek, say), and no step has followed yet.
-        self._entry = CallEntry(self.guard, self.begin)
+        self._entry = CallEntry(self.guard, self.begin, engine.touch)
+        self._quiet_entry = CallEntry(self.guard, self.begin, lambda: None)
 
     # -- beginning a call
 
-    def enter(self) -> CallEntry:
-        """Begin a public call."""
-        return self._entry
+    def enter(self, *, touches: bool = True) -> CallEntry:
+        """Begin a public call. Unless ``touches`` is False, all managers step after it, see :meth:`Engine.touch`."""
+        return self._entry if touches else self._quiet_entry
 
     def change(self) -> CallEntry:
         """Begin a public call that does no I/O but requires a step: :meth:`wake_at` is now until then."""
@@ -166,23 +169,30 @@ class Shell:
         return min(self.engine.wake_at(), self.driver.wake_at())
 
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
-        """Wait for I/O until ``deadline``, step the engine once, return the time.
+        """Wait for I/O until ``deadline``, step all managers once, return the time.
 
         Without ``may_wake``, as in calls that close or unsubscribe, a wakeup is left for the next call.
 
         Raises:
             WakeupError: ``wakeup()`` was called.
         """
+        self.engine.touch()
+        return self.run_due(deadline, may_wake=may_wake)
+
+    def run_due(self, deadline: float, *, may_wake: bool = True) -> float:
+        """Wait for I/O as :meth:`run_once` does, and step only the managers that are due or touched."""
         driver, engine = self.driver, self.engine
         self._attend(driver.now())
         self.step_interrupted = True
         try:
-            driver.step(engine, deadline)  # or until engine.wake_at(), see Driver.step
+            is_called = driver.step(engine, deadline)  # or until engine.wake_at(), see Driver.step
         except BaseException:
             self.step_interrupted = not driver.waiting
             raise
         now = driver.now()
-        if engine.step(now):
+        if not is_called and not engine.is_due(now):
+            engine.skip(now)
+        elif engine.step(now):
             # Send requests before records are decoded, so that the broker processes them in the meantime.
             driver.step(engine, now)
         self.step_interrupted = False
@@ -224,6 +234,7 @@ class Shell:
                 break
             with self.callback():
                 goes_on = due.run()
+            self.engine.touch()
             if not goes_on:
                 break
             if due.then_step:

@@ -54,7 +54,7 @@ class BatchCalls:
         if max_bytes is not None and not is_whole(max_bytes, 1):
             raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
-        with self._shell.enter():
+        with self._shell.enter(touches=False):
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
         # The last statement, as in poll: an exception before it leaves the positions unchanged, so no record is lost.
         self._reader.poll_result = poll_result

@@ -149,7 +149,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
 
     def assignment(self) -> set[TopicPartition]:
         """Return the assigned partitions."""
-        with self._shell.enter():
+        with self._shell.enter(touches=False):
             return self._partitions.tps()
 
     # -- read
@@ -169,7 +169,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             AuthorizationError: an ACL is missing; raised once for each response with that error.
             NoBrokersAvailable: no broker was reachable for ``bootstrap_timeout_ms``; further polls try again.
         """
-        with self._shell.enter():
+        with self._shell.enter(touches=False):
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), self._limit(max_records))
         # The last statement, with no call after it: an exception before it leaves the positions unchanged, so no record
         # is lost.
@@ -225,12 +225,12 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
 
         Raises ``io.UnsupportedOperation`` where the platform has none (Windows).
         """
-        with self._shell.enter():
+        with self._shell.enter(touches=False):
             return self._shell.driver.fileno()
 
     def wake_at(self) -> float:
         """Return the latest time for the next poll in ``time.monotonic()`` seconds: now, if records are buffered."""
-        with self._shell.enter():
+        with self._shell.enter(touches=False):
             return self._reader.wake_at()
 
     def skip(self, error: RecordError) -> None:

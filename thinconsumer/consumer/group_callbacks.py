@@ -41,7 +41,8 @@ class GroupCallbacks:
         """
         # A waiting poll resets the poll timer in each step: on an idle topic it may wait longer than
         # max_poll_interval_ms, and offsets of earlier polls must be committed meanwhile.
-        self._group.polled(now)
+        if self._group.polled(now):
+            self._shell.engine.touch()
         now = self._shell.run_callbacks(now)
         self._raise_error()
         return now

@@ -229,10 +229,21 @@ class HealthMonitor:
         found: dict[str, list[Partition]] = {}
         begun: dict[str, float] = {}
         excused, self._excused = self._excused, {}
+        has_ready = managers.buffer.has_ready()
         for partition in managers.partitions:
-            since = self._silent_since(managers, partition, excused, now)
-            words = None if since is None else self._why_silent(managers, partition, now - since)
-            if words is not None and since is not None:
+            # While the buffer is full, the partition is not fetched before the next poll.
+            full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
+            idle = full or partition.paused or partition.pending_revocation or partition.callback_pending
+            if idle or managers.buffer.held(partition):
+                self._excused[partition.tp] = now
+                continue
+            since = self._excused[partition.tp] = excused.get(partition.tp, now)
+            if partition.error is not None:
+                continue  # it has an error to raise
+            if partition.confirmed_at is not None and partition.confirmed_at > since:
+                since = partition.confirmed_at
+            words = self._why_silent(managers, partition, now - since)
+            if words is not None:
                 found.setdefault(words, []).append(partition)
                 begun[words] = min(begun.get(words, now), since)
         for words, partitions in found.items():
@@ -241,21 +252,6 @@ class HealthMonitor:
             error = partitions[0].last_error
             text = f"{names}{f' and {more} more' if more > 0 else ''}: {words}"
             yield Obstacle(_because(text, error), error, since=begun[words])
-
-    def _silent_since(
-        self, managers: ConsumerManagers, partition: Partition, excused: dict[TopicPartition, float], now: float
-    ) -> float | None:
-        """Return since when the partition waits for a broker; None if it does not wait, or has an error to raise."""
-        idle = partition.paused or partition.pending_revocation or partition.callback_pending
-        # While the buffer is full, the partition is not fetched before the next poll.
-        full = managers.buffer.has_ready() and not managers.planner.is_asking(partition, now)
-        if idle or (full and partition.has_position) or managers.buffer.held(partition):
-            self._excused[partition.tp] = now
-            return None
-        since = self._excused[partition.tp] = excused.get(partition.tp, now)
-        if partition.error is not None:
-            return None
-        return since if partition.confirmed_at is None else max(since, partition.confirmed_at)
 
     def _why_silent(self, managers: ConsumerManagers, partition: Partition, silence: float) -> str | None:
         """Return what the partition waits for; None if the wait is not unusually long."""

@@ -78,7 +78,7 @@ class Iteration:
         reader, shell = self._reader, self._shell
         seconds = reader.default_timeout(timeout_ms)
         while True:
-            with shell.enter():
+            with shell.enter(touches=False):
                 reader.partitions.in_hand = None
                 if not reader.behind(ends):
                     return
@@ -99,7 +99,7 @@ class Iteration:
                 yield record
 
     def _refill(self) -> PollResult:
-        with self._shell.enter():
+        with self._shell.enter(touches=False):
             self._reader.partitions.in_hand = None
             poll_result = self._poll()
         self._begin(poll_result)
@@ -139,7 +139,7 @@ class Iteration:
         """Step once; return whether a callback is due, which must run before more records are returned."""
         shell = self._shell
         with shell.stay():
-            now = shell.run_once(shell.driver.now())
+            now = shell.run_due(shell.driver.now())
         self._drive_at = shell.driver.now() + DRIVE_EVERY
         group = self._reader.managers.group
         return group is not None and (group.has_work(now) or group.held is not None)

@@ -66,7 +66,9 @@ class ConsumerManagers:
     def _in_order(self) -> list[Manager]:
         """Return the managers in the order in which they step."""
         # First the wanted topics and the lookups of resets, then the managers that send requests for them.
-        topics = ManagerParts("topics", self._follow_assignment, restart=self._restart)
+        topics = ManagerParts(
+            "topics", self._follow_assignment, wake_at=self._assignment_wake_at, restart=self._restart
+        )
         resets = ManagerParts("resets", self._step_resets, wake_at=self.resets.wake_at, restart=self.resets.restart)
         group = () if self.group is None else self.group.managers()
         fetching = ManagerParts(
@@ -79,8 +81,7 @@ class ConsumerManagers:
 
     def _follow_assignment(self, now: float) -> list[Request]:
         """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
-        generation = self.partitions.generation, self.lookups.version
-        group = self.group
+        generation, group = (self.partitions.generation, self.lookups.version), self.group
         topics: frozenset[str] = frozenset() if group is None else group.topics()
         everything = group is not None and group.wants_all_topics
         if self._generation != generation:
@@ -91,6 +92,9 @@ class ConsumerManagers:
             self._wanted = (topics, everything)
             self.metadata.want(self.partitions.topics() | self.lookups.topics() | topics, everything=everything)
         return []
+
+    def _assignment_wake_at(self, now: float) -> float:
+        return NEVER if self._generation == (self.partitions.generation, self.lookups.version) else now
 
     def _restart(self, now: float) -> None:
         self._wanted = ()
@@ -103,12 +107,13 @@ class ConsumerManagers:
         self.resets.step(now, self._wall_time())
         return []
 
-    def _take_fetched(self, answer: Answer, now: float) -> None:
+    def _take_fetched(self, answer: Answer, now: float) -> bool:
         before = self.answers.records
-        self.answers.handle(answer, now)
+        concerns_planner_only = self.answers.handle(answer, now)
         if answer.response is not None:
             throttle_ms, records = answer.response.throttle_time_ms, self.answers.records - before
             self.metrics.record_fetch(now - answer.sent_at, answer.size, records, throttle_ms, now)
+        return concerns_planner_only
 
     def _outage_due(self, now: float) -> float:
         """Return when :meth:`outage` will return an error; never if it does so already.
@@ -164,4 +169,5 @@ class ConsumerManagers:
         if outage is None or now - outage.since < self.config.bootstrap_timeout_ms / 1000:
             return None
         network.acknowledge_outage(now)
+        self.engine.touch()
         return NoBrokersAvailable(f"no broker could be reached for {now - outage.since:.1f} s: {outage}", outage.causes)

@@ -17,6 +17,7 @@ from ..driver import Address, Driver
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
 from ..fetch.collector import Collector, Deserialize, PollResult, Records
+from ..fetch.planner import ASKER as FETCH
 from ..net import SelectorDriver
 from ..net.resolver import Resolver
 from ..partitions import Partition
@@ -70,6 +71,7 @@ class Reader:
         self.poll_result: PollResult | None = None
         self.open_calls = OpenCalls()
         self._raised: dict[int, KafkaError] = {}  #: By id(), errors that a poll has raised and that are still current.
+        self._error_free_at = -1  #: The number of the engine's steps after which there was no error to raise.
         self._owes_records = True  #: The latest poll raised, so the next one returns records before another error.
 
     # -- positions
@@ -105,8 +107,8 @@ class Reader:
     # -- hooks of the shell
 
     def _attend(self, now: float) -> None:
-        if self.managers.group is not None:
-            self.managers.group.member.called(now)
+        if self.managers.group is not None and self.managers.group.member.called(now):
+            self.managers.engine.touch()
 
     def _stepped(self, now: float) -> None:
         if self.watch.step(self.managers, now):
@@ -127,6 +129,7 @@ class Reader:
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.held):
             return self.shell.driver.now()  # while ``held`` is set, a poll returns no records
+        self._note_room()
         return self.shell.wake_at()
 
     def poll(
@@ -154,16 +157,17 @@ class Reader:
             managers.metrics.record_poll_end(now)
             if group is not None:
                 group.poll_ends()
-        handed_out(managers, poll_result, now)
+        if poll_result.count:
+            handed_out(managers, poll_result, now)
         return poll_result
 
     def _poll(
         self, now: float, deadline: float, gather: Gather, ends: Mapping[TopicPartition, int] | None
     ) -> PollResult:
         shell, group = self.shell, self.managers.group
-        if group is not None:
-            group.poll_begins(now)
-        now = shell.run_once(now)
+        if group is not None and group.poll_begins(now):
+            shell.engine.touch()
+        now = self._run_due(deadline if self._may_wait_at_once(now) else now)
         while True:
             if self.callbacks is not None:
                 # Callbacks run before records are returned, since one may be due for the revocation of a partition.
@@ -187,7 +191,23 @@ class Reader:
             self._raise_outage(now)
             if now >= deadline or (ends is not None and not self.behind(ends)):
                 return poll_result
-            now = shell.run_once(deadline)
+            now = self._run_due(deadline)
+
+    def _may_wait_at_once(self, now: float) -> bool:
+        """Return whether a poll has nothing to return, to raise, to call or to send before it waits for I/O."""
+        engine = self.managers.engine
+        if self.managers.buffer or self._error_free_at != engine.steps or engine.is_due(now):
+            return False
+        return self.callbacks is None or self.callbacks.next(now, every=True) is None
+
+    def _run_due(self, deadline: float) -> float:
+        self._note_room()
+        return self.shell.run_due(deadline)
+
+    def _note_room(self) -> None:
+        """Step the planner next if records that were returned or dropped since its step make room for a Fetch."""
+        if self.managers.planner.has_room_again:
+            self.managers.engine.touch(FETCH)
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> list[Partition]:
         """Return the partitions that have not reached these ends, without paused ones."""
@@ -254,7 +274,12 @@ class Reader:
 
         An error that no further response will repeat is returned again, once this poll has waited for records.
         """
+        steps = self.managers.engine.steps
+        if self._error_free_at == steps:
+            return None
         errors = {id(error): error for error in self.managers.persistent_errors()}
+        if not errors:
+            self._error_free_at = steps
         self._raised = {key: error for key, error in self._raised.items() if key in errors}
         for key, error in errors.items():
             if key not in self._raised:

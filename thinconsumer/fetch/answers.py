@@ -59,8 +59,11 @@ class Answers:
         self.completed = 0
         self.records = 0  #: Number of records received so far, according to the batch headers.
 
-    def handle(self, answer: Answer, now: float) -> None:
-        """Handle one response: always update the session, and buffer records of partitions that have not moved."""
+    def handle(self, answer: Answer, now: float) -> bool:
+        """Handle one response: always update the session, and buffer records of partitions that have not moved.
+
+        Returns whether only the planner has to step because of it: each partition continues from its position.
+        """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
         self._planner.returned(asked)
@@ -70,10 +73,10 @@ class Answers:
         response: FetchResponse | None = answer.response
         if response is None:
             self._failed(asked, answer.error, now)
-            return
+            return False
         if response.error_code:
             self._session_error(asked, response.error_code, now)
-            return
+            return False
         asked.session.answered(response.session_id)
         asked.session.retry.succeeded()
         self._planner.replicas.worked(asked.node_id)
@@ -82,6 +85,7 @@ class Answers:
         self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
         unconfirmed = set()
+        is_smooth = True
         for tp, data in self._each(asked, response.responses):
             partition, cursor = asked.cursors[tp]
             if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
@@ -99,7 +103,9 @@ class Answers:
             # An incremental response omits partitions without new data (KIP-227): they are up to date as well.
             if tp not in unconfirmed:
                 partition.confirmed_at = now
+            is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
         self._pace(asked, fruitful=frame.users > 0)
+        return is_smooth and not unconfirmed
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
         """Limit the rate of Fetches to a broker that returns no records without waiting ``fetch_max_wait_ms``."""

@@ -143,7 +143,8 @@ class OffsetLookups:
 
     def wake_at(self, now: float) -> float:
         """Return when a backoff ends."""
-        return min((max(now, x.not_before) for x in self._lookups if not x.in_flight), default=NEVER)
+        idle, version = [lookup for lookup in self._lookups if not lookup.in_flight], self._metadata.version
+        return min((now if lookup.may_ask(now, version) else lookup.not_before for lookup in idle), default=NEVER)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Handle the response to a request made by :meth:`step`."""

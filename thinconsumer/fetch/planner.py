@@ -98,12 +98,17 @@ class Planner:
 
     def wake_at(self, now: float) -> float:
         """Return when a backoff ends, or now if memory was released for a partition that the last step left out."""
-        if self._left_out and self._buffer.freed:
+        if self.has_room_again:
             return now
         idle = [session.retry for session in self._sessions.values() if not session.retry.in_flight]
         waits = [retry.not_before for retry in idle if retry.not_before > now]
         blocked = self._partitions.wake_at(lambda p: p.state is PositionState.FETCHING, now)
         return min([blocked, *waits], default=NEVER)
+
+    @property
+    def has_room_again(self) -> bool:
+        """Whether memory was released since the last step, which left out a partition or node for lack of memory."""
+        return self._left_out and self._buffer.freed
 
     def returned(self, asked: Asked) -> None:
         """Release the bytes reserved for a Fetch that has succeeded or failed."""
@@ -158,8 +163,9 @@ class Planner:
         share = self._settings.max_buffered_bytes // max(1, len(fetchable))
         by_node: dict[int, list[Partition]] = {}
         for partition in fetchable:
-            self._buffer.head(partition)  # drops stale batches, which would use up the share after a seek
-            if self._buffer.held(partition) >= share or self._buffer.broken(partition):
+            # head() drops stale batches, which would use up the share after a seek.
+            is_buffered = self._buffer.head(partition) is not None
+            if is_buffered and (self._buffer.held(partition) >= share or self._buffer.broken(partition)):
                 self._left_out = True
                 continue
             node_id = self.node_for(partition, now)

@@ -66,7 +66,10 @@ class Resets:
                 self._start(partition, wall_time)
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends."""
+        """Return when a backoff ends; now if a partition without a lookup awaits a reset."""
+        waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
+        if any(self._asked.get(partition) is not partition.cursor for partition in waiting):
+            return now
         return self._partitions.wake_at(lambda p: p.state is PositionState.AWAITING_RESET, now)
 
     def restart(self, now: float) -> None:

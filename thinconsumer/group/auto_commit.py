@@ -44,23 +44,25 @@ class AutoCommit:
         commits.on_written = self._note_written
         self._outages = OutageLog(log)
 
-    def poll(self, now: float) -> None:
-        """Commit the positions after earlier polls, if the interval has passed."""
+    def poll(self, now: float) -> bool:
+        """Commit the positions after earlier polls, if the interval has passed. Returns whether something changed."""
         if self._next_at is None:
             self._next_at, self._refresh_at = now + self._interval, now + REFRESH
-            return
-        if self._call is not None:
-            if not self._call.done:
-                return  # the previous auto-commit is being retried: wait for it
-            self._report(self._call, now)
+            return True
+        ended = self._call
+        if ended is not None:
+            if not ended.done:
+                return False  # the previous auto-commit is being retried: wait for it
+            self._report(ended, now)
             self._call = None
         if now < self._next_at:
-            return
+            return ended is not None
         self._next_at = now + self._interval
         everything = now >= self._refresh_at
         if everything:
             self._refresh_at = now + REFRESH
         self._call = self._commit(self._partitions, now + self._timeout, everything)
+        return True
 
     def commit_now(self, partitions: Iterable[Partition], deadline: float, now: float) -> Call[None] | None:
         """Commit the positions of these partitions before their revocation; None if there is nothing to commit."""

@@ -152,22 +152,27 @@ class ClassicMember:
         self._join_failures.recovered(now)
         self._finish_leave()
 
-    def polled(self, now: float) -> None:
-        """Note a call of ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62)."""
+    def polled(self, now: float) -> bool:
+        """Note a call of ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62). Returns whether the member waited."""
         self._poll_timer.polled(now)
-        self._awaits_poll = False
+        waited, self._awaits_poll = self._awaits_poll, False
+        return waited
 
-    def called(self, now: float) -> None:
-        """Note a call that steps the engine. After a gap beyond the session timeout the membership is unconfirmed."""
+    def called(self, now: float) -> bool:
+        """Note a call that steps the engine. After a gap beyond the session timeout the membership is unconfirmed.
+
+        Returns whether the gap changes when the member has to step.
+        """
         gap = self._poll_timer.called(now)
         if gap <= self._channel.heartbeats.interval:
-            return
+            return False
         self._attempt.ready_by += gap
         if gap <= self._channel.heartbeats.session or not self.identity.is_member:
-            return
+            return True
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._unconfirmed_since = now
         log.warning("group %s: %s: no records until a heartbeat succeeds", self.identity.group_id, self.held)
+        return True
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Act on a membership error in response to a commit under ``identity``, unless the identity has changed.
