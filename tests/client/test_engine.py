@@ -22,6 +22,7 @@ class Asks:
         self.todo = []
         self.answers = []
         self.restarted = 0
+        self.concerns_no_other = False  #: What ``handle`` returns.
         self.again = 0  #: Ask so many times more, each time from an answer.
 
     def ask(self, target=ANY_NODE, timeout=30.0, now=1000.0):
@@ -36,6 +37,7 @@ class Asks:
         if self.again:
             self.again -= 1
             self.ask(Target(99))
+        return self.concerns_no_other
 
     def wake_at(self, now):
         return now if self.todo else NEVER
@@ -161,3 +163,57 @@ def test_a_broker_that_demands_it_has_the_client_start_from_the_bootstrap_server
     run(driver, engine, 5.0)
     assert engine.metadata.rebootstrap_reason is None
     assert len(cluster.network.dials) > before
+
+
+@pytest.fixture
+def untimed(made):
+    """Return as ``made`` does, with managers that state no time at which they are due; all have stepped."""
+    _, driver, engine, one, two = made
+    one.wake_at = two.wake_at = lambda now: NEVER
+    engine.step(driver.now())
+    return made
+
+
+def test_only_touched_managers_step_before_the_first_is_due(untimed):
+    _, driver, engine, one, two = untimed
+    one.ask()
+    two.ask()
+    assert not engine.is_due(driver.now())
+    engine.touch("two")
+    assert engine.is_due(driver.now())
+    engine.step(driver.now())
+    assert [len(one.todo), len(two.todo)] == [1, 0]
+    engine.touch()
+    engine.step(driver.now())
+    assert one.todo == []
+
+
+@pytest.mark.parametrize("concerns_no_other", [True, False])
+def test_an_answer_steps_all_managers_unless_its_manager_says_that_it_concerns_no_other(untimed, concerns_no_other):
+    _, driver, engine, one, two = untimed
+    one.concerns_no_other = concerns_no_other
+    one.ask(Target(99))
+    two.ask()
+    engine.touch("one")
+    engine.step(driver.now())  # node 99 is not known: the answer comes within the step
+    assert bool(two.todo) is concerns_no_other
+
+
+def test_all_managers_step_once_one_is_due(untimed):
+    _, driver, engine, one, two = untimed
+    at = driver.now() + 5.0
+    one.wake_at = lambda now: at
+    engine.touch("one")
+    engine.step(driver.now())
+    two.ask()
+    assert engine.wake_at() == at and not engine.is_due(at - 1.0) and engine.is_due(at)
+    engine.step(at)
+    assert two.todo == []
+
+
+def test_an_engine_is_due_throughout_an_outage(untimed):
+    """The network client decides in its steps that an outage is over: skipped steps would raise one that is."""
+    _, driver, engine, _, _ = untimed
+    assert not engine.is_due(driver.now())
+    engine.network.outage_since = driver.now()
+    assert engine.is_due(driver.now())

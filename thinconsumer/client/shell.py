@@ -94,7 +94,7 @@ class Shell:
         guard: Guard | None = None,
         settle: Callable[[], None] = lambda: None,
         recover: Callable[[], None] = lambda: None,
-        attend: Callable[[float], None] = lambda now: None,
+        attend: Callable[[float], object] = lambda now: None,
         stepped: Callable[[float], None] = lambda now: None,
         next_callback: Callable[[float, bool], UserCallback | None] = lambda now, every: None,
     ) -> None:

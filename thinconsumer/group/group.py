@@ -95,7 +95,7 @@ class Group:
     # -- for the shell
 
     def poll_begins(self, now: float) -> bool:
-        """Note that a poll begins. Commit errors in it give the time since the poll before. Returns as :meth:`polled`."""
+        """Note that a poll begins: commit errors in it give the time since the poll before. See :meth:`polled`."""
         self._away = None if self._polled_at is None else now - self._polled_at
         return self.polled(now)
 
@@ -109,18 +109,11 @@ class Group:
         Returns whether a manager has to step because of it.
         """
         self._polled_at = now
-<<<<<<< HEAD
-        self.member.called(now)  # first: after a long gap it sets `held`, which defers the auto-commit
-        self.member.polled(now)
-        if self.auto_commit is not None and self.member.held is None:
-            self.auto_commit.poll(now)
-=======
         is_back = self.member.called(now)  # first: after a long gap it sets `held`, which defers the auto-commit
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.held is not None:
             return is_back
         return self.auto_commit.poll(now) or is_back
->>>>>>> c49d99b (Step only the managers that are due or touched when a poll waits)
 
     def has_work(self, now: float) -> bool:
         """Return whether a listener or assignor is due."""
