@@ -210,10 +210,11 @@ ROWS = (
          "            self.managers.collector.place(poll_result)\n"
          "            if group is not None and group.auto_commit is not None:\n"
          "                group.auto_commit.poll(now)\n"
+         "                shell.engine.touch()\n"
          "                shell.engine.step(now)\n"
          "                shell.driver.step(shell.engine, now)\n"
          "            return poll_result\n")),
-        (Group, "polled", "self.auto_commit.poll(now)", "pass"),
+        (Group, "polled", "return self.auto_commit.poll(now) or is_back", "return is_back"),
         needs=commits("auto"),
     ),
     bug(
