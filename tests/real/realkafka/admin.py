@@ -6,32 +6,17 @@ broken connections and backoffs that have nothing to do with the test.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from . import processes
 from .jars import tools_class_path
 from .metadata import Partition, Picture, ask
 
 T = TypeVar("T")
-READ_ALL = Path(__file__).with_name("ReadAll.java")
-
-
-class Record(NamedTuple):
-    """A record as some reader saw it, in a form that compares with what others saw."""
-
-    partition: int
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
 
 
 def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
@@ -166,13 +151,6 @@ class Administration:
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-cp", tools_class_path(), tool]
         return processes.run([*options, *arguments, "--bootstrap-server", self.bootstrap], seconds)
 
-    def java_records(self, topic: str, isolation_level: str = "read_uncommitted", seconds: float = 120) -> list[Record]:
-        """Return what Kafka's own consumer reads of the topic, from the beginnings to the ends of now, by partition."""
-        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", tools_class_path(), str(READ_ALL)]
-        printed = processes.run([*options, self.bootstrap, isolation_level, topic], seconds)
-        records = [_record(line.split(" ")) for line in printed.splitlines()]
-        return sorted(records, key=lambda record: record[:2])
-
     # -- inside
 
     def _pictures(self, *topics: str) -> Iterator[Picture]:
@@ -229,16 +207,6 @@ class Administration:
                 # Its constructor connects; when that fails it leaves a thread and sockets, which close() ignores.
                 client._closed = False
                 client.close()
-
-
-def _record(words: list[str]) -> Record:
-    numbers, (key, value, *headers) = words[:4], map(_bytes, words[4:])
-    names = [(name or b"").decode() for name in headers[::2]]
-    return Record(*map(int, numbers), key, value, tuple(zip(names, headers[1::2], strict=True)))
-
-
-def _bytes(word: str) -> bytes | None:
-    return None if word == "-" else base64.b64decode(word[1:])
 
 
 @contextlib.contextmanager

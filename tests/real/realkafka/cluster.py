@@ -198,10 +198,7 @@ class KafkaCluster(Administration):
 
         def all_there() -> bool:
             for node in nodes:
-                if not self.running(node) and jars.is_legacy(self.version):
-                    # ZooKeeper thinks for its session's timeout that the killed one is still there, and refuses.
-                    self._start_node(node)
-                elif not self.running(node):
+                if not self.running(node):
                     raise RuntimeError(f"node {node} ended while starting:\n{self.log(node)[-3000:]}")
             pictures = [_picture(self.ports[node]) for node in nodes]
             return all(nodes <= set(picture.nodes) for picture in pictures if picture) and all(pictures)

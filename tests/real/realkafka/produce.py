@@ -1,20 +1,14 @@
-"""Records for tests, written by other people's producers: kafka-python's and librdkafka's (confluent-kafka).
-
-Owns no cluster. Two writers, because what one never does (raw snappy, lz4 frames with content sizes, batches of one)
-the other does.
-"""
+"""Records for tests, written by the producers of librdkafka (confluent-kafka) and kafka-python."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .admin import Record, quiet_kafka_python
+from .admin import quiet_kafka_python
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 DELIVERY_SECONDS = 60
 
 
@@ -36,56 +30,23 @@ def numbered(count: int, *, partition: int = 0, size: int = 0) -> list[New]:
 # -- librdkafka
 
 
-def confluent_producer(bootstrap: str, codec: str = "none", **options: Any) -> Any:
+def confluent_producer(bootstrap: str, **options: Any) -> Any:
     """A confluent-kafka producer; options by librdkafka's names with underscores for dots."""
     from confluent_kafka import Producer
 
-    config = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 5, "log_level": 0}
+    config = {"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0}
     config.update({name.replace("_", "."): value for name, value in options.items()})
     return Producer(config)
 
 
-def with_confluent(
-    bootstrap: str, topic: str, records: Iterable[New], codec: str = "none", **options: Any
-) -> list[Record]:
-    """Write the records and return them as they were acknowledged, in order; options as librdkafka's.
-
-    ``enable_idempotence=True`` for instance; ``batch_num_messages`` and ``linger_ms`` shape batches.
-    """
-    producer = confluent_producer(bootstrap, codec, **options)
-    return _produce(producer, topic, records)
-
-
-def transactions_with_confluent(
-    bootstrap: str, topic: str, transactions: Sequence[tuple[bool, Sequence[New]]], codec: str = "none"
-) -> list[Record]:
-    """Write one transaction after the other, each committed or aborted, and return the records of committed ones."""
-    producer = confluent_producer(bootstrap, codec, transactional_id=f"tx-{topic}")
-    producer.init_transactions(DELIVERY_SECONDS)
-    committed = []
-    for commit, records in transactions:
-        producer.begin_transaction()
-        written = _produce(producer, topic, records)
-        if commit:
-            producer.commit_transaction(DELIVERY_SECONDS)
-            committed += written
-        else:
-            producer.abort_transaction(DELIVERY_SECONDS)
-    return committed
-
-
-def _produce(producer: Any, topic: str, records: Iterable[New]) -> list[Record]:
-    acknowledged: list[Record] = []
+def with_confluent(bootstrap: str, topic: str, records: Iterable[New]) -> None:
+    """Write the records, and wait until all are acknowledged."""
+    producer = confluent_producer(bootstrap)
     errors: list[Any] = []
 
-    def delivered(record: New, error: Any, message: Any) -> None:
+    def delivered(error: Any, message: Any) -> None:
         if error is not None:
             errors.append(error)
-            return
-        kind, timestamp = message.timestamp()
-        kind -= 1  # librdkafka counts from "not available"
-        place = (message.partition(), message.offset(), timestamp, kind)
-        acknowledged.append(Record(*place, record.key, record.value, record.headers))  # it forgets the headers
 
     for record in records:
         more: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}
@@ -97,7 +58,7 @@ def _produce(producer: Any, topic: str, records: Iterable[New]) -> list[Record]:
                     record.key,
                     record.partition,
                     headers=list(record.headers),
-                    on_delivery=functools.partial(delivered, record),
+                    on_delivery=delivered,
                     **more,
                 )
                 break
@@ -106,72 +67,26 @@ def _produce(producer: Any, topic: str, records: Iterable[New]) -> list[Record]:
         producer.poll(0)
     left = producer.flush(DELIVERY_SECONDS)
     if left or errors:
-        raise RuntimeError(f"{left} records not delivered, {len(errors)} refused: {errors[:3]}")
-    return sorted(acknowledged, key=lambda record: record[:2])
+        raise RuntimeError(f"{left} records not delivered, {len(errors)} rejected: {errors[:3]}")
 
 
 # -- kafka-python
 
 
 @contextlib.contextmanager
-def kafka_python_producer(bootstrap: str, codec: str = "none", **options: Any) -> Iterator[Any]:
+def kafka_python_producer(bootstrap: str, **options: Any) -> Iterator[Any]:
     """A kafka-python producer for as long as the block runs; options as kafka-python's."""
     from kafka import KafkaProducer
 
     with quiet_kafka_python():
         producer = KafkaProducer(
             bootstrap_servers=bootstrap.split(","),
-            compression_type=None if codec == "none" else codec,
             **{"linger_ms": 5, **options},
         )
         try:
             yield producer
         finally:
             producer.close(timeout=60)  # its thread closes the sockets, and has to get that far
-
-
-def with_kafka_python(
-    bootstrap: str, topic: str, records: Iterable[New], codec: str = "none", **options: Any
-) -> list[Record]:
-    """Write the records and return them as they were acknowledged, in order; options as kafka-python's.
-
-    It refuses headers without a value, and records with neither key nor value.
-    """
-    with kafka_python_producer(bootstrap, codec, **options) as producer:
-        return _send(producer, topic, records)
-
-
-def transactions_with_kafka_python(
-    bootstrap: str, topic: str, transactions: Sequence[tuple[bool, Sequence[New]]], codec: str = "none"
-) -> list[Record]:
-    """Write one transaction after the other, each committed or aborted, and return the records of committed ones."""
-    committed = []
-    with kafka_python_producer(bootstrap, codec, transactional_id=f"tx-{topic}") as producer:
-        producer.init_transactions()
-        for commit, records in transactions:
-            producer.begin_transaction()
-            written = _send(producer, topic, records)
-            if commit:
-                producer.commit_transaction()
-                committed += written
-            else:
-                producer.abort_transaction()
-    return committed
-
-
-def _send(producer: Any, topic: str, records: Iterable[New]) -> list[Record]:
-    sent = []
-    for record in records:
-        future = producer.send(
-            topic, record.value, record.key, list(record.headers), record.partition, record.timestamp
-        )
-        sent.append((record, future))
-    producer.flush(DELIVERY_SECONDS)
-    written = []
-    for record, future in sent:
-        done = future.get(DELIVERY_SECONDS)
-        written.append(Record(done.partition, done.offset, done.timestamp, 0, record.key, record.value, record.headers))
-    return sorted(written, key=lambda record: record[:2])
 
 
 # -- for as long as something else happens
