@@ -31,7 +31,7 @@ def enter(guard):
         pass
 
 
-def test_pain_J3_a_second_thread_raises_at_once_and_the_first_goes_on():
+def test_a_second_thread_raises_at_once_and_the_first_goes_on():
     guard = Guard()
     with guard:
         (error,) = in_another_thread(lambda: enter(guard))

@@ -186,7 +186,7 @@ def test_deserializers_see_bytes_and_never_null(world):
 
 @pytest.mark.parametrize("exception", [ValueError, StopIteration, KeyError])
 @pytest.mark.parametrize("way_on", ["skip", "seek"])
-def test_pain_C7_poisoned_record_is_named_and_can_be_skipped(world, offsets, exception, way_on):
+def test_poisoned_record_is_named_and_can_be_skipped(world, offsets, exception, way_on):
     """Record 5 of 10: those before it come first, the error names it and has its bytes, and one call goes on at 6."""
     w = world()
     w.append(10)
@@ -277,7 +277,7 @@ def test_broken_batch_raises_until_it_is_skipped(world, offsets):
 # -- errors that last
 
 
-def test_pain_C6_authorization_error_is_raised_by_every_poll_until_it_is_cured(world, offsets):
+def test_authorization_error_is_raised_by_every_poll_until_it_is_cured(world, offsets):
     """Refused by the leader: five polls raise five times; once the ACL is there, the next poll works."""
     w = world()
     w.append(2)
@@ -293,7 +293,7 @@ def test_pain_C6_authorization_error_is_raised_by_every_poll_until_it_is_cured(w
 
 @pytest.mark.parametrize("where", ["metadata", "fetch", "both"])
 @pytest.mark.parametrize("timeout_ms", [0, 5000])
-def test_pain_C6_wherever_the_refusal_comes_from(world, where, timeout_ms, offsets):
+def test_wherever_the_refusal_comes_from(world, where, timeout_ms, offsets):
     """A topic hidden by metadata, or refused while it is being read: raised, not silence; and cured by itself."""
     w = world()
     w.append(2)
@@ -359,7 +359,7 @@ def test_error_about_a_topic_that_was_only_asked_about_is_not_raised_by_polls(wo
 # -- nothing reachable
 
 
-def test_pain_H2_nothing_reachable_is_told_with_every_hosts_cause(world, offsets):
+def test_nothing_reachable_is_told_with_every_hosts_cause(world, offsets):
     """{} until bootstrap_timeout_ms, then one error that says of each server what is wrong; the object goes on."""
     w = world()
     w.append(2)

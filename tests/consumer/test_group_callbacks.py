@@ -266,7 +266,7 @@ def test_whoever_waits_in_a_poll_polls_all_that_time(sim, member):
     assert asked.committed(TP) == 3, "the auto-commit came due while it waited"
 
 
-def test_pain_A1_after_too_long_an_absence_nothing_is_committed_that_may_be_anothers(sim, member, caplog):
+def test_after_too_long_an_absence_nothing_is_committed_that_may_be_anothers(sim, member, caplog):
     """One warning, in numbers; no commit that can only be refused, and be complained of as well."""
     sim.produce("t", 0, [b"x"] * 3)
     found = member(session_timeout_ms=10_000, auto_commit_interval_ms=100)

@@ -416,7 +416,7 @@ def test_read_to_end_that_never_gets_into_its_group_says_so(sim, consumer):
     assert sim.now() - began == pytest.approx(2, abs=0.1)
 
 
-def test_pain_C5_iterating_ends_where_the_group_has_nothing_for_us(sim, consumer):
+def test_iterating_ends_where_the_group_has_nothing_for_us(sim, consumer):
     """More members than partitions: the idle time would never begin to count."""
     sim.create_topic("one", 1)
     options = {"session_timeout_ms": 60_000, "heartbeat_interval_ms": 500, "consumer_timeout_ms": 1000}

@@ -1,4 +1,4 @@
-"""Health: pain B8, users reading private fields to learn whether a consumer is stuck."""
+"""Health: the reason why a consumer makes no progress, so that users need not read private fields."""
 
 from __future__ import annotations
 

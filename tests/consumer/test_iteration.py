@@ -35,7 +35,7 @@ def test_iteration_ends_after_consumer_timeout_ms_without_a_record(world):
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 300, 2000])
-def test_pain_C5_idle_time_counts_from_the_first_completed_fetch(world, timeout_ms):
+def test_idle_time_counts_from_the_first_completed_fetch(world, timeout_ms):
     """A cluster that takes 20 s to come up is not "out of data", however impatient the consumer is."""
     w = world()
     w.append(3)
@@ -101,7 +101,7 @@ def test_driving_between_records_does_not_cost_a_step_per_record(world):
 # -- mixed with everything else
 
 
-def test_pain_C4_iterating_and_polling_can_be_mixed(world, offsets):
+def test_iterating_and_polling_can_be_mixed(world, offsets):
     """What one has taken the other does not see again, and what it has not taken is not lost."""
     w = world()
     w.append(20)
@@ -189,7 +189,7 @@ def test_read_to_end_reads_what_was_there_when_it_was_called(world):
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_pain_C5_reading_an_empty_topic_to_its_end_takes_no_time(world, policy):
+def test_reading_an_empty_topic_to_its_end_takes_no_time(world, policy):
     """There is nothing to wait for, whatever the starting point."""
     w = world()
     consumer = w.consumer(auto_offset_reset=policy)
@@ -199,7 +199,7 @@ def test_pain_C5_reading_an_empty_topic_to_its_end_takes_no_time(world, policy):
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 500])
 @pytest.mark.parametrize("ending", ["marker", "hole", "aborted", "bare marker"])
-def test_pain_F5_read_to_end_ends_where_the_log_ends_in_what_is_not_seen(world, ending, limit):
+def test_read_to_end_ends_where_the_log_ends_in_what_is_not_seen(world, ending, limit):
     """Control batches, aborted transactions and compaction holes at the very end are reached, not waited for."""
     w = world()
     if ending != "bare marker":

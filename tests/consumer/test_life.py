@@ -171,7 +171,7 @@ def test_close_ends_the_fetch_sessions(world):
 
 @pytest.mark.parametrize("timeout_ms", [None, 0, 50, 60_000])
 @pytest.mark.parametrize("fault", ["pause", "kill", "black_hole", "none"])
-def test_pain_J1_close_is_bounded(world, fault, timeout_ms):
+def test_close_is_bounded(world, fault, timeout_ms):
     """Closing never waits longer than it was told, nor than a moment, whatever the broker does."""
     w = world()
     w.append(1)
@@ -253,7 +253,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_pain_J3_second_thread_is_refused_at_once(world, name):
+def test_second_thread_is_refused_at_once(world, name):
     """While one thread is inside poll, any call of another one raises, and the first thread's poll is unharmed."""
     w = world()
     w.append(3)

@@ -14,7 +14,7 @@ T0 = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize("chunk", [None, 11])
-def test_pain_C1_poll_zero_makes_progress(world, offsets, chunk):
+def test_poll_zero_makes_progress(world, offsets, chunk):
     """poll(0) and a sleep: each call takes no time, and the first record is there within three seconds."""
     w = world(network=Network(chunk=chunk))
     w.append(5)
@@ -29,7 +29,7 @@ def test_pain_C1_poll_zero_makes_progress(world, offsets, chunk):
     assert found == {0: [0, 1, 2, 3, 4]}
 
 
-def test_pain_C1_poll_zero_fails_over(world, offsets):
+def test_poll_zero_fails_over(world, offsets):
     """The same loop finds a new leader and goes on."""
     w = world(nodes=2)
     w.append(2)
@@ -44,7 +44,7 @@ def test_pain_C1_poll_zero_fails_over(world, offsets):
     assert found == [0, 1, 2, 3]
 
 
-def test_pain_B6_leader_whose_host_vanishes_is_left_when_the_cluster_does(world, offsets):
+def test_leader_whose_host_vanishes_is_left_when_the_cluster_does(world, offsets):
     """Terminated hosts say goodbye and then swallow packets: to wait for a dial to fail would take 20 s."""
     w = world(nodes=2)
     w.append(2)
@@ -61,7 +61,7 @@ def test_pain_B6_leader_whose_host_vanishes_is_left_when_the_cluster_does(world,
     assert elapsed <= 1.1  # retry_backoff_max_ms, and a round trip or two
 
 
-def test_pain_C2_poll_neither_overruns_nor_returns_early(world):
+def test_poll_neither_overruns_nor_returns_early(world):
     """Whatever is wrong with the cluster, an empty poll takes its timeout: in milliseconds, exactly."""
     w = world(nodes=2)
     consumer = w.consumer(bootstrap_timeout_ms=3_600_000)
@@ -83,7 +83,7 @@ def test_pain_C2_poll_neither_overruns_nor_returns_early(world):
 
 
 @pytest.mark.parametrize("fault", ["none", "nothing assigned that exists", "paused broker", "black hole", "refused"])
-def test_pain_C3_idle_polls_do_not_spin(world, fault):
+def test_idle_polls_do_not_spin(world, fault):
     """30 s of idling: a bounded number of looks at the network, whatever the reason for idling is."""
     w = world()
     consumer = w.consumer(("gone", 0)) if fault == "nothing assigned that exists" else w.consumer()
@@ -99,7 +99,7 @@ def test_pain_C3_idle_polls_do_not_spin(world, fault):
     assert driver.steps - before < 20 * 29
 
 
-def test_pain_C3_polls_with_everything_paused_do_not_spin(world):
+def test_polls_with_everything_paused_do_not_spin(world):
     """Full buffers and nothing to do for them: one step per poll is all that is left."""
     w = world(topics={"t": 3})
     for partition in range(3):
@@ -114,7 +114,7 @@ def test_pain_C3_polls_with_everything_paused_do_not_spin(world):
     assert consumer._shell.driver.steps - before < 30 * 8
 
 
-def test_pain_J2_no_thread_is_ever_started(world):
+def test_no_thread_is_ever_started(world):
     """Reading, failing over, closing: the count of threads is what it was."""
     before = threading.active_count()
     w = world(nodes=2)
@@ -129,7 +129,7 @@ def test_pain_J2_no_thread_is_ever_started(world):
     assert threading.active_count() == before
 
 
-def test_pain_J4_use_in_a_forked_child_is_refused_and_closing_there_is_fine(world):
+def test_use_in_a_forked_child_is_refused_and_closing_there_is_fine(world):
     """The driver knows the process it connected in; every call asks it first."""
     w = world()
     consumer = w.consumer()

@@ -49,7 +49,7 @@ def test_seek_goes_there_and_back(world, read):
 
 
 @pytest.mark.parametrize("target", [0, 4, 12])
-def test_pain_F3_answer_to_a_fetch_from_before_a_seek_is_dropped(world, offsets, target):
+def test_answer_to_a_fetch_from_before_a_seek_is_dropped(world, offsets, target):
     """A fetch is under way when the user seeks: its records belong to the old position and are never shown."""
     w = world()
     w.append(8)
@@ -93,7 +93,7 @@ def test_seek_to_beginning_and_end(world, offsets):
 # -- pause
 
 
-def test_pain_A2_pausing_keeps_what_is_buffered(world, offsets):
+def test_pausing_keeps_what_is_buffered(world, offsets):
     """A minute of poll(0) while paused returns nothing, and resuming costs no byte that was fetched before."""
     w = world()
     for _ in range(3):
@@ -213,7 +213,7 @@ def test_end_offsets_of_what_does_not_exist_times_out_with_the_reason(world):
         consumer.end_offsets([TopicPartition("nope", 0)], timeout_ms=2000)
 
 
-def test_pain_K1_lag_and_highwater_need_no_io(world):
+def test_lag_and_highwater_need_no_io(world):
     """None until a fetch has told; then without a single step or request, and never an end offset as lag."""
     w = world(topics={"t": 2})
     w.append(10, 0)
@@ -232,7 +232,7 @@ def test_pain_K1_lag_and_highwater_need_no_io(world):
     assert driver.steps == before
 
 
-def test_pain_K1_lag_under_read_committed_is_behind_the_last_stable_offset(world):
+def test_lag_under_read_committed_is_behind_the_last_stable_offset(world):
     w = world()
     w.append(4)
     w.cluster.append_batch(T0, build_batch([NewRecord(b"open")] * 2, producer_id=5, transactional=True))
@@ -281,7 +281,7 @@ def test_policy_none_raises_until_there_is_a_position(world, offsets):
     assert offsets(consumer.poll(1000)) == {0: [1, 2]}
 
 
-def test_pain_F1_partition_that_appears_later_starts_at_its_beginning_under_latest(world, offsets, lines):
+def test_partition_that_appears_later_starts_at_its_beginning_under_latest(world, offsets, lines):
     """What was written to it before anybody noticed it is not skipped; old partitions follow the policy."""
     w = world()
     w.append(5)
@@ -300,7 +300,7 @@ def test_pain_F1_partition_that_appears_later_starts_at_its_beginning_under_late
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_pain_F4_expired_position_follows_the_policy_once(world, offsets, lines, policy):
+def test_expired_position_follows_the_policy_once(world, offsets, lines, policy):
     w = world()
     for _ in range(4):
         w.append(5)
@@ -316,7 +316,7 @@ def test_pain_F4_expired_position_follows_the_policy_once(world, offsets, lines,
     assert "position 2 is out of range" in line and "starts at 10" in line
 
 
-def test_pain_F4_truncated_position_is_told_apart(world, lines):
+def test_truncated_position_is_told_apart(world, lines):
     """Past the end, with no epoch to ask about: truncated, not expired."""
     w = world()
     w.append(5)
@@ -328,7 +328,7 @@ def test_pain_F4_truncated_position_is_told_apart(world, lines):
 
 
 @pytest.mark.parametrize("position", [2, 50])
-def test_pain_F4_policy_none_raises_with_numbers(world, offsets, position):
+def test_policy_none_raises_with_numbers(world, offsets, position):
     w = world()
     for _ in range(4):
         w.append(5)

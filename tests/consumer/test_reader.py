@@ -145,7 +145,7 @@ TRACEABLE = pytest.mark.skipif(
 
 @TRACEABLE
 @pytest.mark.parametrize("way", WAYS)
-def test_pain_J1_interrupted_anywhere_nothing_is_lost_or_delivered_twice(world, way):
+def test_interrupted_anywhere_nothing_is_lost_or_delivered_twice(world, way):
     """Ctrl-C at one of many places of three calls in turn: those that returned have every record once, in order."""
     read = WAYS[way]
 
@@ -176,7 +176,7 @@ def test_pain_J1_interrupted_anywhere_nothing_is_lost_or_delivered_twice(world, 
 
 @pytest.mark.timeout(240)  # a minute on a machine that is busy with others
 @pytest.mark.parametrize("seed", range(3))
-def test_pain_J1_interrupted_again_and_again_everything_still_arrives(world, seed):
+def test_interrupted_again_and_again_everything_still_arrives(world, seed):
     """From the first connection on, at random, in all ways of reading mixed: once each, in order, positions right."""
     rng = random.Random(seed)
     w = world(network=PatientNetwork())

@@ -1,4 +1,4 @@
-"""Listeners hear deltas that match what they own (pain E1), in the order of their protocol (KIP-429)."""
+"""Listeners hear deltas that match what they own, in the order of their protocol (KIP-429)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_what_is_processed_may_be_committed(room, ann):
     assert room.verdict() == ""
 
 
-def test_pain_D2_what_is_not_processed_may_not(room, ann):
+def test_what_is_not_processed_may_not(room, ann):
     process(room, ann, A, 0, 2)
     room.commit(ann, {A: 3})
     assert room.verdict() == "ann has committed offset 3 of t-0, and offset 1 was never processed"

@@ -52,7 +52,7 @@ def test_what_the_last_sync_lacks_does_not_come_though_nobody_was_told_yet(room,
     assert deliver(room, ann, B) == ""
 
 
-def test_pain_B5_who_was_expelled_delivers_nothing(room, ann):
+def test_who_was_expelled_delivers_nothing(room, ann):
     room.owns(ann, A)
     room.beat(ann, Code.UNKNOWN_MEMBER_ID)
     assert "after it was told UNKNOWN_MEMBER_ID" in deliver(room, ann, A)

@@ -52,7 +52,7 @@ def test_heartbeats_have_one_too(room, ann):
     assert "Heartbeats" in room.verdict()
 
 
-def test_pain_E5_in_peace_there_are_few_rebalances(room, rounds, ann):
+def test_in_peace_there_are_few_rebalances(room, rounds, ann):
     limit = REBALANCES_MAX + REBALANCES_PER_MEMBER
     for generation in range(1, 3 * limit):
         if generation == limit:
