@@ -204,7 +204,7 @@ def test_a_topic_wanted_while_a_refresh_is_under_way_is_asked_for_next(world):
 
 
 def test_a_new_topic_does_not_wait_for_the_backoff_of_an_old_trouble(world):
-    """Pain F7: subscribing to a topic that exists must not be slowed down by another that does not."""
+    """Subscribing to a topic that exists must not be slowed down by another that does not."""
     world.metadata.want(["gone"])
     for _ in range(8):
         world.answer(response(topic("gone", error_code=Code.UNKNOWN_TOPIC_OR_PARTITION)))

@@ -215,7 +215,7 @@ def test_reprs_say_where_and_what():
 
 
 def test_assign_keeps_those_that_stay_position_flags_and_cursor():
-    """Pain F8: pause is kept for what is retained, cleared for what was gone in between."""
+    """Pause is kept for what is retained, cleared for what was gone in between."""
     partitions = Partitions()
     partitions.assign([A, B])
     kept = partitions.require(A)

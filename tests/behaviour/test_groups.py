@@ -104,7 +104,7 @@ def test_one_member_gets_everything_and_its_commits_are_found_by_the_next(world3
 
 @STYLES
 def test_two_share_and_hear_deltas_that_match_what_they_own(world3, member, group, style):
-    """Pain E1: revoked is a subset of what is owned, assigned has nothing of it."""
+    """Revoked partitions are owned ones, and assigned partitions are not owned before."""
     topic = world3.topic(4, 3)
     first = member([topic], group, style)
     together(world3, first, until=lambda: len(first.owned()) == 4)
@@ -131,7 +131,7 @@ def test_two_share_and_hear_deltas_that_match_what_they_own(world3, member, grou
 
 @STYLES
 def test_nothing_is_lost_or_doubled_while_members_come_and_go(world3, member, group, style):
-    """Pain D4: what was delivered is committed before it goes elsewhere."""
+    """What was delivered is committed before it goes elsewhere."""
     topic = world3.topic(3, 3)
     numbers = itertools.count()
     written = []
@@ -159,7 +159,7 @@ def test_nothing_is_lost_or_doubled_while_members_come_and_go(world3, member, gr
 
 
 def test_retained_partitions_deliver_during_a_cooperative_rebalance(world3, member, group):
-    """Pain E6. The newcomer does not answer for a while, and the group waits for it."""
+    """The newcomer does not answer for a while, and the group waits for it."""
     topic = world3.topic(2, 3)
     first = member([topic], group, COOPERATIVE)
     together(world3, first, until=lambda: len(first.owned()) == 2)
@@ -247,7 +247,6 @@ def test_topics_may_come_later_grow_and_match_a_pattern(world3, member, group):
 
 
 def test_auto_commit_covers_what_earlier_polls_returned_and_nothing_more(world3, member, group):
-    """Pain D2."""
     topic = world3.topic(1, 3)
     tp = TopicPartition(topic, 0)
     world3.write(topic, [b"%d" % n for n in range(10)])
@@ -263,7 +262,6 @@ def test_auto_commit_covers_what_earlier_polls_returned_and_nothing_more(world3,
 
 
 def test_without_auto_commit_offsets_do_not_move(world3, member, group):
-    """Pain D5."""
     topic = world3.topic(1, 3)
     world3.write(topic, [b"a"])
     found = member([topic], group, EAGER, enable_auto_commit=False)
@@ -334,7 +332,7 @@ def test_a_member_that_was_away_for_too_long_loses_everything_and_comes_back(wor
 
 
 def test_the_coordinator_dies_and_reading_goes_on(world3, member, group):
-    """Pain B1."""
+    """Members find the next coordinator, keep reading, and commit there."""
     topic = world3.topic(3, 3)
     found = [member([topic], group, COOPERATIVE, **SHORT) for _ in range(2)]
     together(world3, *found, until=settled(*found, partitions=3))
@@ -348,7 +346,6 @@ def test_the_coordinator_dies_and_reading_goes_on(world3, member, group):
 
 
 def test_a_static_member_comes_back_without_a_rebalance(world3, member, group):
-    """Pain E8."""
     topic = world3.topic(2, 3)
     static = SHORT
     first = member([topic], group, EAGER, group_instance_id="one", **static)

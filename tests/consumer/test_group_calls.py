@@ -165,7 +165,7 @@ def test_committing_everything_is_what_earlier_calls_have_handed_out(sim, consum
 
 
 def test_iterating_commits_what_was_advanced_past(sim, consumer):
-    """Pain D2: the record in hand may not be processed."""
+    """The record in hand may not be processed."""
     sim.produce("t", 0, [b"a", b"b", b"c"])
     found = consumer("t", auto_commit_interval_ms=0)
     for record in found:

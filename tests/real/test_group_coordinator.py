@@ -99,7 +99,8 @@ def fail_coordinator(crew: Locals, step: str, failure: CoordinatorFailure) -> No
 
 def is_parked(member: Local) -> bool:
     channel = member.group.member._channel
-    return channel.out is not None and bool(member.group.identity.member_id) and time.monotonic() - channel.out_at > 0.2
+    is_old = time.monotonic() - channel.sent_at > 0.2
+    return channel.in_flight is not None and bool(member.group.identity.member_id) and is_old
 
 
 @pytest.mark.timeout(240)

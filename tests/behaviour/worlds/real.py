@@ -68,7 +68,8 @@ class RealWorld(World):
         self._own.kill(node)
 
     def start(self, node: int) -> None:
-        self._own.restart(node)
+        # Waiting for it would keep members in this thread from polling for longer than their session timeout.
+        self._own.restart(node, wait=False)
 
     @property
     def _own(self) -> KafkaCluster:

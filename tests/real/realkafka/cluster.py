@@ -10,7 +10,7 @@ import shutil
 import socket
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -75,7 +75,7 @@ class KafkaCluster(Administration):
                 self._format()
             for node in self.ports:
                 self._start_node(node)
-            self._wait_for_nodes(set(self.ports))
+            self.wait_for_nodes()
         except BaseException:
             self.stop(keep_logs=True)
             raise
@@ -124,7 +124,7 @@ class KafkaCluster(Administration):
         self._processes[node].terminate(20)
         self._start_node(node)
         if wait:
-            self._wait_for_nodes({node})
+            self.wait_for_nodes({node})
 
     def running(self, node: int) -> bool:
         """Return whether the broker's process is there (paused ones are)."""
@@ -193,17 +193,18 @@ class KafkaCluster(Administration):
         ]
         return self._start_process([*self._options, *logging, "-cp", self._class_path, *arguments], log)
 
-    def _wait_for_nodes(self, nodes: set[int]) -> None:
-        """Wait until the metadata of each node names all of them: it lacks a broker that is fenced or has just died."""
+    def wait_for_nodes(self, nodes: Set[int] | None = None) -> None:
+        """Wait until the metadata of each of these nodes (default: all) names all of them: it lacks a fenced broker."""
+        wanted = set(self.ports) if nodes is None else nodes
 
         def all_there() -> bool:
-            for node in nodes:
+            for node in wanted:
                 if not self.running(node):
                     raise RuntimeError(f"node {node} ended while starting:\n{self.log(node)[-3000:]}")
-            pictures = [_picture(self.ports[node]) for node in nodes]
-            return all(nodes <= set(picture.nodes) for picture in pictures if picture) and all(pictures)
+            pictures = [_picture(self.ports[node]) for node in wanted]
+            return all(wanted <= set(picture.nodes) for picture in pictures if picture) and all(pictures)
 
-        wait_for(all_there, START_SECONDS, f"nodes {nodes} of {self.folder} in the cluster")
+        wait_for(all_there, START_SECONDS, f"nodes {wanted} of {self.folder} in the cluster")
 
     def _properties(self, node: int) -> Path:
         return self.folder / f"node-{node}.properties"

@@ -83,7 +83,8 @@ def kafka3(_three: KafkaCluster) -> Iterator[KafkaCluster]:
     for node in _three.ports:
         _three.resume(node)
         if not _three.running(node):
-            _three.restart(node)
+            _three.restart(node, wait=False)
+    _three.wait_for_nodes()
 
 
 @pytest.fixture(scope="session")
