@@ -49,10 +49,10 @@ class World:
             call_later=self.schedule.call_later,
             coordinator_for=lambda kind, key: (self.code, self.broker),
         )
-        self.told = []
+        self.results = []
 
     def ask(self, version=12):
-        add_or_verify_for_produce(self.node, WRITER, TPS, version=version, done=self.told.append)
+        add_or_verify_for_produce(self.node, WRITER, TPS, version=version, done=self.results.append)
 
 
 @pytest.fixture
@@ -64,21 +64,21 @@ def world():
 def test_verification_reaches_the_coordinators_broker(world, version, add):
     world.ask(version)
     assert world.coordinator.asked[0][:-1] == ("pay", 7, 2, TPS, add)
-    assert world.told == []
+    assert world.results == []
     world.coordinator.answer({})
-    assert world.told == [{}]
+    assert world.results == [{}]
     world.schedule.advance(TIMEOUT_S * 2)
-    assert world.told == [{}]
+    assert world.results == [{}]
 
 
 def test_rejected_partitions_are_returned(world):
     world.ask()
     world.coordinator.answer({TPS[0]: 0, TPS[1]: int(Code.INVALID_TXN_STATE)})
-    assert world.told == [{TPS[1]: Code.INVALID_TXN_STATE}]
+    assert world.results == [{TPS[1]: Code.INVALID_TXN_STATE}]
 
 
 @pytest.mark.parametrize(
-    ("code", "version", "told"),
+    ("code", "version", "returned"),
     [
         (Code.INVALID_TXN_STATE, 3, Code.INVALID_TXN_STATE),
         (Code.NOT_COORDINATOR, 3, Code.NOT_ENOUGH_REPLICAS),
@@ -93,11 +93,11 @@ def test_rejected_partitions_are_returned(world):
         (Code.INVALID_PRODUCER_ID_MAPPING, 12, Code.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_error_codes_depend_on_the_produce_version(code, version, told):
-    assert produce_error_code(code, version) == told
+def test_error_codes_depend_on_the_produce_version(code, version, returned):
+    assert produce_error_code(code, version) == returned
 
 
-def nobody_knows(world):
+def has_no_coordinator(world):
     world.code, world.broker = int(Code.COORDINATOR_NOT_AVAILABLE), None
 
 
@@ -109,55 +109,55 @@ def is_cut_off(world):
     world.is_cut = True
 
 
-def is_unheard_of(world):
+def is_no_broker_of_the_cluster(world):
     world.broker = SimpleNamespace(node_id=9)
 
 
-@pytest.mark.parametrize("trouble", [nobody_knows, is_down, is_cut_off, is_unheard_of])
-def test_unreachable_coordinator_returns_a_retriable_code(world, trouble):
-    trouble(world)
+@pytest.mark.parametrize("failure", [has_no_coordinator, is_down, is_cut_off, is_no_broker_of_the_cluster])
+def test_unreachable_coordinator_returns_a_retriable_code(world, failure):
+    failure(world)
     world.ask()
-    assert world.told == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
+    assert world.results == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
     assert world.coordinator.asked == []
 
 
 def test_coordinator_without_response_times_out(world):
     world.ask()
     world.schedule.advance(TIMEOUT_S - 0.1)
-    assert world.told == []
+    assert world.results == []
     world.schedule.advance(TIMEOUT_S)
-    assert world.told == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
+    assert world.results == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
     world.coordinator.answer({})
-    assert len(world.told) == 1, "what comes too late changes nothing"
+    assert len(world.results) == 1, "a late response has no effect"
 
 
 def test_leader_retries_while_the_previous_transaction_completes(world):
     busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
     world.ask()
     world.coordinator.answer(busy)
-    assert world.told == []
+    assert world.results == []
     world.schedule.advance(RETRY_AFTER_S)
     world.coordinator.answer({})
-    assert world.told == [{}]
+    assert world.results == [{}]
 
 
 def test_retries_are_limited_and_not_for_old_versions(world):
     busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
     world.ask(11)
     world.coordinator.answer(busy)
-    assert world.told == [{TPS[0]: Code.NOT_ENOUGH_REPLICAS}]
+    assert world.results == [{TPS[0]: Code.NOT_ENOUGH_REPLICAS}]
     world.ask(12)
     world.coordinator.answer(busy)
     for step in range(1, 10):
         world.schedule.advance(step * RETRY_AFTER_S)
         if world.coordinator.asked:
             world.coordinator.answer(busy)
-    assert world.told[1:] == [{TPS[0]: Code.CONCURRENT_TRANSACTIONS}]
+    assert world.results[1:] == [{TPS[0]: Code.CONCURRENT_TRANSACTIONS}]
     assert world.schedule.now > RETRY_FOR_S
 
 
 def test_add_or_verify_returns_the_coordinators_codes(world):
     """For the group coordinator, which maps them differently."""
-    add_or_verify(world.node, WRITER, TPS, add=False, done=world.told.append)
+    add_or_verify(world.node, WRITER, TPS, add=False, done=world.results.append)
     world.coordinator.answer({TPS[0]: int(Code.NOT_COORDINATOR)})
-    assert world.told == [{TPS[0]: Code.NOT_COORDINATOR}]
+    assert world.results == [{TPS[0]: Code.NOT_COORDINATOR}]

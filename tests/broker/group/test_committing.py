@@ -45,7 +45,7 @@ def test_empty_group_id_has_offsets(world: Any) -> None:
     """The oldest clients used the empty group id."""
     assert world.commit(group="", offset=3).code == 0
     assert world.offset(group="") == 3
-    assert world.offset(group="nobody") == -1
+    assert world.offset(group="missing") == -1
 
 
 def test_lower_offset_can_be_committed(world: Any) -> None:
@@ -84,11 +84,11 @@ def test_stable_fetch_that_times_out_returns_not_coordinator(world: Any) -> None
     assert asked.answer == (16, [])
 
 
-@pytest.mark.parametrize(("refuse", "told"), [(19, 15), (6, 16), (10, -1), (3, 15)])
-def test_rejected_append_fails_the_commit(world: Any, refuse: int, told: int) -> None:
+@pytest.mark.parametrize(("append_code", "response_code"), [(19, 15), (6, 16), (10, -1), (3, 15)])
+def test_rejected_append_fails_the_commit(world: Any, append_code: int, response_code: int) -> None:
     world.commit(offset=1)
-    world.replica.refuse = refuse
-    assert world.commit(offset=2).code == told
+    world.replica.refuse = append_code
+    assert world.commit(offset=2).code == response_code
     world.replica.refuse = 0
     assert world.offset() == 1
 

@@ -65,10 +65,10 @@ def test_describe_rebalancing_group_without_metadata(world: Any) -> None:
 
 def test_unknown_group_is_dead_or_not_found(world: Any) -> None:
     """KIP-1043."""
-    (old,) = world.coordinator.describe(["nobody"], 5)
+    (old,) = world.coordinator.describe(["missing"], 5)
     assert (old.error_code, old.group_state, old.error_message) == (0, "Dead", None)
-    (new,) = world.coordinator.describe(["nobody"], 6)
-    assert (new.error_code, new.group_state, new.error_message) == (69, "Dead", "Group nobody not found.")
+    (new,) = world.coordinator.describe(["missing"], 6)
+    assert (new.error_code, new.group_state, new.error_message) == (69, "Dead", "Group missing not found.")
 
 
 def test_list_groups_by_state_and_type(world: Any) -> None:
@@ -105,8 +105,8 @@ def test_delete_groups_of_several_partitions(new_world: Any) -> None:
     names = [f"group-{number}" for number in range(6)]
     for name in names:
         world.commit(group=name)
-    results = world.delete(*names, "nobody", names[0]).answer
-    assert {r.group_id: r.error_code for r in results} == {**dict.fromkeys(names, 0), "nobody": 69}
+    results = world.delete(*names, "missing", names[0]).answer
+    assert {r.group_id: r.error_code for r in results} == {**dict.fromkeys(names, 0), "missing": 69}
     assert len(results) == 7
     world.crash()
     assert world.coordinator.list_groups([], []) == (0, [])

@@ -142,7 +142,7 @@ REQUESTS: dict[str, tuple[Callable[[Made], Any], tuple[int | str, ...]]] = {
 }
 
 
-def told(asked: Any) -> int | str:
+def code_of(asked: Any) -> int | str:
     """Return the error code of a response, or of its only entry."""
     if asked.is_parked:
         return PARKED
@@ -160,7 +160,7 @@ def told(asked: Any) -> int | str:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_every_request_in_every_state(name: str, state: str, new_world: Any, seat_of: Any) -> None:
     ask, expected = REQUESTS[name]
-    assert told(ask(make(state, new_world, seat_of))) == expected[STATES.index(state)]
+    assert code_of(ask(make(state, new_world, seat_of))) == expected[STATES.index(state)]
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -175,14 +175,14 @@ def test_every_request_to_a_dead_group(name: str, new_world: Any, seat_of: Any) 
     made = make("Stable", new_world, seat_of)
     made.world.group.cancel_all()
     made.world.group.move(GroupEvent.REMOVED)
-    assert told(REQUESTS[name][0](made)) == NOT_AVAILABLE
+    assert code_of(REQUESTS[name][0](made)) == NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_every_request_to_a_coordinator_that_is_down(name: str, new_world: Any, seat_of: Any) -> None:
     made = make("Stable", new_world, seat_of)
     made.world.resign()
-    assert told(REQUESTS[name][0](made)) == MOVED
+    assert code_of(REQUESTS[name][0](made)) == MOVED
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -191,7 +191,7 @@ def test_every_request_to_a_loading_coordinator(name: str, new_world: Any, seat_
     world = new_world(coordinator_load_s=1.0)
     expected = 0 if name.startswith("heartbeat") else LOADING
     seat = seat_of("m", 1)
-    assert told(REQUESTS[name][0](Made(world, seat, seat, seat_of))) == expected
+    assert code_of(REQUESTS[name][0](Made(world, seat, seat, seat_of))) == expected
 
 
 @pytest.mark.parametrize("state", STATES[1:])
@@ -218,4 +218,4 @@ def test_old_member_id_of_a_static_member_is_fenced_in_every_state(
         "commit": lambda: world.commit(other, instance="i"),
         "leave": lambda: world.leave(("older", "i")),
     }[fencing]()
-    assert told(asked) == (UNKNOWN if state == "Empty" else FENCED)
+    assert code_of(asked) == (UNKNOWN if state == "Empty" else FENCED)

@@ -88,16 +88,16 @@ def test_pending_member_id_is_unknown_to_the_next_coordinator(world: Any) -> Non
 # -- prepare for rebalance
 
 
-@pytest.mark.parametrize("told", [0, 1, 2])
-def test_rebalance_known_to_some_members_restarts(world: Any, told: int) -> None:
-    """Step 2: members that know of the rebalance rejoin and thereby restart it; the new member is unknown."""
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_rebalance_that_some_members_have_received_restarts(world: Any, count: int) -> None:
+    """Step 2: members that received REBALANCE_IN_PROGRESS rejoin, which restarts it; the new member is unknown."""
     seats = world.stable(2)
     newcomer = world.newcomer()
     world.join(newcomer)
-    assert [world.heartbeat(seat).answer for seat in seats[:told]] == [27] * told
+    assert [world.heartbeat(seat).answer for seat in seats[:count]] == [27] * count
     world.crash()
     assert world.join(newcomer).answer.error_code == 25
-    if told == 0:
+    if count == 0:
         assert [world.heartbeat(seat).answer for seat in seats] == [0, 0]
         assert world.group.state is GroupState.STABLE
         return

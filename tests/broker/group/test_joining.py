@@ -22,13 +22,13 @@ def static(world: Any, *instances: str, **options: Any) -> list[Any]:
 
 def test_new_member_gets_an_id_and_joins_with_it(world: Any) -> None:
     """KIP-394."""
-    turned_away = world.join(client="app").answer
-    assert turned_away.error_code == 79
-    assert re.fullmatch(f"app-{UUID}", turned_away.member_id)
+    rejected = world.join(client="app").answer
+    assert rejected.error_code == 79
+    assert re.fullmatch(f"app-{UUID}", rejected.member_id)
     assert not world.group.members
-    back = world.join(turned_away.member_id)
+    back = world.join(rejected.member_id)
     world.advance(0)
-    assert world.seat(back).member_id == turned_away.member_id
+    assert world.seat(back).member_id == rejected.member_id
 
 
 def test_new_member_joins_immediately_before_version_4(world: Any) -> None:

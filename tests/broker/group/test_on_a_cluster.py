@@ -185,7 +185,7 @@ def test_commit_is_answered_once_replicated(group_client: Any) -> None:
 
 
 def test_resumed_coordinator_expires_no_sessions(group_client: Any) -> None:
-    """Its timers were deferred; it must learn of its successor before they fire."""
+    """Its timers were deferred; it must apply the leader change before they fire."""
     one = group_client()
     paused = coordinating(one.cluster)
     one.cluster.pause(paused)

@@ -14,7 +14,7 @@ from thinconsumer.wire.error_codes import Code
 
 S = TransactionState
 O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)
-NOBODY = (-1, -1)
+NO_PRODUCER = (-1, -1)
 
 
 def seed(world, metadata, transactional_id="t"):
@@ -35,9 +35,9 @@ def test_init_without_transactional_id_returns_a_new_producer_id(world):
 
 def test_empty_transactional_id_is_invalid(world):
     who = ProducerIdAndEpoch(1, 0)
-    assert world.init("") == [("INVALID_REQUEST", *NOBODY)]
+    assert world.init("") == [("INVALID_REQUEST", *NO_PRODUCER)]
     assert world.add(who, transactional_id="") == ["INVALID_REQUEST"]
-    assert world.end(who, transactional_id="") == [("INVALID_REQUEST", *NOBODY)]
+    assert world.end(who, transactional_id="") == [("INVALID_REQUEST", *NO_PRODUCER)]
     assert world.verify(who, transactional_id="") == ["INVALID_REQUEST"]
 
 
@@ -49,23 +49,23 @@ def test_transaction_timeout_out_of_range(world, timeout_ms, is_valid):
 def test_unknown_transactional_id_has_no_producer_id_mapping(world):
     who = ProducerIdAndEpoch(1, 0)
     assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
-    assert world.end(who) == [("INVALID_PRODUCER_ID_MAPPING", *NOBODY)]
+    assert world.end(who) == [("INVALID_PRODUCER_ID_MAPPING", *NO_PRODUCER)]
     assert world.verify(who) == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
 def test_other_coordinator_returns_not_coordinator(world):
     who = world.producer()
     world.resign()
-    assert world.init() == [("NOT_COORDINATOR", *NOBODY)]
+    assert world.init() == [("NOT_COORDINATOR", *NO_PRODUCER)]
     assert world.add(who) == ["NOT_COORDINATOR"]
-    assert world.end(who) == [("NOT_COORDINATOR", *NOBODY)]
+    assert world.end(who) == [("NOT_COORDINATOR", *NO_PRODUCER)]
 
 
 def test_loading_coordinator_returns_load_in_progress(new_world):
     world = new_world(coordinator_load_s=2.0)
-    assert world.init() == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
+    assert world.init() == [("COORDINATOR_LOAD_IN_PROGRESS", *NO_PRODUCER)]
     world.run(1.9)
-    assert world.end(ProducerIdAndEpoch(1, 0)) == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
+    assert world.end(ProducerIdAndEpoch(1, 0)) == [("COORDINATOR_LOAD_IN_PROGRESS", *NO_PRODUCER)]
     world.run(0.2)
     assert world.init() == [("NONE", 1, 0)]
 
@@ -74,7 +74,7 @@ def test_load_is_cancelled_by_a_leadership_change(new_world):
     world = new_world(coordinator_load_s=2.0)
     world.resign()
     world.run(3)
-    assert world.init() == [("NOT_COORDINATOR", *NOBODY)]
+    assert world.init() == [("NOT_COORDINATOR", *NO_PRODUCER)]
 
 
 # -- transactions
@@ -90,7 +90,7 @@ def test_transactions_since_kip_890(world):
         assert [m[1:] for m in world.markers[-2:]] == [(1, epoch, commit, 1)] * 2
         assert world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
         who = ProducerIdAndEpoch(1, epoch)
-    assert set(world.marker_versions) == {2}, "so that leaders can tell a late one by its epoch"
+    assert set(world.marker_versions) == {2}, "leaders recognise late markers by their epoch"
 
 
 def test_transactions_before_kip_890(world):
@@ -98,7 +98,7 @@ def test_transactions_before_kip_890(world):
     who = world.producer()
     for commit in (True, False):
         assert world.add(who, [O0], version=0) == ["NONE"]
-        assert world.end(who, commit=commit, version=0) == [("NONE", *NOBODY)]
+        assert world.end(who, commit=commit, version=0) == [("NONE", *NO_PRODUCER)]
         assert world.markers[-1] == (O0, 1, 0, commit, 1)
     assert world.marker_versions == [0, 0]
 
@@ -119,7 +119,7 @@ def test_requests_are_answered_once_logged(world):
     world.hold_appends = True
     answers = world.init()
     assert answers == []
-    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NO_PRODUCER)]
     world.replica.replicate()
     assert answers == [("NONE", 1, 0)]
 
@@ -149,8 +149,8 @@ def test_zombie_producer_is_fenced(world, version):
     assert successor == (zombie.id, zombie.epoch + 1)
     assert world.add(zombie, version=version) == ["PRODUCER_FENCED"]
     for commit in (True, False):
-        assert world.end(zombie, commit=commit, version=version) == [("PRODUCER_FENCED", *NOBODY)]
-    assert world.init(expected=zombie) == [("PRODUCER_FENCED", *NOBODY)]
+        assert world.end(zombie, commit=commit, version=version) == [("PRODUCER_FENCED", *NO_PRODUCER)]
+    assert world.init(expected=zombie) == [("PRODUCER_FENCED", *NO_PRODUCER)]
     assert world.add(successor) == ["NONE"]
 
 
@@ -159,8 +159,8 @@ def test_zombies_transaction_is_aborted_before_init_succeeds(world, version):
     zombie = world.producer()
     world.add(zombie, [O0, O1], version=version)
     world.away.add(O1)
-    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
-    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NO_PRODUCER)]
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NO_PRODUCER)]
     assert world.end(zombie, version=version)[0][0] in ("PRODUCER_FENCED", "CONCURRENT_TRANSACTIONS")
     world.away.clear()
     world.run(2)
@@ -172,7 +172,7 @@ def test_unlogged_fence_has_no_effect(world):
     zombie = world.producer()
     world.add(zombie)
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
-    assert world.init() == [("COORDINATOR_NOT_AVAILABLE", *NOBODY)]
+    assert world.init() == [("COORDINATOR_NOT_AVAILABLE", *NO_PRODUCER)]
     assert world.end(zombie) == [("NONE", 1, 1)]
 
 
@@ -180,7 +180,7 @@ def test_producer_that_continues_keeps_its_id(world):
     who = world.producer()
     again = world.producer(expected=who)
     assert again == (who.id, who.epoch + 1)
-    assert world.producer(expected=who) == again, "its answer was lost"
+    assert world.producer(expected=who) == again, "a retry after a lost response"
 
 
 # -- time
@@ -195,7 +195,7 @@ def test_timed_out_transaction_is_aborted_and_its_producer_fenced(world):
     assert world.state() is S.COMPLETE_ABORT
     assert world.markers == [(O0, 1, 1, False, 1)]
     assert world.add(who) == ["PRODUCER_FENCED"]
-    assert world.end(who, commit=True, version=0) == [("PRODUCER_FENCED", *NOBODY)]
+    assert world.end(who, commit=True, version=0) == [("PRODUCER_FENCED", *NO_PRODUCER)]
 
 
 def test_end_after_a_timeout_abort(world):
@@ -203,7 +203,7 @@ def test_end_after_a_timeout_abort(world):
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.run(12)
-    assert world.end(who, commit=True) == [("INVALID_TXN_STATE", *NOBODY)]
+    assert world.end(who, commit=True) == [("INVALID_TXN_STATE", *NO_PRODUCER)]
     assert world.end(who, commit=False) == [("NONE", 1, 1)]
     assert world.add(ProducerIdAndEpoch(1, 1)) == ["NONE"]
 
@@ -301,7 +301,7 @@ def test_logged_end_is_completed_by_the_next_coordinator(world, commit, version)
     world.end(who, commit=commit, version=version)
     world.away.clear()
     world.fail_over()
-    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NO_PRODUCER)]
     world.run(0.1)
     epoch = 1 if version else 0
     assert world.markers == [(O0, 1, epoch, commit, 1), (O0, 1, epoch, commit, 2), (O1, 1, epoch, commit, 2)]
@@ -315,7 +315,7 @@ def test_unreplicated_end_is_lost_with_the_coordinator(world):
     answers = world.end(who)
     world.hold_appends = False
     world.fail_over(lose_uncommitted=True)
-    assert answers == [("NOT_COORDINATOR", *NOBODY)]
+    assert answers == [("NOT_COORDINATOR", *NO_PRODUCER)]
     assert (world.state(), world.markers) == (S.ONGOING, [])
     assert world.end(who, commit=False) == [("NONE", 1, 1)]
 
@@ -327,11 +327,11 @@ def test_logged_end_with_a_lost_response_stands(world):
     answers = world.end(who)
     world.hold_appends = False
     world.fail_over()
-    assert answers == [("NOT_COORDINATOR", *NOBODY)]
+    assert answers == [("NOT_COORDINATOR", *NO_PRODUCER)]
     assert world.end(who, commit=True)[0][0] == "CONCURRENT_TRANSACTIONS"
     world.run(0.1)
     assert world.end(who, commit=True) == [("NONE", 1, 1)]
-    assert world.end(who, commit=False) == [("INVALID_TXN_STATE", *NOBODY)]
+    assert world.end(who, commit=False) == [("INVALID_TXN_STATE", *NO_PRODUCER)]
 
 
 def test_former_coordinator_cannot_end_transactions(world):
@@ -350,7 +350,7 @@ def test_leadership_change_fails_waiting_requests(world):
     world.hold_appends = True
     answers = world.init()
     world.resign()
-    assert answers == [("NOT_COORDINATOR", *NOBODY)]
+    assert answers == [("NOT_COORDINATOR", *NO_PRODUCER)]
 
 
 def test_reelected_coordinator_reloads_the_log(world):
@@ -388,7 +388,7 @@ def test_exhausted_epochs_lead_to_a_new_producer_id(world):
     world.add(who)
     assert world.end(who) == [("NONE", 1, 0)]
     assert world.markers[-1] == (O0, 1000, EPOCH_MAX, True, 2)
-    assert world.end(who) == [("NONE", 1, 0)], "asked again, over the change of ids"
+    assert world.end(who) == [("NONE", 1, 0)], "a retry after the producer id has changed"
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
@@ -399,7 +399,7 @@ def test_next_producer_id_gets_concurrent_transactions_until_completion(world):
     world.away.add(O0)
     assert world.end(who) == [("NONE", 1, 0)]
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["CONCURRENT_TRANSACTIONS"]
-    assert world.end(ProducerIdAndEpoch(1, 0)) == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    assert world.end(ProducerIdAndEpoch(1, 0)) == [("CONCURRENT_TRANSACTIONS", *NO_PRODUCER)]
     world.away.clear()
     world.run(2)
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]

@@ -82,10 +82,11 @@ def test_truncated_value_raises_a_protocol_error(end):
         decode_value(PREPARE_COMMIT[:end])
 
 
-def test_unknown_status_raises_a_protocol_error():
+@pytest.mark.parametrize("status", [-1, 8])
+def test_unknown_status_raises_a_protocol_error(status):
     broken = bytearray(EMPTY)
-    broken[16] = 9
-    with pytest.raises(KafkaProtocolError, match="status 9"):
+    broken[16] = status & 0xFF
+    with pytest.raises(KafkaProtocolError, match=f"status {status}"):
         decode_value(broken)
 
 

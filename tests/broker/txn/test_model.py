@@ -136,7 +136,7 @@ def check_ends(timeline, marker, exists):
         if isinstance(one, marker):
             commit, partitions, seen = open_ends[one.producer_id, one.producer_epoch]
             assert one.commit is commit, "both kinds of markers"
-            assert one.tp in partitions, "a marker where nothing was written"
+            assert one.tp in partitions, "a marker in a partition outside the transaction"
             seen[one.tp, one.coordinator_epoch] += 1
             assert seen[one.tp, one.coordinator_epoch] == 1, "twice by the same coordinator"
             continue
@@ -144,7 +144,7 @@ def check_ends(timeline, marker, exists):
         if metadata.state in PREPARED_STATES:
             key = metadata.producer_id, metadata.producer_epoch
             if one.transactional_id in ids_of:
-                assert not open_ends[ids_of[one.transactional_id]][2], "decided anew when markers were written already"
+                assert not open_ends[ids_of[one.transactional_id]][2], "another end logged after markers"
             ids_of[one.transactional_id] = key
             open_ends[key] = (metadata.state is S.PREPARE_COMMIT, metadata.partitions, Counter())
         elif one.transactional_id in ids_of:
@@ -153,7 +153,7 @@ def check_ends(timeline, marker, exists):
                 assert commit is (metadata.state is S.COMPLETE_COMMIT)
                 assert {tp for tp in partitions if exists(tp)} <= {tp for tp, _ in seen}, "complete without a marker"
             else:
-                assert not seen, "something else after markers were written"
+                assert not seen, "not completed after markers were written"
             del ids_of[one.transactional_id]
 
 
@@ -171,8 +171,8 @@ def test_every_transaction_ends_consistently(new_world, seen, play):
     check_ends(world.timeline, seen.Marker, lambda tp: world.image.partition(*tp) is not None)
     for transactional_id in IDS:
         if random_run.known[transactional_id]:
-            assert world.state(transactional_id) in (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT), "never ended"
-    assert all(len(answers) == 1 for answers in random_run.asked), "not answered, or twice"
+            assert world.state(transactional_id) in (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT), "it has not ended"
+    assert all(len(answers) == 1 for answers in random_run.asked), "requests without exactly one response"
 
 
 @pytest.mark.parametrize("transactional_id", IDS)

@@ -1,7 +1,5 @@
 """The transaction state table, compared with Kafka's table of valid previous states."""
 
-import pytest
-
 from thinconsumer.broker.txn.states import (
     IDLE_STATES,
     PREPARED_STATES,
@@ -30,18 +28,11 @@ def test_transitions_match_kafka():
     assert set(TRANSITIONS) == set(S)
 
 
-def test_status_numbers_match_kafka():
-    assert [S.of_status(number).value for number in range(8)] == [
+def test_log_numbers_match_kafka():
+    assert [state.value for state in S] == [
         "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
         "PrepareEpochFence",
     ]  # fmt: skip
-    assert all(S.of_status(state.status) is state for state in S)
-
-
-@pytest.mark.parametrize("status", [-1, 8])
-def test_unknown_status_is_rejected(status):
-    with pytest.raises(ValueError, match=str(status)):
-        S.of_status(status)
 
 
 def test_every_logged_state_is_idle_ongoing_or_prepared():

@@ -112,7 +112,7 @@ def test_every_request_in_every_state(request_, state, outcome):
     before, pending = txn.metadata, txn.pending
     decision = decide(txn, request_)
     assert named(decision) == outcome
-    assert txn.metadata is before, "nothing counts before it is logged"
+    assert txn.metadata is before, "a transition takes effect once it is logged"
     if isinstance(decision, Code):
         assert txn.pending is pending
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import NamedTuple
 
 from ...wire.error_codes import Code
 from ...wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -33,30 +32,19 @@ NO_OFFSET = -1
 GROUP_NOT_FOUND_FROM = 9
 
 
-class OffsetCommitter(NamedTuple):
-    """The member and generation that commit, or neither for a consumer that assigns partitions itself."""
-
-    generation: int
-    member_id: str
-    instance_id: str | None
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether it commits without group membership."""
-        return self.generation < 0 and self.member_id == UNKNOWN_MEMBER_ID and self.instance_id is None
-
-
-def check_commit(group: ClassicGroup, committer: OffsetCommitter, *, transactional: bool) -> int:
+def check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
     """Return the code that rejects a commit, 0 if it is allowed."""
+    generation, member_id = request.generation_id_or_member_epoch, request.member_id
+    transactional = isinstance(request, TxnOffsetCommitRequest)
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
-    if committer.generation < 0 and group.state is GroupState.EMPTY:
+    if generation < 0 and group.state is GroupState.EMPTY:
         return 0
-    if not committer.is_simple:
-        code = group.check_member(committer.member_id, committer.instance_id)
+    if generation >= 0 or member_id != UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
+        code = group.check_member(member_id, request.group_instance_id)
         if code:
             return code
-        if committer.generation != group.generation:
+        if generation != group.generation:
             return int(Code.ILLEGAL_GENERATION)
     elif not transactional:
         # The group has members: a commit by a non-member would reset their offsets.
@@ -74,14 +62,12 @@ def commit(
 
     Offsets of a TxnOffsetCommit stay pending until their transaction ends.
     """
-    committer = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
     group = shard.latest.groups.get(request.group_id)
     if group is None:
-        if committer.generation >= 0:
+        if request.generation_id_or_member_epoch >= 0:
             return repeat(int(Code.ILLEGAL_GENERATION if version < GROUP_NOT_FOUND_FROM else Code.GROUP_ID_NOT_FOUND))
         group = shard.create_group(request.group_id)
-    transactional = isinstance(request, TxnOffsetCommitRequest)
-    code = check_commit(group, committer, transactional=transactional)
+    code = check_commit(group, request)
     if code:
         return repeat(code)
     now_ms = shard.wall_ms()
@@ -89,7 +75,7 @@ def commit(
     if isinstance(request, TxnOffsetCommitRequest):
         producer_id, producer_epoch = request.producer_id, request.producer_epoch
     else:
-        member = group.members.get(committer.member_id)
+        member = group.members.get(request.member_id)
         if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             rebalance.reschedule_heartbeat(group, member)
         if request.retention_time_ms != -1:

@@ -74,14 +74,14 @@ class GroupCoordinator:
         known = self._node.image.topics
         topics = {name: known[name].topic_id if name in known else None for name in names}
 
-        def forget() -> None:
+        def remove_offsets() -> None:
             for shard in self._shards.values():
                 if shard.state is ShardState.READY:
                     entries = retention.of_deleted_topics(shard.latest, topics)
                     if entries:
                         shard.append(entries)
 
-        self._event_processor.run(forget)
+        self._event_processor.run(remove_offsets)
 
     # -- membership
 
@@ -116,7 +116,7 @@ class GroupCoordinator:
         )
 
     def heartbeat(self, request: HeartbeatRequest, reply: Callable[[int], None]) -> None:
-        """Reschedule a member's session timeout; ``reply(code)``."""
+        """Restart a member's session timeout; ``reply(code)``."""
         later = self._deferred_reply(reply)
         found: list[int] = []
 
@@ -289,14 +289,14 @@ class GroupCoordinator:
     ) -> None:
         """Run an operation on the group's shard; ``done(code)`` gets the code for clients."""
 
-        def turn() -> None:
+        def operate() -> None:
             if needs_id and not group_id:
                 done(int(Code.INVALID_GROUP_ID))
                 return
             shard = self._shard(group_id)
             shard.run(lambda: operation(shard), lambda code: done(append_error(code)))
 
-        self._event_processor.run(turn)
+        self._event_processor.run(operate)
 
     def _deferred_reply(self, reply: Callable[[T], None]) -> Callable[[T], None]:
         """Return a reply callback that runs after the current operation, and only once, since a parked call may also

@@ -1,6 +1,6 @@
 """One member of a classic group: its subscription, its assignment, and its parked requests.
 
-Follows Kafka's ``ClassicGroupMember``. Must not know its group.
+Follows Kafka's ``ClassicGroupMember``. Has no reference to its group.
 """
 
 from __future__ import annotations

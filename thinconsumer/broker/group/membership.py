@@ -66,7 +66,7 @@ _HEARTBEATS = {
 
 
 def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> int:
-    """Reschedule the member's session timeout; return the code that tells it whether to rejoin."""
+    """Restart the member's session timeout; return the response code, REBALANCE_IN_PROGRESS if it must rejoin."""
     if group is None:
         return int(Code.UNKNOWN_MEMBER_ID)
     if group.state is GroupState.DEAD:

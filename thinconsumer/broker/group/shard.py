@@ -65,14 +65,14 @@ class _PendingWrite:
 class GroupCoordinatorShard:
     """Coordinates the groups of one partition; provides time, ids and the log to them."""
 
-    def __init__(self, node: BrokerNode, index: int, turns: EventProcessor) -> None:
+    def __init__(self, node: BrokerNode, index: int, event_processor: EventProcessor) -> None:
         self.index = index
         self.state = ShardState.DOWN
         self.epoch = -1
         self.latest = ReplayedState()
         self.committed = ReplayedState()
         self._node = node
-        self._event_processor = turns
+        self._event_processor = event_processor
         self._partition: PartitionReplica | None = None
         self._pending_writes: list[_PendingWrite] = []
         self._created: list[ClassicGroup] = []  #: New groups without a record in the log.
@@ -145,7 +145,7 @@ class GroupCoordinatorShard:
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
 
     def _complete_at_high_watermark(self, partition: PartitionReplica, end: int, write: _PendingWrite) -> None:
-        """Apply what the previous coordinator left uncommitted once all ISR members have it."""
+        """Apply the previous coordinator's uncommitted records once all ISR members have them."""
         self._pending_writes.append(write)
 
         def check() -> None:

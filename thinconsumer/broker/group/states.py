@@ -1,7 +1,7 @@
 """The state machines of a classic group and of a coordinator shard, one transition table each.
 
 Follows Kafka's ``ClassicGroupState`` and ``CoordinatorRuntime.CoordinatorState``. Kafka's *Consumer Rewrite Design*
-describes coordinator and group as one state machine, whose states correspond as follows.
+describes coordinator and group as one state machine; its states correspond as follows.
 
 ====================== ================================================================================
 original               here

@@ -1,4 +1,4 @@
 """One replica's log: batches, producer state, transactions, leader epochs, retention and compaction.
 
-Must not know roles, followers or clocks: ``partition`` decides about appends and the high watermark.
+Has no role, followers or clock: ``partition`` decides about appends and the high watermark.
 """

@@ -41,7 +41,7 @@ class _TransactionCleaning:
 
     def __init__(self, transactions: LogTransactions) -> None:
         self.needed: list[CompletedTransaction] = []  #: Aborted transactions that still have batches.
-        self._coming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
+        self._upcoming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
         self._aborted: dict[int, CompletedTransaction] = {}
         self._has_batches: set[int] = set()  #: Producers of aborted transactions of which a batch was seen.
         self._committed: set[int] = set()
@@ -50,8 +50,8 @@ class _TransactionCleaning:
         """Return whether the batch belongs to an aborted transaction, or is the marker of one without remaining
         batches.
         """
-        while self._coming and self._coming[-1].first_offset <= batch.last_offset:
-            ended = self._coming.pop()
+        while self._upcoming and self._upcoming[-1].first_offset <= batch.last_offset:
+            ended = self._upcoming.pop()
             self._aborted.setdefault(ended.producer_id, ended)
         if batch.is_control:
             return self._is_marker_discardable(batch)
@@ -71,13 +71,13 @@ class _TransactionCleaning:
         if marker is None:
             return False
         if not marker.is_abort:
-            was_met = producer_id in self._committed
+            had_records = producer_id in self._committed
             self._committed.discard(producer_id)
-            return not was_met
+            return not had_records
         ended = self._aborted.pop(producer_id, None)
-        was_met = producer_id in self._has_batches
+        had_records = producer_id in self._has_batches
         self._has_batches.discard(producer_id)
-        if ended is None or not was_met:
+        if ended is None or not had_records:
             return True
         self.needed.append(ended)
         return False

@@ -1,6 +1,6 @@
 """One replica's log: appends, reads and truncation, with the resulting epochs, producer state and transactions.
 
-Follows Kafka's ``UnifiedLog``. Must not know roles: the caller passes the leader epoch and the high watermark. Segments
+Follows Kafka's ``UnifiedLog``. Has no role: the caller passes the leader epoch and the high watermark. Segments
 exist only where clients can observe them, in retention.
 """
 

@@ -32,7 +32,7 @@ class AppendInfo(NamedTuple):
 
     base_offset: int
     next_offset: int
-    log_append_time_ms: int = -1  #: -1 unless the topic has LogAppendTime.
+    log_append_time_ms: int  #: -1 unless the topic has LogAppendTime.
     duplicate: bool = False  #: The batch is a duplicate: these are the offsets of the first append.
 
 

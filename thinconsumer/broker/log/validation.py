@@ -134,9 +134,9 @@ def _validate_header(header: StoredBatch) -> None:
 
 def _validate_records(view: memoryview, header: StoredBatch, config: TopicConfig, now_ms: int) -> int:
     """Return the highest timestamp."""
-    asks_for_each = config.compact or config.message_timestamp_before_max_ms < now_ms
+    checks_each = config.compact or config.message_timestamp_before_max_ms < now_ms
     try:
-        if header.record_count <= RECORDS_READ_MAX or asks_for_each:
+        if header.record_count <= RECORDS_READ_MAX or checks_each:
             (batch,), _ = split(view)
             found = columns.decode(batch, _body(view, header))
             keys: Sequence[bytes | None] = found.keys
@@ -145,7 +145,7 @@ def _validate_records(view: memoryview, header: StoredBatch, config: TopicConfig
             _follow_lengths(_body(view, header), header.record_count)
             keys, timestamps = (), (header.max_timestamp,)
     except compression.MissingCodecError as exc:
-        if asks_for_each:
+        if checks_each:
             raise AppendRefused(Code.UNSUPPORTED_COMPRESSION_TYPE, str(exc)) from None
         return header.max_timestamp  # a broker need not decode the batch; only consumers need the codec
     except Malformed as exc:

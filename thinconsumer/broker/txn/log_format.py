@@ -20,6 +20,8 @@ from .transaction import TransactionMetadata
 KEY_VERSION = 0
 #: Written by clusters with transaction.version 1 or 2.
 VALUE_VERSION = 1
+#: The states by their number in the log.
+_STATES = tuple(TransactionState)
 
 
 class TransactionLogKey(Message):
@@ -70,7 +72,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
         next_producer_id=metadata.next_producer_id,
         producer_epoch=metadata.producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
-        transaction_status=metadata.state.status,
+        transaction_status=_STATES.index(metadata.state),
         transaction_partitions=partitions,
         transaction_last_update_timestamp_ms=metadata.updated_ms,
         transaction_start_timestamp_ms=metadata.started_ms,
@@ -102,10 +104,9 @@ def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
     if not 0 <= version <= VALUE_VERSION:
         return None
     read = TransactionLogValue.decode(data, version, VERSION_SIZE)
-    try:
-        state = TransactionState.of_status(read.transaction_status)
-    except ValueError as error:
-        raise KafkaProtocolError(str(error)) from None
+    if not 0 <= read.transaction_status < len(_STATES):
+        raise KafkaProtocolError(f"transaction status {read.transaction_status} is unknown")
+    state = _STATES[read.transaction_status]
     topics = read.transaction_partitions or () if state is not TransactionState.EMPTY else ()
     return TransactionMetadata(
         producer_id=read.producer_id,

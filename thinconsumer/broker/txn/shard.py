@@ -68,12 +68,12 @@ class TransactionCoordinatorShard:
         for batch in replica.log.read_batches(replica.log.start_offset, replica.log.end_offset):
             for record in batch.decode(*replica.tp, check_crcs=False):
                 try:
-                    self._learn(record.key, record.value)
+                    self._replay(record.key, record.value)
                 except KafkaError as error:
                     log.warning("%r: skipping invalid record at offset %d: %s", self, record.offset, error)
         self.is_ready = True
 
-    def _learn(self, key: bytes | None, value: bytes | None) -> None:
+    def _replay(self, key: bytes | None, value: bytes | None) -> None:
         transactional_id = decode_key(key)
         if transactional_id is None:
             return
@@ -137,17 +137,15 @@ class TransactionCoordinatorShard:
             if txn.pending is None and txn.state in IDLE_STATES and txn.metadata.updated_ms <= updated_before_ms
         )
         while some := list(islice(old, TOMBSTONES_MAX)):
-            self._forget([(txn, txn.expire()) for txn in some])
+            self._append_tombstones([(txn, txn.expire()) for txn in some])
 
-    def _forget(self, expired: Sequence[tuple[Transaction, TransactionMetadata]]) -> None:
+    def _append_tombstones(self, expired: Sequence[tuple[Transaction, TransactionMetadata]]) -> None:
         def written(code: int) -> None:
             if self._is_unloaded:
                 return
             for txn, metadata in expired:
-                unchanged = (
-                    txn.pending is TransactionState.DEAD and txn.metadata.producer_epoch == metadata.producer_epoch
-                )  # fmt: skip
-                if code or not unchanged:
+                is_same_epoch = txn.metadata.producer_epoch == metadata.producer_epoch
+                if code or txn.pending is not TransactionState.DEAD or not is_same_epoch:
                     txn.cancel_transition()
                 elif self.transactions.get(txn.transactional_id) is txn:
                     del self.transactions[txn.transactional_id]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 class TransactionState(enum.Enum):
-    """The state of a transactional id's transaction."""
+    """The state of a transactional id's transaction, in the order of their numbers in the log."""
 
     EMPTY = "Empty"  #: The producer has its id and epoch; no partition was added yet.
     ONGOING = "Ongoing"  #: Partitions were added, and may be written to.
@@ -21,18 +21,6 @@ class TransactionState(enum.Enum):
     COMPLETE_ABORT = "CompleteAbort"  #: Every partition has its abort marker.
     DEAD = "Dead"  #: The unused transactional id is being removed. Only ever a pending state.
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"  #: The producer is fenced before an abort. Only ever a pending state.
-
-    @property
-    def status(self) -> int:
-        """Its number in the log."""
-        return _STATUSES.index(self)
-
-    @classmethod
-    def of_status(cls, status: int) -> TransactionState:
-        """Return the state of a number in the log; raises ValueError for an unknown one."""
-        if not 0 <= status < len(_STATUSES):
-            raise ValueError(f"transaction status {status} is unknown")
-        return _STATUSES[status]
 
 
 class TransactionEvent(enum.Enum):
@@ -49,7 +37,6 @@ class TransactionEvent(enum.Enum):
 
 _S = TransactionState
 _E = TransactionEvent
-_STATUSES = tuple(_S)
 
 #: Transitions between transactions. Aborting without a transaction is valid since KIP-890: a producer that does not
 #: know whether its transaction reached the coordinator aborts it.

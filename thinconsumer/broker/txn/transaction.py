@@ -1,8 +1,8 @@
 """One transactional id: its metadata, and the transitions that it can prepare and complete.
 
 A transition is prepared as a new :class:`TransactionMetadata`, which takes effect once it is in the log
-(:meth:`Transaction.complete`). Until then :attr:`Transaction.pending` is its target state. Must not know logs or
-requests. Follows Kafka 4.3's ``TransactionMetadata`` and ``TxnTransitMetadata``.
+(:meth:`Transaction.complete`). Until then :attr:`Transaction.pending` is its target state. Writes no log and
+handles no requests. Follows Kafka 4.3's ``TransactionMetadata`` and ``TxnTransitMetadata``.
 """
 
 from __future__ import annotations
