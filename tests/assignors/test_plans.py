@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.assignors.base import Assignment
-from thinconsumer.assignors.plans import checked, in_order, known_topics, static_first
+from thinconsumer.assignors.plans import checked, in_order, known_topics
 from thinconsumer.errors import InvalidAssignmentError
 from thinconsumer.types import TopicPartition
 
@@ -48,11 +48,6 @@ def test_a_cooperative_assignment_must_not_move_an_owned_partition(cluster, memb
     with pytest.raises(InvalidAssignmentError, match="assigned t-1 to b, but a owns it"):
         checked("mine", plan, cluster(t=2), members, cooperative=True)
     assert checked("mine", plan, cluster(t=2), members) == plan, "eager members have given up everything"
-
-
-def test_static_members_come_first_by_instance_then_the_others_by_id(member):
-    members = {"b": member("t"), "a": member("t"), "z": member("t", instance="i1"), "y": member("t", instance="i2")}
-    assert sorted(members, key=lambda name: static_first(name, members[name])) == ["z", "y", "a", "b"]
 
 
 def test_topics_are_sorted_as_in_java(cluster, member):

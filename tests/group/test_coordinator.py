@@ -14,7 +14,6 @@ from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.consumer import Consumer
 from thinconsumer.errors import (
     GroupAuthorizationFailedError,
-    IllegalStateError,
     KafkaConnectionError,
     KafkaTimeoutError,
     UnsupportedVersionError,
@@ -108,20 +107,6 @@ def world():
 
 
 # -- the table
-
-
-@pytest.mark.parametrize("state", S)
-@pytest.mark.parametrize("event", CoordinatorEvent)
-def test_every_illegal_event_raises(world, state, event):
-    world.keeper.state = state
-    after = TRANSITIONS[state].get(event)
-    if after is None:
-        with pytest.raises(IllegalStateError) as caught:
-            world.keeper._move(event)
-        assert state.value in str(caught.value) and event.value in str(caught.value)
-    else:
-        world.keeper._move(event)
-        assert world.keeper.state is after
 
 
 def test_the_table_is_total_and_connected():

@@ -151,17 +151,6 @@ def test_the_wait_for_commits_of_a_callback_starts_after_it(make, partitions, co
     assert revocation.revoke({A}, 1.0 + 4 * PATIENCE)
 
 
-def test_commits_of_the_callback_are_awaited(make, story, partitions, commits):
-    revocation = make(auto_commit=False)
-    assert not revocation.revoke({A}, 1.0)
-    commits.idle = False
-    assert not revocation.revoke({A}, 1.1)
-    assert A in partitions
-    commits.idle = True
-    assert revocation.revoke({A}, 1.2)
-    assert story == [("revoked", {A})]
-
-
 def test_commits_that_never_settle_do_not_block_the_rebalance(make, partitions, commits):
     revocation = make()
     commits.idle = False

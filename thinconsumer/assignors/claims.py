@@ -1,6 +1,6 @@
 """Find the owners of partitions from the members' claims and their generations (KIP-792).
 
-A claim from a newer generation wins over an older one, whose member has missed the partition's reassignment. Two claims
+A claim from a newer generation wins: the member with the older one has missed the partition's reassignment. Two claims
 from one generation contradict each other, so the partition has no owner (KAFKA-12984 was Java's bug of accepting such
 claims). Claims to partitions that do not exist are dropped.
 """

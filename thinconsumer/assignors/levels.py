@@ -9,8 +9,8 @@ Blocks are found by bisection: distribute the units with the average, rounded up
 
 * If units are left over, the members that they can reach, directly or by displacing other units, have loads above the
   average. They and their pools are one part, the rest is the other.
-* If some member stays below the average, rounded down, all members whose units could move to it have loads below the
-  average. They and their pools are one part, the rest is the other.
+* If some member stays below the average, rounded down, all members with units that could move to it have loads below
+  the average. They and their pools are one part, the rest is the other.
 * Otherwise this part is a block.
 """
 

@@ -39,7 +39,7 @@ ROW_BYTES = 80
 
 
 def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-    """Log offsets that were not committed: the callback of commits whose result is not returned to the user."""
+    """Log offsets that were not committed: the callback of commits without a result for the user."""
     if error is not None:
         failed = getattr(error, "partitions", None) or offsets
         listed = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
@@ -48,7 +48,7 @@ def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Kafk
 
 
 class Finished(NamedTuple):
-    """A settled call whose callback is due. Callbacks are user code, and run outside of steps."""
+    """A settled call with a callback that is due. Callbacks are user code, and run outside of steps."""
 
     call: Call[None]
     callback: Callback
@@ -139,7 +139,7 @@ class CommitQueue:
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
-        """Return abandoned calls, and calls whose deadline has passed."""
+        """Return abandoned calls, and calls past their deadline."""
         found: list[Pending] = []
         while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._calls):
             _, number = heappop(self._deadlines)
@@ -167,7 +167,7 @@ class CommitQueue:
     # -- sending
 
     def take(self, group_id: str) -> Entries:
-        """Remove and return the entries of the next request; drop those whose calls are all settled or abandoned."""
+        """Remove and return the entries of the next request; drop entries of settled or abandoned calls only."""
         taken: Entries = {}
         later: Entries = {}
         size = 0

@@ -139,7 +139,7 @@ class Group:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the member has its assignment, and knows of no rebalance in progress."""
+        """Whether the member has its assignment, and no rebalance is in progress."""
         return self.member.state is MemberState.STABLE
 
     @property

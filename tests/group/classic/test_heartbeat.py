@@ -20,13 +20,6 @@ def heartbeats(options):
 REQUEST = Request("x", HeartbeatRequest, ANY_NODE, lambda version: HeartbeatRequest(group_id="g"), 0.0)
 
 
-def test_the_interval_counts_from_the_sending_of_the_last_heartbeat(heartbeats):
-    heartbeats.sent(REQUEST, 100.0)
-    assert heartbeats.due_at() == NEVER and heartbeats.sent_at == 100.0
-    heartbeats.answered()
-    assert heartbeats.due_at() == 103.0
-
-
 def test_a_join_or_sync_restarts_the_interval(heartbeats):
     heartbeats.sent(REQUEST, 100.0)
     heartbeats.session_restarted(101.0)
@@ -46,12 +39,6 @@ def test_failed_heartbeats_back_off_up_to_the_maximum(heartbeats):
     assert heartbeats.due_at() == now + 3.0
 
 
-def test_after_a_rejected_heartbeat_the_next_is_due_after_an_interval(heartbeats):
-    heartbeats.sent(REQUEST, 100.0)
-    heartbeats.failed(100.0, after_interval=True)
-    assert heartbeats.due_at() == 103.0
-
-
 def test_make_due_ends_the_backoff(heartbeats):
     for _ in range(5):
         heartbeats.failed(100.0)
@@ -65,12 +52,6 @@ def test_make_due_ends_the_backoff(heartbeats):
     heartbeats.sent(REQUEST, 100.3)
     heartbeats.abandon()
     assert heartbeats.in_flight is None
-
-
-def test_the_request_timeout_is_at_most_the_session_timeout(options):
-    assert Heartbeats(options, random.Random(1)).timeout == 10.0
-    options.request_timeout_ms = 4000
-    assert Heartbeats(options, random.Random(1)).timeout == 4.0
 
 
 def test_the_poll_timer_measures_gaps_between_calls_and_between_polls(options):

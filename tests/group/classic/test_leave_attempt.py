@@ -52,12 +52,6 @@ def test_an_unprocessed_request_is_retried_after_a_backoff(leave_attempt):
     assert leave_attempt.is_over
 
 
-def test_after_a_restart_the_request_is_sent_again(leave_attempt):
-    leave_attempt.step("member", THERE, 100.0)
-    leave_attempt.restart()
-    assert leave_attempt.step("member", THERE, 100.0) is not None
-
-
 def test_a_shorter_request_timeout_shortens_the_deadline(options):
     options.request_timeout_ms = 1000
     leave_attempt = LeaveGroupAttempt(

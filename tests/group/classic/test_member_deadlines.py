@@ -266,15 +266,6 @@ def test_a_static_member_stops_heartbeats_without_leave_group(make_world):
     assert max(world.times(HeartbeatRequest)) < 1060.0
 
 
-def test_gaps_within_the_session_do_not_end_the_membership(world):
-    world.settings.session_timeout_ms = 10_000
-    world.join()
-    for _ in range(3):
-        world.now += 9.0
-        world.turn()
-    assert world.member.state is S.STABLE and world.sent(LeaveGroupRequest) == []
-
-
 def test_time_within_a_listener_does_not_count_for_the_poll_interval(world):
     """The poll that called the listener has not returned."""
 

@@ -14,7 +14,6 @@ from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
 
 S = MemberState
-WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
 SILENCE = "silence"
 
 

@@ -22,12 +22,6 @@ def test_a_leader_has_no_assignments_after_the_join():
     assert attempt.members == (JoinedMember("m", "i", b"x"),) and isinstance(attempt.members[0].metadata, bytes)
 
 
-def test_a_follower_sends_empty_assignments():
-    attempt = RebalanceAttempt("why", 0.0)
-    attempt.joined(Identity("g"), response(leader="other", members=[]), 5.0)
-    assert not attempt.leads and attempt.plan == {} and attempt.protocol == "a"
-
-
 def test_a_retried_join_resets_protocols_and_assignments():
     attempt = RebalanceAttempt("why", 3.0, protocols=[("a", b"")])
     attempt.joined(Identity("g"), response(), 5.0)
@@ -37,15 +31,3 @@ def test_a_retried_join_resets_protocols_and_assignments():
     assert (attempt.reason, attempt.started_at) == ("why", 3.0), "a retried join belongs to the same rebalance"
     attempt.joined(Identity("g"), response(), 6.0)
     assert attempt.plan is None and not attempt.ready
-
-
-def test_a_missed_generation_is_kept_across_retried_joins():
-    four = Identity("g").joined(4, "m")
-    for before, generation, missed in ((four, 4, False), (four, 5, False), (four, 6, True), (Identity("g"), 6, False)):
-        attempt = RebalanceAttempt("why", 0.0)
-        attempt.joined(before, response(generation_id=generation), 5.0)
-        assert attempt.missed is missed
-        attempt.again()
-        attempt.joined(before.joined(generation, "m"), response(generation_id=generation + 1), 6.0)
-        assert attempt.missed is missed
-    assert not RebalanceAttempt("why", 0.0).missed

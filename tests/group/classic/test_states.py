@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from thinconsumer.errors import IllegalStateError
 from thinconsumer.group.classic.states import TRANSITIONS, MemberEvent, MemberState
 
 
@@ -39,20 +38,3 @@ def test_unsubscribed_is_reachable_from_every_state():
         if b in reach[a]:
             reach[a] |= reach[b]
     assert all(MemberState.UNSUBSCRIBED in reach[state] for state in MemberState)
-
-
-@pytest.mark.parametrize("state", MemberState)
-@pytest.mark.parametrize("event", MemberEvent)
-def test_every_illegal_event_raises(make_world, state, event):
-    """The error names state and event, and the state does not change."""
-    member = make_world().member
-    member.state = state
-    after = TRANSITIONS[state].get(event)
-    if after is None:
-        with pytest.raises(IllegalStateError) as caught:
-            member._move(event)
-        assert state.value in str(caught.value) and event.value in str(caught.value)
-        assert member.state is state
-    else:
-        member._move(event)
-        assert member.state is after

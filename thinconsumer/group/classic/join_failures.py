@@ -18,7 +18,7 @@ log = logging.getLogger(__package__)
 AT_ONCE_MAX = 3
 #: Lines logged about one incident. An incident ends with a successful heartbeat.
 LINES_MAX = 4
-#: Actions whose failures are logged elsewhere: an expulsion by the member, a lost coordinator by ``Coordinator``.
+#: Actions that are logged elsewhere: the member logs an expulsion, ``Coordinator`` a lost coordinator.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
 
 

@@ -231,7 +231,7 @@ class ClassicMember:
         return due
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Process a response of the coordinator; drop one whose request was abandoned."""
+        """Process a response of the coordinator; drop the response to an abandoned request."""
         if not self._channel.awaits(answer.request):
             log.debug("group %s: dropped the response to an abandoned request", self.identity.group_id)
             return
@@ -248,7 +248,7 @@ class ClassicMember:
             self._channel.leave_answered(now, again=again)
 
     def restart(self, now: float) -> None:
-        """Forget requests in flight, whose responses cannot arrive after a restart of the engine, and repeat them."""
+        """Repeat the requests in flight: after a restart of the engine their responses cannot arrive."""
         self._in_role_method = False
         self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
