@@ -63,10 +63,10 @@ HEAD = """\
 Pass options by these names to `Consumer(...)`, or by the dotted names of Kafka's documentation to
 `Consumer.from_config({"bootstrap.servers": ...})`, where a value may also be text: `"500"`, `"true"`, `"a:9092,b"`.
 Every duration is in milliseconds. All options are checked when the consumer is built, before anything is connected; a
-`KafkaConfigurationError` names everything that is wrong at once. An option that is accepted but will not do what it
-seems to gives a `ConfigurationWarning`.
+`KafkaConfigurationError` names all invalid options at once. An option without the effect that its name suggests causes
+a `ConfigurationWarning`.
 
-How the defaults differ from kafka-python's is in [migrating](migrating.md).
+[Migrating](migrating.md) lists the defaults that differ from kafka-python's.
 """
 
 TABLE = """
@@ -77,16 +77,17 @@ TABLE = """
 NOT_KAFKAS = """
 ## Names that are not Kafka's own
 
-The dotted name of every option is its name with dots for underscores. Kafka's own documentation does not know these:
+The dotted name of an option has dots for underscores. These options are not in Kafka's documentation:
 
 """
 
 UNSUPPORTED_HEAD = """
 ## Options of other clients
 
-Known, and not had: refused where going on without them would change what is read, how safely, or whether your own code
-runs; otherwise accepted with a warning. A value that asks for what happens anyway passes in silence. Other names that
-begin with `ssl_`, `sasl_` or `share_` are refused too.
+Some options of other clients are recognized but not supported. An option is refused if ignoring it would change which
+records are read, how securely, or whether your own code runs; otherwise it is accepted with a warning. A value that
+asks for the behaviour of this client causes no warning. Other names that begin with `ssl_`, `sasl_` or `share_` are
+refused.
 
 | Option | What happens | Why |
 |---|---|---|

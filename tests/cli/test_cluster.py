@@ -31,11 +31,6 @@ def test_an_unreachable_cluster_is_reported_soon(monkeypatch):
     assert parsing.BOOTSTRAP_TIMEOUT_MS <= 10_000
 
 
-def test_an_existing_topic_passes():
-    cluster.check_topic(TOPICS, "orders")
-    cluster.check_topic(TOPICS, "orders", 2)
-
-
 @pytest.mark.parametrize(
     ("name", "partition", "said"),
     [

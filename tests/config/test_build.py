@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from thinconsumer.config import ConsumerConfig, HostPort, dotted
+from thinconsumer.config import ConsumerConfig, HostPort
 from thinconsumer.errors import KafkaConfigurationError
 
 
@@ -126,7 +126,3 @@ def test_a_config_can_be_pickled_and_is_immutable():
         config.group_id = "g"
     with pytest.raises((AttributeError, TypeError)):
         config.grup_id = "g"
-
-
-def test_dotted_names():
-    assert dotted("fetch_max_wait_ms") == "fetch.max.wait.ms"

@@ -61,14 +61,6 @@ def test_a_broken_rule_names_both_options(pair):
         assert name.replace("_", ".") in str(caught.value)
 
 
-def test_a_heartbeat_interval_as_long_as_the_session_raises():
-    with pytest.raises(KafkaConfigurationError) as caught:
-        ConsumerConfig.from_options(group_id="g", heartbeat_interval_ms=3000, session_timeout_ms=3000)
-    assert str(caught.value).startswith(
-        "heartbeat_interval_ms=3000 must be below session_timeout_ms=3000: the session "
-    )
-
-
 def test_one_error_names_all_broken_rules():
     with pytest.raises(KafkaConfigurationError) as caught:
         ConsumerConfig.from_options(heartbeat_interval_ms=50000, fetch_max_wait_ms=40000, group_instance_id="i")

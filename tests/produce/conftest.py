@@ -38,23 +38,31 @@ class World:
         self.producers[-1].flush()
         return future
 
+    def seconds_of(self, call, *args, **about):
+        """Return how long a call takes, in virtual time."""
+        before = self.clock.now()
+        call(*args, **about)
+        return self.clock.now() - before
+
     def refuse_produce(self, *codes, times=1, **fields):
         """Answer the next Produce requests with these error codes, one each, without appending."""
-
-        def refuse(request, code):
-            answer = ProduceResponse()
-            for topic in request.topic_data:
-                refused = [
-                    PartitionProduceResponse(index=part.index, error_code=int(code), base_offset=-1, **fields)
-                    for part in topic.partition_data
-                ]
-                answer.responses.append(
-                    TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=refused)
-                )
-            return answer
-
         for code in codes:
-            self.cluster.on("Produce", Reply(lambda call, code=code: refuse(call.request, code)), times=times)
+            refuse = Reply(lambda call, code=code: self.refusal(call.request, lambda: code, **fields))
+            self.cluster.on("Produce", refuse, times=times)
+
+    @staticmethod
+    def refusal(request, choose_code, **fields):
+        """Return a response that refuses each partition of a Produce request with the next chosen error code."""
+        answer = ProduceResponse()
+        for topic in request.topic_data:
+            refused = [
+                PartitionProduceResponse(index=part.index, error_code=int(choose_code()), base_offset=-1, **fields)
+                for part in topic.partition_data
+            ]
+            answer.responses.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=refused)
+            )
+        return answer
 
     def values(self, topic="t", partition=0):
         """Return all values in a partition's log, by offset."""

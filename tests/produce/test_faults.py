@@ -16,7 +16,7 @@ from thinconsumer.errors import KafkaTimeoutError
 from thinconsumer.testing import Network
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from thinconsumer.wire.produce import ProduceRequest
 
 TOPICS = {"t": 3, "u": 1}
 #: Without the codes of a broker that lost the producer's state: a false one would be the broker's bug and would cause
@@ -55,25 +55,13 @@ class Chaos:
             self.handle_late(call, self.dice.uniform(0, 6))
             return Silence()
         if api is ProduceRequest:
-            return Reply(self._refuse)
+            return Reply(lambda call: self.world.refusal(call.request, lambda: self.dice.choice(REFUSALS)))
         return Reply(Code.COORDINATOR_LOAD_IN_PROGRESS) if api is InitProducerIdRequest else None
 
     def handle_late(self, call, seconds):
         """Let the broker execute a request later, when the client may have given it up."""
         late = ApiCall(call.node, call.request, call.version, lambda response: None)
         call.node.call_later(seconds, lambda: call.node.handle(late))
-
-    def _refuse(self, call):
-        answer = ProduceResponse()
-        for topic in call.request.topic_data:
-            told = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-            for part in topic.partition_data:
-                code = int(self.dice.choice(REFUSALS))
-                told.partition_responses.append(
-                    PartitionProduceResponse(index=part.index, error_code=code, base_offset=-1)
-                )
-            answer.responses.append(told)
-        return answer
 
     def disturb_cluster(self):
         """Move a leader; kill, start or pause a broker; or reset its connections."""
@@ -162,16 +150,12 @@ def test_acknowledged_records_are_in_the_log_once_and_in_order(world, seed):
     sent = drive(w, producer, chaos, dice, 300)
     chaos.rate = 0.0
     chaos.heal()
-    before = w.clock.now()
-    producer.flush()
-    assert w.clock.now() - before <= producer.settings.delivery_timeout_ms / 1000 + 1.0
+    assert w.seconds_of(producer.flush) <= producer.settings.delivery_timeout_ms / 1000 + 1.0
     check(w, sent)
     producer.poll(10_000)  # until requests without a response have timed out and every backoff is over
     # On the slowest network finding the leader and connecting may take all of delivery_timeout_ms.
-    producer.send("t", b"scout", partition=0)
-    producer.flush()
-    late = producer.send("t", b"late", partition=0)
-    producer.flush()
+    w.deliver("t", b"scout", partition=0)
+    late = w.deliver("t", b"late", partition=0)
     assert late.error is None
 
 

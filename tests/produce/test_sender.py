@@ -105,9 +105,8 @@ def test_produce_requests_have_a_connection_of_their_own(world):
 def test_produce_uses_the_newest_version_that_the_broker_supports(world, highest, codec, sent):
     w = world()
     w.cluster.set_versions("Produce", (0, highest))
-    producer = w.producer(compression_type=codec)
-    future = producer.send("t", b"v")
-    producer.flush()
+    w.producer(compression_type=codec)
+    future = w.deliver("t", b"v")
     assert future.result().offset == 0
     assert [got.version for got in w.requests()] == [sent]
 
@@ -118,9 +117,7 @@ def test_records_fail_at_once_on_a_broker_too_old_for_the_batch_format(world, hi
     w.cluster.set_versions("Produce", (0, highest))
     producer = w.producer(compression_type=codec)
     futures = [producer.send("t", b"v") for _ in range(3)]
-    before = w.clock.now()
-    producer.flush()
-    assert w.clock.now() - before < 1
+    assert w.seconds_of(producer.flush) < 1
     assert all(isinstance(r.error, UnsupportedVersionError) for r in futures)
 
 
@@ -128,9 +125,8 @@ def test_produce_names_topics_while_a_topic_id_is_unknown(world):
     """Metadata before version 10 has no topic ids, and Produce from 13 on no topic names."""
     w = world()
     w.cluster.set_versions("Metadata", (0, 9))
-    producer = w.producer()
-    producer.send("t", b"v")
-    producer.flush()
+    w.producer()
+    w.deliver("t", b"v")
     assert [got.version for got in w.requests()] == [12]
     assert w.values() == [b"v"]
 
@@ -158,9 +154,7 @@ def test_a_request_without_a_response_is_sent_again_with_the_same_bytes(world, a
     w, producer = world.start()
     w.cluster.on("Produce", action, times=1)
     future = producer.send("t", b"v")
-    before = w.clock.now()
-    producer.flush()
-    assert w.clock.now() - before < 1
+    assert w.seconds_of(producer.flush) < 1
     assert future.result().offset == 0
     assert w.values() == [b"v"]
     first, second = (got.message.topic_data[0].partition_data[0].records for got in w.requests())
@@ -173,9 +167,7 @@ def test_records_survive_lost_connections_and_silence_at_every_api(world, api, r
     w, producer = world.start(request_timeout_ms=2000, nodes=2)
     w.cluster.on(api, reply, times=2)
     futures = [producer.send("t", b"%d" % n) for n in range(5)]
-    before = w.clock.now()
-    producer.flush()
-    assert w.clock.now() - before < 7
+    assert w.seconds_of(producer.flush) < 7
     assert [r.result().offset for r in futures] == list(range(5))
 
 
@@ -183,9 +175,8 @@ def test_records_are_sent_once_a_broker_is_up(world):
     w = world()
     w.network.refuse("kafka1", 9092)
     w.network.call_at(w.clock.now() + 20, lambda: w.cluster.listen(1))
-    producer = w.producer()
-    future = producer.send("t", b"v")
-    producer.flush()
+    w.producer()
+    future = w.deliver("t", b"v")
     assert future.result().offset == 0
     assert w.clock.now() < 1023
     assert len(w.network.dials) < 60
@@ -198,9 +189,7 @@ def test_records_go_to_the_new_leader_once_one_is_elected(world):
     producer.flush()
     w.cluster.kill(1, noticed_after_s=0)
     futures = [producer.send("t", b"w", partition=number) for number in range(3)]
-    before = w.clock.now()
-    producer.flush()
-    assert w.clock.now() - before < 1
+    assert w.seconds_of(producer.flush) < 1
     assert [r.result().offset for r in futures] == [1, 1, 1]
 
 
@@ -208,9 +197,7 @@ def test_the_timeout_names_the_last_error_and_the_number_of_attempts(world):
     w, producer = world.start(delivery_timeout_ms=5000)
     w.refuse_produce(Code.NOT_ENOUGH_REPLICAS, times=None)
     future = producer.send("t", b"v")
-    before = w.clock.now()
-    producer.flush()
-    assert w.clock.now() - before == pytest.approx(5.0, abs=0.01)
+    assert w.seconds_of(producer.flush) == pytest.approx(5.0, abs=0.01)
     assert isinstance(future.error, KafkaTimeoutError)
     assert "t-0: not acknowledged within delivery_timeout_ms=5000, sent " in str(future.error)
     assert "NOT_ENOUGH_REPLICAS" in str(future.error)
@@ -236,9 +223,7 @@ def test_the_timeout_names_the_obstacle(world, obstruct, topic, words):
     obstruct(w)
     producer = w.producer(delivery_timeout_ms=3000)
     future = producer.send(topic, b"v")
-    before = w.clock.now()
-    producer.flush()
-    assert w.clock.now() - before == pytest.approx(3.0, abs=0.01)
+    assert w.seconds_of(producer.flush) == pytest.approx(3.0, abs=0.01)
     assert isinstance(future.error, KafkaTimeoutError)
     assert words in str(future.error)
 
@@ -282,8 +267,7 @@ def test_a_topic_authorization_error_fails_records_at_once(world):
     assert isinstance(refused.error, TopicAuthorizationFailedError)
     assert good.error is None
     assert w.clock.now() < 1001
-    again = producer.send("t", b"v")
-    producer.flush()
+    again = w.deliver("t", b"v")
     assert isinstance(again.error, TopicAuthorizationFailedError)
 
 
@@ -295,8 +279,7 @@ def test_a_final_init_producer_id_error_fails_records_and_the_next_record_retrie
     producer.flush()
     assert all(isinstance(r.error, ClusterAuthorizationFailedError) for r in futures)
     assert w.clock.now() < 1001
-    later = producer.send("t", b"v")
-    producer.flush()
+    later = w.deliver("t", b"v")
     assert later.error is None
 
 
@@ -393,9 +376,8 @@ def test_metadata_of_idle_topics_is_not_refreshed(world):
 def test_an_error_names_code_api_partition_and_node(world):
     w = world()
     w.refuse_produce(Code.INVALID_RECORD)
-    producer = w.producer()
-    future = producer.send("t", b"v")
-    producer.flush()
+    w.producer()
+    future = w.deliver("t", b"v")
     error = future.error
     assert isinstance(error, BrokerResponseError)
     assert (error.code, error.api, error.partition, error.node_id) == (Code.INVALID_RECORD, "Produce", T0, 1)

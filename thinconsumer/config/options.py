@@ -112,10 +112,10 @@ class ConsumerConfig:
     resolver: Resolver | None = _cluster(
         Function("(host, port)"),
         None,
-        "Looks host names up; may block. Returns the addresses to try in order, each a `thinconsumer.driver.Address`, "
-        "or raises. None: with extra `resolver`, c-ares, which does not block, reads the hosts file and asks the name "
-        "servers (pycares frees its channels on a daemon thread); without it the system's resolver, which blocks: "
-        "`thinconsumer.net.system_resolver`.",
+        "Looks up a host name, and may block. Returns the addresses to try, in order, each a "
+        "`thinconsumer.driver.Address`, or raises. None: with the extra `resolver`, c-ares, which does not block, "
+        "reads the hosts file and queries the name servers (pycares frees its channels on a daemon thread); without "
+        "that extra, the system's resolver, which blocks (`thinconsumer.net.system_resolver`).",
         origin=_OURS,
     )
     metadata_max_age_ms: int = _cluster(
@@ -173,8 +173,8 @@ class ConsumerConfig:
     connections_max_idle_ms: float = _link(
         MillisecondsOrNever(at_least=1),
         540000,
-        "Close a connection that was not used for this long; below the broker's own limit of ten minutes, so that "
-        "it is not closed under a request.",
+        "Close a connection that was not used for this long; below the broker's own limit of ten minutes, so "
+        "that the broker does not close it while a request is sent.",
     )
     max_in_flight_requests_per_connection: int = _link(
         Integer(at_least=1), 5, "How many requests may be in flight on one connection.", origin=_KAFKA_PYTHON
@@ -240,8 +240,8 @@ class ConsumerConfig:
     batches_fetch_bytes: int = _read(
         _POSITIVE_INT32,
         4_000_000,
-        "The bytes that `poll_batches` requests, divided among the assigned partitions, unless that is less than "
-        "`max_partition_fetch_bytes` for each. If only `max_partition_fetch_bytes` is set, it is used instead.",
+        "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
+        "`max_partition_fetch_bytes` for each. When only `max_partition_fetch_bytes` is given, it is used instead.",
         origin=_OURS,
     )
     max_buffered_bytes: int = _read(
@@ -302,7 +302,7 @@ class ConsumerConfig:
             {"consumer": "the new group protocol (KIP-848) is not supported yet; leave it out or write 'classic'"},
         ),
         "classic",
-        "The group protocol.",
+        "The group protocol. The newer one, `consumer` (KIP-848), is not supported yet.",
     )
     partition_assignment_strategy: tuple[Any, ...] = _group(
         Assignors(),

@@ -49,7 +49,7 @@ LESS_THAN: tuple[LessThan, ...] = (
     LessThan(
         "fetch_min_bytes",
         "max_buffered_bytes",
-        "no more than that is ever asked for, so every fetch would take fetch_max_wait_ms",
+        "a Fetch never requests more than that, so every Fetch would take fetch_max_wait_ms",
         or_equal=True,
     ),
 )
