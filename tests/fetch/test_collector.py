@@ -21,6 +21,22 @@ def offsets(poll_result: PollResult) -> list[int]:
     return [record.offset for records in poll_result.records.values() for record in records]
 
 
+@pytest.fixture(params=["rows", "columns"])
+def gather(request, world):
+    """Return a function that gathers everything as rows or as columns; it returns the poll result and the offsets."""
+    if request.param == "columns":
+        pytest.importorskip("numpy")
+
+    def read():
+        if request.param == "rows":
+            poll_result = world.collector.gather(BIG)
+            return poll_result, offsets(poll_result)
+        poll_result = world.collector.gather_columns(BIG)
+        return poll_result, [n for columns in poll_result.columns.values() for n in columns.offsets.tolist()]
+
+    return read
+
+
 def take(world, max_records: int = BIG, **more) -> list[int]:
     """Gather and settle; return the offsets."""
     poll_result = world.collector.gather(max_records, **more)
@@ -47,18 +63,48 @@ def decoded(monkeypatch):
     return seen
 
 
-# -- what comes out
+# -- records and positions
 
 
-def test_positions_move_only_when_settled(world, kit):
+def test_positions_move_only_when_settled(world, kit, gather):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)})
-    poll_result = world.collector.gather(BIG)
-    assert offsets(poll_result) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
-    assert offsets(world.collector.gather(BIG)) == [0, 1, 2, 3, 4], "not settled: the same again"
-    world.collector.settle(poll_result)
+    poll_result, found = gather()
+    assert found == [0, 1, 2, 3, 4] and a.cursor.offset == 0
+    assert gather()[1] == [0, 1, 2, 3, 4], "not settled: the same again"
+    for _ in range(3):
+        world.collector.settle(poll_result)
     assert (a.cursor.offset, a.cursor.epoch) == (5, 5)
-    assert take(world) == [] and world.buffer.pinned == 0
+    assert gather()[1] == [] and take(world) == [] and world.buffer.pinned == 0
+
+
+def test_records_below_the_position_are_left_out_of_the_first_batch(world, kit, gather):
+    """Brokers send whole batches, which may begin below the fetch offset."""
+    [a] = world.simple(3)
+    world.receive({a.tp: kit.batch(0, 5)})
+    assert gather()[1] == [3, 4]
+
+
+def test_positions_move_past_batches_without_records(world, gather):
+    """Gaps left by compaction, empty batches and control batches are never fetched again."""
+    [a] = world.simple(0)
+    hole = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=5, last_offset_delta=9)
+    empty = build_batch([], base_offset=10, leader_epoch=5, last_offset_delta=4)
+    marker = build_marker(ControlType.COMMIT, producer_id=1, base_offset=15, leader_epoch=6)
+    world.receive({a.tp: hole + empty + marker})
+    poll_result, found = gather()
+    world.collector.settle(poll_result)
+    assert found == [0]
+    assert (a.cursor.offset, a.cursor.epoch, a.cursor.fetch_offset) == (16, 6, 16)
+
+
+def test_a_poll_of_empty_batches_only_moves_the_position(world, gather):
+    [a] = world.simple(0)
+    world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
+    poll_result, _ = gather()
+    assert poll_result.count == 0 and poll_result.records == poll_result.columns == {} and poll_result.moves
+    world.collector.settle(poll_result)
+    assert a.cursor.offset == 1 and world.buffer.pinned == 0
 
 
 def test_settling_twice_changes_nothing(world, kit):
@@ -82,13 +128,6 @@ def test_max_records_cuts_inside_batches_and_across_them(world, kit, limit):
     assert got == list(range(10)) and a.cursor.offset == 10 and world.buffer.pinned == 0
 
 
-def test_records_below_the_position_are_left_out_of_the_first_batch(world, kit):
-    """Brokers send whole batches, which may begin below the fetch offset."""
-    [a] = world.simple(3)
-    world.receive({a.tp: kit.batch(0, 5)})
-    assert take(world) == [3, 4]
-
-
 def test_decoding_is_lazy(world, kit, decoded):
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(50))})
@@ -97,26 +136,6 @@ def test_decoding_is_lazy(world, kit, decoded):
     assert len(take(world, 5)) == 5 and decoded == [0, 10]
     assert len(take(world, 5)) == 5 and decoded == [0, 10], "the rest of a decoded batch is kept"
     assert len(take(world, 25)) == 25 and decoded == [0, 10, 20, 30, 40]
-
-
-def test_positions_move_past_batches_without_records(world, kit):
-    """Gaps left by compaction, empty batches and control batches are never fetched again."""
-    [a] = world.simple(0)
-    hole = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=5, last_offset_delta=9)
-    empty = build_batch([], base_offset=10, leader_epoch=5, last_offset_delta=4)
-    marker = build_marker(ControlType.COMMIT, producer_id=1, base_offset=15, leader_epoch=6)
-    world.receive({a.tp: hole + empty + marker})
-    assert take(world) == [0]
-    assert (a.cursor.offset, a.cursor.epoch, a.cursor.fetch_offset) == (16, 6, 16)
-
-
-def test_a_poll_of_empty_batches_only_moves_the_position(world):
-    [a] = world.simple(0)
-    world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
-    poll_result = world.collector.gather(BIG)
-    assert poll_result.count == 0 and poll_result.records == {} and poll_result.moves
-    world.collector.settle(poll_result)
-    assert a.cursor.offset == 1 and world.buffer.pinned == 0
 
 
 def test_read_committed_skips_aborted_transactions_listed_in_any_order(make, kit):

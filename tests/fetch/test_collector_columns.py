@@ -53,18 +53,6 @@ def malformed(base, count=2):
     return bytes(bad)
 
 
-def test_positions_move_only_when_settled(world, kit):
-    [a] = world.simple(0)
-    world.receive({a.tp: kit.batch(0, 5)})
-    poll_result = world.collector.gather_columns(BIG)
-    assert offsets(poll_result) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
-    assert offsets(world.collector.gather_columns(BIG)) == [0, 1, 2, 3, 4], "not settled: the same again"
-    for _ in range(3):
-        world.collector.settle(poll_result)
-    assert (a.cursor.offset, a.cursor.epoch) == (5, 5)
-    assert take(world) == [] and world.buffer.pinned == 0
-
-
 @pytest.mark.parametrize(("limit", "calls"), [(1, 20), (80, 20), (200, 10), (BIG, 1)])
 def test_whole_batches_up_to_max_bytes_but_at_least_one(world, kit, limit, calls):
     [a] = world.simple(0)
@@ -74,12 +62,6 @@ def test_whole_batches_up_to_max_bytes_but_at_least_one(world, kit, limit, calls
         got += (more := take(world, limit))
         assert len(more) == 200 / calls
     assert got == list(range(200)) and a.cursor.offset == 200 and world.buffer.pinned == 0
-
-
-def test_records_below_the_position_are_left_out_of_the_first_batch(world, kit):
-    [a] = world.simple(3)
-    world.receive({a.tp: kit.batch(0, 5)})
-    assert take(world) == [3, 4]
 
 
 def test_batches_of_several_responses_become_one_result_per_partition(world, kit):
@@ -103,25 +85,6 @@ def test_partitions_take_turns(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 3) + kit.batch(3, 3)})
     assert [take(world, 1) for _ in range(4)] == [[0, 1], [0, 1, 2], [2, 3], [3, 4, 5]]
-
-
-def test_positions_move_past_batches_without_records(world):
-    [a] = world.simple(0)
-    hole = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=5, last_offset_delta=9)
-    empty = build_batch([], base_offset=10, leader_epoch=5, last_offset_delta=4)
-    marker = build_marker(ControlType.COMMIT, producer_id=1, base_offset=15, leader_epoch=6)
-    world.receive({a.tp: hole + empty + marker})
-    assert take(world) == [0]
-    assert (a.cursor.offset, a.cursor.epoch) == (16, 6)
-
-
-def test_a_poll_of_empty_batches_only_moves_the_position(world):
-    [a] = world.simple(0)
-    world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
-    poll_result = world.collector.gather_columns(BIG)
-    assert poll_result.count == 0 and poll_result.columns == {} and poll_result.moves
-    world.collector.settle(poll_result)
-    assert a.cursor.offset == 1 and world.buffer.pinned == 0
 
 
 @pytest.mark.parametrize("bad", [corrupted, None], ids=["checksum", "content"])

@@ -14,13 +14,7 @@ from thinconsumer.wire.schema import (
     NO_VERSIONS,
     ZERO_UUID,
     Primitive,
-    Struct,
-    Versions,
-    array,
-    int16,
-    int32,
     parse_versions,
-    string,
     wire_fields,
 )
 
@@ -31,12 +25,6 @@ from thinconsumer.wire.schema import (
 )
 def test_versions_are_written_as_kafka_writes_them(text: str, versions: tuple[int, int]) -> None:
     assert parse_versions(text) == versions
-
-
-def test_versions_contain_their_ends_and_nothing_else() -> None:
-    assert [number for number in range(10) if number in Versions(3, 5)] == [3, 4, 5]
-    assert not any(number in NO_VERSIONS for number in range(-1, 10))
-    assert "3" not in Versions(3, 5)
 
 
 def test_fields_carry_their_declaration() -> None:
@@ -77,13 +65,3 @@ def test_messages_compare_copy_and_pickle_by_value() -> None:
     assert replace(message, max_wait_ms=1) != message
     assert replace(message, unknown_tags={}) != message
     assert FetchPartition().replica_directory_id == ZERO_UUID
-
-
-def test_declared_defaults_are_the_dataclass_defaults() -> None:
-    class Odd(Struct):
-        size: int = int32("0+", default=5)
-        names: list[str] | None = array(string, "0+", nullable="1+", default=None)
-        codes: list[int] = array(int16, "0+", tag=3)
-
-    assert Odd() == Odd(size=5, names=None, codes=[])
-    assert [name for name, _ in wire_fields(Odd)] == ["size", "names", "codes"]

@@ -71,9 +71,9 @@ def agree():
     def check(data, check_crcs=True):
         batches, _ = split(memoryview(data))
         rows = by_rows(batches, check_crcs)
-        for so_many in (0, 1 << 40):
-            with small_records_max(so_many):
-                assert by_columns(batches, check_crcs) == rows
+        with small_records_max(0):
+            assert by_columns(batches, check_crcs) == rows
+        assert by_columns(batches[:3], check_crcs) == rows[:3]
         return rows
 
     return check
