@@ -301,13 +301,11 @@ class BrokerNode:
             except ControllerError as error:
                 log.info("%r cannot create %s: %s", self, name, error)
             topic = self.image.topics.get(name)
-        if topic is None:  # the delta that creates the topic has not arrived yet
-            return int(Code.COORDINATOR_NOT_AVAILABLE), None
-        row = topic.partitions[partition_for(key, len(topic.partitions))]
-        broker = self.image.brokers.get(row.leader)
-        if broker is None:
-            return int(Code.COORDINATOR_NOT_AVAILABLE), None
-        return 0, broker
+        broker = None
+        if topic is not None:  # otherwise the delta that creates the topic has not arrived yet
+            row = topic.partitions[partition_for(key, len(topic.partitions))]
+            broker = self.image.brokers.get(row.leader)
+        return int(Code.COORDINATOR_NOT_AVAILABLE if broker is None else Code.NONE), broker
 
     def write_transaction_marker(
         self,

@@ -206,7 +206,7 @@ class BrokerProcess(BrokerOperations):
         assert self._child.stdin is not None
         pipe, left = self._child.stdin.fileno(), memoryview(line)
         while left:
-            if not _wait(deadline, write=pipe):
+            if not _wait(deadline, pipe, for_writing=True):
                 raise self._process_error(f"did not read a call within {self._timeout_s} s")
             try:
                 left = left[os.write(pipe, left) :]
@@ -220,7 +220,7 @@ class BrokerProcess(BrokerOperations):
         assert self._child.stdout is not None
         pipe = self._child.stdout.fileno()
         while b"\n" not in self._unread:
-            if not _wait(deadline, read=pipe):
+            if not _wait(deadline, pipe):
                 raise self._process_error(f"did not respond within {self._timeout_s} s")
             part = os.read(pipe, _READ_BYTES)
             if not part:
@@ -256,15 +256,12 @@ class BrokerProcess(BrokerOperations):
         return code, stderr
 
 
-def _wait(deadline: float, *, read: int | None = None, write: int | None = None) -> bool:
+def _wait(deadline: float, pipe: int, *, for_writing: bool = False) -> bool:
     """Wait until a pipe is ready; return False after the deadline."""
     if sys.platform == "win32":
         return True  # Windows can only wait for sockets: a call without a response blocks for ever
     poll = select.poll()
-    if read is not None:
-        poll.register(read, select.POLLIN)
-    if write is not None:
-        poll.register(write, select.POLLOUT)
+    poll.register(pipe, select.POLLOUT if for_writing else select.POLLIN)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 

@@ -176,15 +176,11 @@ def _read(
     if params.replica_id >= 0 and params.replica_id not in partition.image.replicas:
         is_newer = request.current_leader_epoch != UNKNOWN
         raise PartitionReadError(Code.UNKNOWN_LEADER_EPOCH if is_newer else Code.NOT_LEADER_OR_FOLLOWER)
-    if preferred is not None:
+    diverged = diverging_epoch_of(partition, request) if preferred is None else None
+    if preferred is not None or diverged is not None:
         row = _empty_row(partition, request, params)
-        row.preferred_read_replica = preferred
-        row.aborted_transactions = None
-        return row, True
-    diverged = diverging_epoch_of(partition, request)
-    if diverged is not None:
-        row = _empty_row(partition, request, params)
-        row.diverging_epoch = diverged
+        row.preferred_read_replica = -1 if preferred is None else preferred
+        row.diverging_epoch = diverged or row.diverging_epoch
         row.aborted_transactions = None
         return row, True
     offset, log = request.fetch_offset, partition.log

@@ -18,7 +18,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import IllegalArgumentError, IllegalStateError
 from ..timers import NEVER
@@ -55,13 +55,6 @@ ROUNDS_MAX = 16
 _NO_LINGER = struct.pack("ii", 1, 0)
 _CAN_GATHER = hasattr(socket.socket, "sendmsg")
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-class _SelectorHandler(Protocol):
-    """The handler that the selector stores with a socket."""
-
-    def on_ready(self, mask: int) -> None:
-        """Handle a readable or writable socket."""
 
 
 class EmbeddedBroker(BrokerOperations):

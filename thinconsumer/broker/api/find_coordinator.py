@@ -26,10 +26,6 @@ def handle(call: ApiCall) -> Message | None:
         return refuse(request, call.version, int(Code.INVALID_REQUEST))
     if call.version < MANY_FROM:
         return _single(*_look_up(call, request.key))
-    if request.key_type == SHARE:  # group ids are not valid keys of share group state
-        return FindCoordinatorResponse(
-            coordinators=[_one_of_many(key, int(Code.INVALID_REQUEST), NO_BROKER) for key in request.coordinator_keys]
-        )
     return FindCoordinatorResponse(
         coordinators=[_one_of_many(key, *_look_up(call, key)) for key in request.coordinator_keys]
     )
@@ -49,17 +45,15 @@ API = Api(FindCoordinatorRequest, 0, 6, handle, refuse)
 
 
 def _look_up(call: ApiCall, key: str) -> tuple[int, BrokerImage]:
+    if call.request.key_type == SHARE:  # group ids are not valid keys of share group state
+        return int(Code.INVALID_REQUEST), NO_BROKER
     code, broker = call.node.coordinator_for(call.request.key_type, key)
-    return code, NO_BROKER if code or broker is None else broker
+    return code, broker or NO_BROKER
 
 
 def _single(code: int, broker: BrokerImage) -> FindCoordinatorResponse:
     return FindCoordinatorResponse(
-        error_code=code,
-        error_message=_message(code),
-        node_id=broker.node_id,
-        host=broker.host,
-        port=broker.port,
+        error_code=code, error_message=_message(code), node_id=broker.node_id, host=broker.host, port=broker.port
     )
 
 

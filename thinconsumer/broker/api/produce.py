@@ -62,12 +62,12 @@ def handle(call: ApiCall) -> Message | None:
         return None
     producing = _ProduceRequest(call)
     code = producing.parse()
+    if code and request.acks:
+        return refuse(request, call.version, code)
     if code:
-        if request.acks:
-            return refuse(request, call.version, code)
         call.close_connection()
-        return None
-    producing.start()
+    else:
+        producing.start()
     return None
 
 
