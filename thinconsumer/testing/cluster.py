@@ -55,7 +55,7 @@ class MemoryCluster(Cluster):
         network: Network | None = None,
         hosts: Sequence[tuple[str, int]] | None = None,
         racks: Sequence[str | None] | None = None,
-        seed: int = 1,
+        seed: int | str = 1,
         **config: Any,
     ) -> None:
         self.network = network or Network()

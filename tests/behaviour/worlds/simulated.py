@@ -29,7 +29,6 @@ class SimulatedWorld(World):
 
     def compact(self, topic: str) -> None:
         self.sim.cluster.compact(TopicPartition(topic, 0))
-        self.sim.touched()
 
     def move_leader(self, topic: str, partition: int = 0) -> None:
         self.sim.move_leader(TopicPartition(topic, partition))

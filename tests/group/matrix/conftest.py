@@ -236,7 +236,6 @@ class World:
 
     def move_coordinator(self):
         self.sim.cluster.move_coordinator(GROUP)
-        self.sim.touched()
 
     def lose_other(self):
         """Make the other member leave."""
@@ -267,7 +266,6 @@ class World:
         leaving = [MemberIdentity(member_id=member_id)]
         for node in self.sim.cluster.nodes.values():
             node.group_coordinator.leave(GROUP, leaving, lambda response: None)
-        self.sim.touched()
 
     def lines(self, level="INFO"):
         """Return the log lines at this level and above, except those of the other member alone."""

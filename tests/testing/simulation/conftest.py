@@ -62,13 +62,12 @@ class Town:
         self.nodes = {1: Node(self.world), 2: Node(self.world)}
         self._make_stage = make_stage
         for number, node in self.nodes.items():
-            self.network.settle(number, f"kafka{number}", PORT, node)
-            self.network.open(number)
+            self.network.listen(f"kafka{number}", PORT, node)
 
     def client(self, name="ann"):
         """Return a stage whose driver is this world's."""
         stage = self._make_stage(network=self.network)
-        stage.driver = SimDriver(self.world, self.network, name)
+        stage.driver = SimDriver(self.world, self.network, name, lambda *event: None)
         return stage
 
     def dial(self, stage, node=1):

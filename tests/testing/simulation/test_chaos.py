@@ -14,7 +14,7 @@ OFTEN = 20.0
 
 
 def nodes(made):
-    return made.sim.brokers.cluster.nodes.values()
+    return made.sim.cluster.nodes.values()
 
 
 # -- the table
@@ -91,7 +91,7 @@ def test_a_cut_that_heals_does_not_let_anything_through_the_others(make_chaos):
 
 def test_bits_flip_only_for_those_who_compare_checksums(make_chaos):
     made = make_chaos(corruptions=1.0)
-    assert made.sim.brokers.spoil is made.corruption
+    assert made.sim.cluster.spoil is made.corruption
     assert made.corruption._clients == {consumer.name for consumer in made.actors}
     made.over()
     assert made.corruption.rate == 0.0

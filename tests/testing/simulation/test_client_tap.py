@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from types import SimpleNamespace
 
 import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.client_tap import ClientTap, TappedDriver
+from thinconsumer.testing.simulation.client_tap import ClientTap
+from thinconsumer.testing.simulation.driver import SimDriver
 from thinconsumer.wire.header import encode_request, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.metadata import MetadataRequest
@@ -126,50 +126,46 @@ def sim():
 
 
 @pytest.fixture
-def opened():
-    return []
-
-
-@pytest.fixture
-def driver(sim, heard, opened):
-    events = SimpleNamespace(
-        request_written=lambda line, sent, before: heard.append(("written", line)),
-        response_read=lambda line, sent, response: heard.append(("read", line, response.error_code)),
-        connection_closed=lambda line: heard.append(("closed", line)),
-        connection_opened=lambda line, host, port: opened.append((line, host, port)),
-    )
-    return TappedDriver(sim.world, sim.network, "ann", events)
+def driver(sim, heard):
+    return SimDriver(sim.world, sim.network, "ann", lambda *event: heard.append(event[:2]))
 
 
 def step(driver, sim, endpoint, seconds=0.1):
     driver.step(endpoint, sim.now() + seconds)
 
 
-def test_a_driver_listens_in_and_tells_after_the_step(sim, driver, heard):
+ADDRESS = Address(2, ("10.0.0.1", 9092))
+
+
+def test_a_driver_reports_responses_after_the_step_in_which_the_client_read_them(sim, driver, heard):
     sim.run_for(1)
     stream = FakeStream()
-    address = Address(2, ("10.0.0.1", 9092))
-    step(driver, sim, FakeEndpoint(Dial(stream, "kafka1", address)))
+    step(driver, sim, FakeEndpoint(Dial(stream, "kafka1", ADDRESS)))
     assert stream.made == 1
     stream.out = [framed(encode_request(BEAT, 4, 1, "ann"))]
     taken = []
     stream.buffer_updated = lambda size, now: taken.append(list(heard))
     step(driver, sim, FakeEndpoint())
-    assert taken == [[("written", 1)]], "the client comes first"
-    assert heard[0] == ("written", 1) and heard[1][:2] == ("read", 1)
+    assert taken == [[("connection_opened", 1), ("request_written", 1)]], "the client comes first"
+    assert heard[2:] == [("response_read", 1)]
     step(driver, sim, FakeEndpoint(Hangup(stream)))
-    assert heard[2:] == [("closed", 1)] and driver.streams == []
+    assert heard[3:] == [("connection_closed", 1)] and driver.streams == []
     step(driver, sim, FakeEndpoint(Hangup(FakeStream())))
-    assert len(heard) == 3
+    assert len(heard) == 4
 
 
-def test_each_connection_has_a_number_and_tells_of_its_end(sim, driver, heard, opened):
+def test_a_driver_numbers_connections_and_reports_their_addresses_and_ends(sim, driver, heard):
     sim.run_for(1)
+    driver._report = lambda *event: heard.append(event)
     streams = [FakeStream(), FakeStream()]
-    address = Address(2, ("10.0.0.1", 9092))
-    step(driver, sim, FakeEndpoint(*(Dial(stream, "kafka1", address) for stream in streams)))
+    step(driver, sim, FakeEndpoint(*(Dial(stream, "kafka1", ADDRESS) for stream in streams)))
     sim.kill(1)
     for _ in range(4):
         step(driver, sim, FakeEndpoint())
-    assert heard == [("closed", 1), ("closed", 2)] and driver.streams == []
-    assert opened == [(1, "kafka1", 9092), (2, "kafka1", 9092)]
+    assert heard == [
+        ("connection_opened", 1, "kafka1", 9092),
+        ("connection_opened", 2, "kafka1", 9092),
+        ("connection_closed", 1),
+        ("connection_closed", 2),
+    ]
+    assert driver.streams == []

@@ -12,7 +12,7 @@ from thinconsumer.types import TopicPartition
 
 
 def nodes(made):
-    return made.sim.brokers.cluster.nodes.values()
+    return made.sim.cluster.nodes.values()
 
 
 def leaders(made):

@@ -146,4 +146,4 @@ def test_topics_have_names_even_when_they_are_gone():
     assert swarm.name_of(topic_id) == tp.topic and swarm.name_of(b"\0" * 16) == ""
     truth = swarm.truth(tp)
     swarm.sim.cluster.delete_topic(tp.topic)
-    assert swarm.truth(tp) is truth is not None and swarm.sim.brokers.truth(tp) is None
+    assert swarm.truth(tp) is truth is not None and swarm.sim.cluster.truth(tp) is None

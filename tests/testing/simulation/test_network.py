@@ -5,28 +5,9 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.errors import IllegalArgumentError
-from thinconsumer.testing.simulation.network import NO_ANSWER, REFUSED, RESET, Mishaps, Tap
+from thinconsumer.testing.simulation.network import NO_ANSWER, REFUSED, RESET, Mishaps
 
 LATENCY = 0.0005
-
-
-class Notes(Tap):
-    """Notes what passes by."""
-
-    def __init__(self):
-        self.seen = []
-
-    def opened(self, connection):
-        self.seen.append(("opened", connection.label))
-
-    def reached_node(self, connection, data):
-        self.seen.append(("up", data))
-
-    def left_node(self, connection, data):
-        self.seen.append(("down", data))
-
-    def closed(self, connection):
-        self.seen.append(("closed", connection.label))
 
 
 def say(stage, stream, *messages, seconds=0.0):
@@ -107,18 +88,6 @@ def test_orderly_ends_arrive_behind_what_was_said_before_them(town):
     assert stream.lost == [] and town.network.connections == []
 
 
-def test_taps_see_both_directions_where_the_node_stands(town):
-    town.network.on_frame = notes = Notes()
-    ann = town.client()
-    stream, connection = town.connect(ann)
-    say(ann, stream, b"question")
-    ann.run(0.01)
-    connection.send(b"answer")
-    ann.hang_up(stream)
-    ann.run(0.01)
-    assert notes.seen == [("opened", "ann#1"), ("up", b"question"), ("down", b"answer"), ("closed", "ann#1")]
-
-
 def test_call_later_comes_only_while_the_node_serves(town):
     stream, connection = town.connect(town.client())
     came = []
@@ -137,27 +106,28 @@ def test_call_later_comes_only_while_the_node_serves(town):
 def test_a_node_that_was_shut_refuses_and_keeps_its_connections_until_it_opens_again(town):
     ann = town.client()
     stream, _ = town.connect(ann)
-    town.network.shut(1)
+    town.network.refuse("kafka1", 9092)
     refused = town.dial(ann)
     say(ann, stream, b"still here")
     ann.run(0.01)
     assert REFUSED in str(refused.lost[0]) and town.network.mishaps.refused == 1
     assert town.nodes[1].text == b"still here"
     town.connect(ann, 2)
-    town.network.open(1)
+    town.network.listen("kafka1", 9092, town.nodes[1])
     town.connect(ann)
 
 
 def test_a_host_without_power_answers_nothing_at_all(town):
     ann = town.client()
     stream, connection = town.connect(ann)
-    town.network.shut(1, silently=True)
+    town.network.powerless.add(1)
+    town.network.refuse("kafka1", 9092)
     connection.reset()
     dialled = town.dial(ann)
     say(ann, stream, b"hello?")
     ann.run(30)
     assert dialled.calls == [] and stream.lost == [] and town.nodes[1].heard == []
-    town.network.open(1)
+    town.network.listen("kafka1", 9092, town.nodes[1])
     say(ann, stream, b"hello?")
     ann.run(0.01)
     assert RESET in str(stream.lost[0])  # its host is up again, and knows nothing of the connection

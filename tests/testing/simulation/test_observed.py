@@ -11,7 +11,7 @@ import pytest
 from thinconsumer.errors import IllegalStateError, KafkaTimeoutError
 from thinconsumer.testing.clock import VirtualClock
 from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.checkers import EVENTS, Reader
+from thinconsumer.testing.simulation.checkers import EVENTS, SimReader
 from thinconsumer.testing.simulation.observed import ObservedConsumer, SimConsumer
 from thinconsumer.testing.simulation.trace import Trace
 from thinconsumer.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -44,7 +44,7 @@ class Watch:
         self.heard = []
         self.raw = Says(self.heard)
         self.trace = Trace(VirtualClock())
-        self.reader = Reader("ann", max_poll_records=9)
+        self.reader = SimReader("ann", max_poll_records=9)
         self.consumer = ObservedConsumer(self.reader, self.raw, self, self.trace)
 
     def tell(self, event, *what):

@@ -144,7 +144,7 @@ def test_check_asks_every_checker_and_raises_what_it_says():
 
 def test_check_raises_bugs_of_the_broker(sim):
     sim.check()
-    sim.brokers.cluster.bugs.append("wrong")
+    sim.cluster.bugs.append("wrong")
     with pytest.raises(Violation, match=r"the broker's own bugs: \['wrong'\]"):
         sim.check()
 

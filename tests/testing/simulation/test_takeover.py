@@ -54,7 +54,6 @@ class Stage:
 
     def write(self, tp, node, count):
         self.sim.cluster.produce(tp.topic, [b"x"] * count, tp.partition, node=node)
-        self.sim.touched()
         self.written.append((node, count))
 
     @property

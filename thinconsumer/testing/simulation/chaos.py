@@ -37,7 +37,7 @@ class Chaos:
         self.actors = swarm.actors
         self.counts: dict[str, int] = {}
         self.is_over = False
-        self.witness = Witness(sim.world.accuse, sim.brokers.truth)
+        self.witness = Witness(sim.world.accuse, sim.cluster.truth)
         sim.jury.add(self.witness)
         self._cuts: list[Cut] = []
         self._slowed: dict[int, list[float]] = {}  #: The seconds by which each broker is slowed; faults overlap.
@@ -48,7 +48,7 @@ class Chaos:
                 sim.cluster.on(None, rule)
         careful = {actor.name for actor in self.actors if actor.options.get("check_crcs", True)}
         self.corruption = Corruption(sim.world.streams("chaos/corruptions"), knobs.corruptions, careful)
-        sim.brokers.spoil = self.corruption
+        sim.cluster.spoil = self.corruption
         for name, fault in {**FAULTS, **GROUP_FAULTS}.items():
             rate = getattr(knobs, name)
             if rate and (name not in UNCLEAN or knobs.unclean):
@@ -97,7 +97,6 @@ class Chaos:
                     self.count(name)
             except (ControllerError, LookupError) as error:
                 self.sim.trace.add("chaos", "", name, "not possible: %s", str(error))
-            self.sim.touched()
             self.sim.world.call_later(random.expovariate(rate), strike)
 
         self.sim.world.call_later(random.expovariate(rate), strike)

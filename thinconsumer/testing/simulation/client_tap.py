@@ -1,4 +1,4 @@
-"""Reads the requests and responses of groups at a client's own sockets.
+"""Reads the requests that a client writes, and the responses of groups that it reads, at its own sockets.
 
 A checker must compare what a client does with the responses it has read: a response that is still on its way changes
 nothing yet. :class:`ClientTap` sits between a driver and a stream, so neither the network nor the client sees it.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ...driver import Dial, Endpoint, Hangup, Resolve, Stream
+from ...driver import Stream
 from ...errors import KafkaConnectionError
 from ...wire import Message
 from ...wire.apis import REQUESTS
+from ...wire.fetch import FetchRequest
 from ...wire.find_coordinator import FindCoordinatorRequest
 from ...wire.header import decode_request_header, decode_response_header
 from ...wire.heartbeat import HeartbeatRequest
@@ -22,12 +23,9 @@ from ...wire.leave_group import LeaveGroupRequest
 from ...wire.offset_commit import OffsetCommitRequest
 from ...wire.offset_fetch import OffsetFetchRequest
 from ...wire.sync_group import SyncGroupRequest
-from .driver import SimDriver
-from .network import SimNetwork
-from .world import World
 
 SIZE = 4
-#: The APIs whose messages are decoded; of others only the API key is noted.
+#: The APIs whose responses are decoded.
 GROUP_APIS: frozenset[int] = frozenset(
     api.API_KEY
     for api in (
@@ -43,27 +41,11 @@ GROUP_APIS: frozenset[int] = frozenset(
 
 
 class SentRequest(NamedTuple):
-    """A request that was written; ``message`` is None if its API is not one of :data:`GROUP_APIS`."""
+    """A request that was written; ``message`` is None if it is neither a Fetch nor one of :data:`GROUP_APIS`."""
 
     api_key: int
     version: int
     message: Message | None
-
-
-class ConnectionEvents(Protocol):
-    """Receives the events of a client's connections, each with the connection's number."""
-
-    def connection_opened(self, line: int, host: str, port: int) -> None:
-        """The client connects to an address."""
-
-    def request_written(self, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """The client wrote a request; the requests ``before`` are unanswered."""
-
-    def response_read(self, line: int, sent: SentRequest, response: Message) -> None:
-        """The client read the response to a group request."""
-
-    def connection_closed(self, line: int) -> None:
-        """The client closed the connection, or noticed that it was lost."""
 
 
 def take_frames(data: bytearray) -> list[bytes]:
@@ -133,7 +115,7 @@ class ClientTap:
     def _request(self, frame: bytes) -> None:
         header = decode_request_header(frame)
         message = None
-        if header.api_key in GROUP_APIS:
+        if header.api_key == FetchRequest.API_KEY or header.api_key in GROUP_APIS:
             message = REQUESTS[header.api_key].decode(frame, header.api_version, header.body_offset)
         sent = SentRequest(header.api_key, header.api_version, message)
         before = tuple(self._unanswered)
@@ -144,55 +126,10 @@ class ClientTap:
         if not self._unanswered:
             return
         sent = self._unanswered.popleft()
-        if sent.message is None:
+        if sent.message is None or sent.api_key not in GROUP_APIS:
             return
         request = type(sent.message)
         _, start = decode_response_header(frame, request, sent.version)
         answer = request.RESPONSE
         assert answer is not None
         self._read(sent, answer.decode(frame, sent.version, start))
-
-
-class TappedDriver(SimDriver):
-    """A driver with a tap on each connection."""
-
-    def __init__(self, world: World, network: SimNetwork, name: str, events: ConnectionEvents) -> None:
-        super().__init__(world, network, name)
-        self._events = events
-        self._numbers = 0
-        self._after_step: list[Callable[[], None]] = []
-
-    def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Step, and then report what was read: the client acts on a batch of responses only when it has all of it."""
-        try:
-            return super().step(endpoint, deadline)
-        finally:
-            after, self._after_step = self._after_step, []
-            for report in after:
-                report()
-
-    def gone(self, stream: Stream) -> None:
-        """Forget the client's stream."""
-        super().gone(stream.inner if isinstance(stream, ClientTap) else stream)
-
-    def _carry_out(self, command: Dial | Hangup | Resolve) -> None:
-        if isinstance(command, Dial):
-            self._numbers += 1
-            tap = self._new_tap(command.stream, self._numbers)
-            self._events.connection_opened(self._numbers, command.host, command.address.sockaddr[1])
-            dial = Dial(tap, command.host, command.address)
-            self._connections[id(command.stream)] = self.network.dial(dial, self)
-            return
-        connection = self._connections.get(id(command.stream)) if isinstance(command, Hangup) else None
-        super()._carry_out(command)
-        if connection is not None and isinstance(connection.stream, ClientTap):
-            connection.stream.closed()
-
-    def _new_tap(self, stream: Stream, line: int) -> ClientTap:
-        events = self._events
-        return ClientTap(
-            stream,
-            lambda sent, before: events.request_written(line, sent, before),
-            lambda sent, response: self._after_step.append(lambda: events.response_read(line, sent, response)),
-            lambda: self._after_step.append(lambda: events.connection_closed(line)),
-        )

@@ -2,16 +2,18 @@
 
 Owns the mail: what has arrived at this client's sockets and was not read yet. As with real sockets nothing reaches the
 endpoint outside of :meth:`SimDriver.step`; a client that is not stepped does not notice anything. While a step waits,
-the world goes on.
+the world goes on. A tap on each connection reports what the client writes and reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from ...driver import Endpoint
+from ...driver import Dial, Endpoint, Hangup, Resolve, Stream
 from ...errors import IllegalStateError
 from ..driver import MemoryDriver
+from .client_tap import ClientTap
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
@@ -27,10 +29,12 @@ class Crashed(BaseException):
 class SimDriver(MemoryDriver):
     """Implements :class:`thinconsumer.driver.Driver` in a world; made by ``Simulation.driver``.
 
-    ``on_mail`` is called when something arrives, so that a sleeping actor can wake up.
+    ``on_mail`` is called when something arrives, so that a sleeping actor can wake up. ``report`` is called with the
+    events "connection_opened", "request_written", "response_read" and "connection_closed" of :class:`.checkers.Checker`
+    and their arguments from the connection's number on.
     """
 
-    def __init__(self, world: World, network: SimNetwork, name: str) -> None:
+    def __init__(self, world: World, network: SimNetwork, name: str, report: Callable[..., None]) -> None:
         super().__init__(network)
         self.random = world.streams(f"driver/{name}")
         self.name = name
@@ -42,6 +46,9 @@ class SimDriver(MemoryDriver):
         self._idle_steps = 0
         self._moment = (-1, 0.0)  #: Events of the world so far, and its time, when counting began.
         self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
+        self._report = report
+        self._dials = 0
+        self._after_step: list[tuple[Any, ...]] = []  #: Reports: a client acts on responses once it has all of a batch.
 
     @property
     def has_mail(self) -> bool:
@@ -54,6 +61,18 @@ class SimDriver(MemoryDriver):
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Obey, take what has come; else let the world go on until something comes, or ``deadline``."""
+        try:
+            return self._step(endpoint, deadline)
+        finally:
+            after, self._after_step = self._after_step, []
+            for report in after:
+                self._report(*report)
+
+    def gone(self, stream: Stream) -> None:
+        """Forget a stream whose connection is over."""
+        super().gone(stream.inner if isinstance(stream, ClientTap) else stream)
+
+    def _step(self, endpoint: Endpoint, deadline: float) -> bool:
         if self.is_dead:
             raise Crashed(self.name)
         if self.closed:
@@ -100,6 +119,26 @@ class SimDriver(MemoryDriver):
             self.on_mail()
 
     # -- inside
+
+    def _carry_out(self, command: Dial | Hangup | Resolve) -> None:
+        if isinstance(command, Dial):
+            self._dials += 1
+            self._report("connection_opened", self._dials, command.host, command.address.sockaddr[1])
+            dial = Dial(self._tap(command.stream, self._dials), command.host, command.address)
+            self._connections[id(command.stream)] = self.network.dial(dial, self)
+            return
+        connection = self._connections.get(id(command.stream)) if isinstance(command, Hangup) else None
+        super()._carry_out(command)
+        if connection is not None and isinstance(connection.stream, ClientTap):
+            connection.stream.closed()
+
+    def _tap(self, stream: Stream, line: int) -> ClientTap:
+        return ClientTap(
+            stream,
+            lambda sent, before: self._report("request_written", line, sent, before),
+            lambda sent, response: self._after_step.append(("response_read", line, sent, response)),
+            lambda: self._after_step.append(("connection_closed", line)),
+        )
 
     def _bound_circles(self) -> None:
         """Let a client that never stops fail the run, rather than hang it. Raises: Violation."""

@@ -104,12 +104,11 @@ def _elect(chaos: Chaos, tp: TopicPartition, node_id: int) -> None:
     if node_id in controller.image.brokers and _is_behind(chaos, tp, node_id):
         chaos.sim.trace.add("controller", "", "unclean", "%s-%d: node %d leads", *tp, node_id)
         controller.elect_unclean(tp, node_id)
-        chaos.sim.touched()
 
 
 def _is_behind(chaos: Chaos, tp: TopicPartition, node_id: int) -> bool:
     """Return whether a replica lacks committed records."""
-    truth = chaos.sim.brokers.truth(tp)
+    truth = chaos.sim.cluster.truth(tp)
     partition = chaos.sim.cluster.nodes[node_id].partitions.get(tp)
     return truth is not None and partition is not None and partition.log.end_offset < truth.end
 
@@ -167,7 +166,7 @@ def jump_clock(chaos: Chaos, random: Random) -> bool:
     if random.random() < 0.5:
         clock = chaos.sim.world.clock
         clock.set_wall_time(clock.wall_time() + jump)
-        chaos.sim.brokers.cluster.advance(clock.now(), clock.wall_time())
+        chaos.sim.cluster.advance(clock.now(), clock.wall_time())
     else:
         random.choice(chaos.actors).driver.wall_skew += jump
     chaos.sim.trace.add("clock", "", "jumps", "by %.1f s", jump)

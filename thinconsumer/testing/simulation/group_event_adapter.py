@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from .checkers import ASSIGNED, Checker, Jury, Member, Reader
+from .checkers import ASSIGNED, Checker, Jury, Member, SimReader
 from .checkers.base import Records
 from .client_tap import SentRequest
 
@@ -23,18 +23,16 @@ class GroupEventAdapter(Checker):
         super().__init__(*args)  # type: ignore[arg-type]
         self._jury = jury
         self._name_of = name_of
-        self._owned: dict[Reader, dict[TopicPartition, None]] = {}
+        self._owned: dict[SimReader, dict[TopicPartition, None]] = {}
         self._starting: dict[
-            Reader, set[TopicPartition]
+            SimReader, set[TopicPartition]
         ] = {}  #: Partitions whose first position is the committed offset.
         self._is_telling = False
 
-    def started(self, reader: Reader) -> None:
-        """Start without partitions."""
+    def started(self, reader: SimReader) -> None:
         self._owned[reader], self._starting[reader] = {}, set()
 
-    def ended(self, reader: Reader) -> None:
-        """Drop its partitions."""
+    def ended(self, reader: SimReader) -> None:
         self._owned.pop(reader, None)
         self._starting.pop(reader, None)
 
@@ -50,14 +48,12 @@ class GroupEventAdapter(Checker):
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """Report a revocation after its callback."""
         if what != ASSIGNED:
             self._owned[member] = {tp: None for tp in self._owned[member] if tp not in tps}
             self._starting[member] -= set(tps)
             self._jury.tell("assigned", member, list(self._owned[member]))
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """Report committed offsets as first positions."""
         starting = self._starting.get(member)
         if not starting or not isinstance(response, OffsetFetchResponse):
             return
@@ -68,27 +64,23 @@ class GroupEventAdapter(Checker):
                 self._jury.tell("sought", member, tp, max(offset, 0), epoch)
         self._is_telling = False
 
-    def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Keep the position that the application chose."""
+    def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         if not self._is_telling:
             self._begun(reader, tp)
 
-    def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
-        """Keep the position that the application chose."""
+    def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
         self._begun(reader, tp)
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Note that reading has begun."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp in records:
             self._begun(reader, tp)
 
-    def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
-        """Note that reading has begun."""
+    def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         self._begun(reader, tp)
 
     # -- inside
 
-    def _begun(self, reader: Reader, tp: TopicPartition) -> None:
+    def _begun(self, reader: SimReader, tp: TopicPartition) -> None:
         starting = self._starting.get(reader)
         if starting:
             starting.discard(tp)

@@ -157,11 +157,11 @@ class GroupSwarm(Swarm):
 
     def truth(self, tp: TopicPartition) -> Truth | None:
         """Return the committed contents of a partition, even if it was deleted: no topic's name is used twice."""
-        return next((truth for (other, _), truth in self.sim.brokers.truths.items() if other == tp), None)
+        return next((truth for (other, _), truth in self.sim.cluster.truths.items() if other == tp), None)
 
     def name_of(self, topic_id: bytes) -> str:
         """Return a topic's name, even if it was deleted; empty if there was none."""
-        return next((tp.topic for tp, other in self.sim.brokers.truths if other == topic_id), "")
+        return next((tp.topic for tp, other in self.sim.cluster.truths if other == topic_id), "")
 
     def coordinated(self) -> Iterator[ClassicGroup]:
         """Yield the state of each group at its coordinator."""

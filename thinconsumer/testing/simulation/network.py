@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...driver import Dial
 from ...errors import IllegalArgumentError
@@ -64,11 +64,6 @@ class Mishaps:
     held: int = 0
 
 
-class _Site(NamedTuple):
-    node: int
-    peer: Peer
-
-
 class SimNetwork(Network):
     """See the module. ``cuts`` are pairs (from, to) between which nothing gets through."""
 
@@ -80,8 +75,7 @@ class SimNetwork(Network):
         self.cuts: set[tuple[Who, Who]] = set()
         self.powerless: set[int] = set()  #: Hosts that answer nothing at all, not even "refused".
         self.slow: dict[Who, float] = {}  #: Seconds more for everything to and from there.
-        self.on_frame: Tap | None = None
-        self._sites: dict[Place, _Site] = {}
+        self._nodes: dict[Place, int] = {}  #: Brokers' ids by address.
         self._latencies: dict[tuple[Who, Who], float] = {}
         self._held_lanes: list[Lane] = []
         self._numbers_of_clients: dict[str, int] = {}
@@ -90,30 +84,19 @@ class SimNetwork(Network):
 
     # -- addresses
 
-    def settle(self, node: int, host: str, port: int, peer: Peer) -> None:
-        """Give a node its name and address; ``peer`` answers there once :meth:`open` was called."""
-        self.names[host] = [f"10.0.0.{node}"]
-        self._sites[f"10.0.0.{node}", port] = _Site(node, peer)
-
-    def open(self, node: int) -> None:
-        """The node's process listens."""
-        self.powerless.discard(node)
-        for place, site in self._sites.items():
-            if site.node == node:
-                self._listeners[place] = site.peer
-
-    def shut(self, node: int, *, silently: bool = False) -> None:
-        """Nobody listens there any more; ``silently``: the host itself is gone."""
-        if silently:
-            self.powerless.add(node)
-        for place, site in self._sites.items():
-            if site.node == node:
-                self._listeners.pop(place, None)
+    def listen(self, host: str, port: int, peer: Peer) -> None:
+        """Let a broker listen; brokers have the ids 1, 2, ... in the order in which they first do."""
+        super().listen(host, port, peer)
+        for place in self._places(host, port):
+            self.powerless.discard(self._nodes.setdefault(place, len(self._nodes) + 1))
 
     def node_at(self, place: Place) -> int:
-        """Return the node at an address, -1 if there is none."""
-        site = self._sites.get(place)
-        return -1 if site is None else site.node
+        """Return the id of the broker at an address, -1 if there is none."""
+        return self._nodes.get(place, -1)
+
+    def call_at(self, moment: float, callback: Callable[[], None]) -> None:
+        """Call back at a moment, as an event of the world."""
+        self.world.call_at(moment, callback)
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
         """Return the addresses of a name, or none and why."""
@@ -203,22 +186,6 @@ class SimNetwork(Network):
     def is_lucky(self, rate: float) -> bool:
         """Draw whether something with this probability does not happen."""
         return not rate or self._random.random() >= rate
-
-
-class Tap:
-    """Receives the bytes of all connections as they reach a node, or leave one."""
-
-    def opened(self, connection: SimConnection) -> None:
-        """A node has accepted a connection."""
-
-    def reached_node(self, connection: SimConnection, data: bytes) -> None:
-        """Bytes have arrived at the node."""
-
-    def left_node(self, connection: SimConnection, data: bytes) -> None:
-        """The node has written."""
-
-    def closed(self, connection: SimConnection) -> None:
-        """The node's end is no more."""
 
 
 class Lane:
@@ -330,8 +297,6 @@ class SimConnection(MemoryConnection):
         """Send bytes to the client."""
         if not self.is_served:
             return
-        if self._sim.on_frame is not None:
-            self._sim.on_frame.left_node(self, data)
         if self._sim.mishap(self):
             return
         for part in self._sim.parts(data):
@@ -380,8 +345,6 @@ class SimConnection(MemoryConnection):
             self._send_down(lambda: self._mail(lambda: self._lose(REFUSED)))
             return
         self.is_served = True
-        if self._sim.on_frame is not None:
-            self._sim.on_frame.opened(self)
         self._conversation = peer.connection_made(self)
         self._send_down(lambda: self._mail(self._made))
 
@@ -393,8 +356,6 @@ class SimConnection(MemoryConnection):
             if self.node not in self._sim.powerless:
                 self._send_down(self._reset_at_client)
             return
-        if self._sim.on_frame is not None:
-            self._sim.on_frame.reached_node(self, data)
         conversation = self._conversation
         assert conversation is not None
         conversation.data_received(data)
@@ -407,8 +368,6 @@ class SimConnection(MemoryConnection):
     def _unserve(self) -> bool:
         was, self.is_served = self.is_served, False
         self._conversation: Conversation | None = None
-        if was and self._sim.on_frame is not None:
-            self._sim.on_frame.closed(self)
         return was
 
     # -- inside: what arrives at the client

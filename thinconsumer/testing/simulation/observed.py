@@ -12,7 +12,7 @@ from typing import Any
 from ...consumer import Consumer
 from ...errors import KafkaError
 from ...types import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from .checkers import Jury, Reader
+from .checkers import Jury, SimReader
 from .trace import Trace
 
 Record = ConsumerRecord[Any, Any]
@@ -28,7 +28,7 @@ class SimConsumer(Consumer[Any, Any]):
 class ObservedConsumer:
     """Each method is the Consumer's of that name."""
 
-    def __init__(self, reader: Reader, consumer: SimConsumer, jury: Jury, trace: Trace) -> None:
+    def __init__(self, reader: SimReader, consumer: SimConsumer, jury: Jury, trace: Trace) -> None:
         self.reader = reader
         self.raw = consumer
         self._jury = jury

@@ -42,7 +42,7 @@ class ReaderSwarm(Swarm):
 
     def patience_s(self) -> float:
         """Return more for long logs."""
-        return self.PEACE_S + A_RECORD_S * max(truth.end for truth in self.sim.brokers.truths.values())
+        return self.PEACE_S + A_RECORD_S * max(truth.end for truth in self.sim.cluster.truths.values())
 
     def what_is_wrong(self) -> str:
         """Name the partitions that a consumer has not been at the end of since the faults."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from ...broker.cluster import Cluster
 from ...broker.config import BrokerConfig
 from ...broker.controller import CONTROLLER
 from ...errors import IllegalArgumentError
 from ...records.builder import NewRecord
 from ...types import TopicPartition
 from .actors import Behaviour, ConsumerActor, ProducerActor, UserActor
-from .brokers import Brokers
-from .checkers import ALL, Checker, Jury
+from .checkers import ALL, Checker, Jury, SimReader
+from .cluster import SimCluster
 from .driver import SimDriver
 from .network import NetworkFaults, SimNetwork, Who
-from .tap import FrameTap
 from .trace import Trace
 from .world import Actor, Violation, World
 
@@ -67,11 +66,14 @@ class Simulation:
         self.world = World(seed, traced=traced)
         self.network = SimNetwork(self.world, network_faults)
         self.jury = Jury()
-        settings = config if isinstance(config, BrokerConfig) else BrokerConfig.of(config or {})
-        self.brokers = Brokers(self.world, self.network, self.jury, brokers, topics or {}, config=settings, racks=racks)
+        settings = asdict(config) if isinstance(config, BrokerConfig) else config or {}
+        self._cluster = cluster = SimCluster(
+            self.world, self.network, self.jury, brokers, topics or {}, racks=racks, **settings
+        )
+        self.kill, self.start, self.pause, self.resume = cluster.kill, cluster.start, cluster.pause, cluster.resume
+        self.expand, self.delete_records = cluster.expand, cluster.delete_records
         for checker in checkers:
-            self.jury.add(checker(self.world.accuse, self.brokers.truth))
-        self.network.on_frame = FrameTap(self.jury)
+            self.jury.add(checker(self.world.accuse, cluster.truth))
         self.actors: list[Actor] = []
         self.how_to_repeat = f"Simulation(seed={seed!r}, ...)"
         self._names = 0
@@ -82,10 +84,10 @@ class Simulation:
     # -- parts
 
     @property
-    def cluster(self) -> Cluster:
-        """The cluster, in step with the time. Call :meth:`touched` after changing it by hand."""
-        self.brokers.sync()
-        return self.brokers.cluster
+    def cluster(self) -> SimCluster:
+        """The cluster, after its timers that are due now: one change of it must not overtake the effects of another."""
+        self._cluster.advance(self.now())
+        return self._cluster
 
     @property
     def trace(self) -> Trace:
@@ -95,21 +97,19 @@ class Simulation:
     @property
     def bootstrap_servers(self) -> list[str]:
         """The ``bootstrap_servers`` of a client of your own."""
-        return self.brokers.bootstrap_servers
+        return self.cluster.bootstrap_servers
 
     def now(self) -> float:
         """Return monotonic seconds."""
         return self.world.now()
 
-    def touched(self) -> None:
-        """Let the world notice what was done to :attr:`cluster` by hand."""
-        self.brokers.touched()
-
     # -- actors
 
     def driver(self, name: str = "") -> SimDriver:
         """Return a driver for a client of your own; its calls let the world go on while they wait."""
-        return SimDriver(self.world, self.network, name or self._name("client"))
+        name = name or self._name("client")
+        reader = SimReader(name)
+        return SimDriver(self.world, self.network, name, lambda event, *what: self.jury.tell(event, reader, *what))
 
     def consumer(
         self,
@@ -179,47 +179,17 @@ class Simulation:
 
     def produce(self, topic: str, partition: int, records: Iterable[bytes | NewRecord | None], **batch: Any) -> int:
         """Write one batch as if a producer had sent it with acks=1; its first offset."""
-        offset = self.cluster.produce(topic, records, partition, **batch)
-        self.touched()
-        return offset
-
-    def kill(self, node: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
-        """As ``kill -9`` of a broker; ``silently``: as if its host lost power."""
-        self.brokers.kill(node, silently=silently, noticed_after_s=noticed_after_s)
-
-    def start(self, node: int) -> None:
-        """Start a killed broker again."""
-        self.brokers.start(node)
-
-    def pause(self, node: int) -> None:
-        """As SIGSTOP of a broker."""
-        self.brokers.pause(node)
-
-    def resume(self, node: int) -> None:
-        """As SIGCONT of a broker."""
-        self.brokers.resume(node)
+        return self.cluster.produce(topic, records, partition, **batch)
 
     def create_topic(self, name: str, partitions: int = 1, replication: int = -1, **configs: str) -> None:
         """Create a topic; ``configs`` with ``_`` for ``.``. Raises: ControllerError."""
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         self.cluster.create_topic(name, partitions, replication, dotted)
-        self.touched()
-
-    def expand(self, topic: str, partitions: int) -> None:
-        """Let a topic have so many partitions."""
-        self.cluster.expand(topic, partitions)
-        self.touched()
-
-    def delete_records(self, tp: TopicPartition, before: int) -> None:
-        """Delete what lies before an offset."""
-        self.cluster.delete_records(tp, before)
-        self.touched()
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
         """Move a partition's leader; return the new leader's node id."""
         leader = self.cluster.move_leader(tp, to)
         self.trace.add("controller", "", "leader", "of %s-%d: node %d", *tp, leader)
-        self.touched()
         return leader
 
     # -- changes of the network
@@ -240,7 +210,6 @@ class Simulation:
                     first, second = (b, a) if a == CONTROLLER else (a, b)
                     self.cluster.cut(first, second)
         self.trace.add("network", "", "cut", "%s from %s%s", _words(these), _words(those), ", one way" * one_way)
-        self.touched()
 
     def heal(self, but: Iterable[tuple[Iterable[Party], Iterable[Party]]] = ()) -> None:
         """End all cuts, ``but`` those from ones to others."""
@@ -248,7 +217,6 @@ class Simulation:
         self.network.heal(kept)
         self.cluster.heal((one, other) for one, other in kept if isinstance(one, int) and isinstance(other, int))
         self.trace.add("network", "", "healed")
-        self.touched()
 
     # -- time
 
@@ -278,8 +246,8 @@ class Simulation:
 
         def go() -> None:
             self.jury.tell("finish")
-            if self.brokers.cluster.bugs:
-                raise Violation(f"the broker's own bugs: {self.brokers.cluster.bugs}")
+            if self.cluster.bugs:
+                raise Violation(f"the broker's own bugs: {self.cluster.bugs}")
             if self.world.violations:
                 raise self.world.violations[0]
 

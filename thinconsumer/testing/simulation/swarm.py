@@ -60,7 +60,7 @@ class Swarm:
             count = random.randint(1, knobs.partitions)
             configs = {"cleanup_policy": "compact"} if knobs.compacted and random.random() < 0.6 else {}
             self.create_topic(name, count, **configs)
-        self.log_writer = LogWriter(sim.world, lambda: sim.cluster, sim.touched, lambda: self.tps, knobs, FAULTS_S)
+        self.log_writer = LogWriter(sim.world, lambda: sim.cluster, lambda: self.tps, knobs, FAULTS_S)
         self.build_actors()
         self.chaos = Chaos(self)
 
@@ -149,7 +149,7 @@ class Swarm:
         counts = Counter(self.chaos.counts) + self._tally.counts
         counts["written"] = self.log_writer.written
         counts["committed"], counts["aborted"] = self.log_writer.committed, self.log_writer.aborted
-        counts["leader_changes"] = sum(len(truth.epochs) - 1 for truth in sim.brokers.truths.values() if truth.epochs)
+        counts["leader_changes"] = sum(len(truth.epochs) - 1 for truth in sim.cluster.truths.values() if truth.epochs)
         counts["drops"], counts["half_open"] = mishaps.resets, mishaps.half_open
         counts["refused"], counts["held"] = mishaps.refused, mishaps.held
         counts["corrupted"] = self.chaos.corruption.count
@@ -171,7 +171,7 @@ class Swarm:
 
     def truth(self, tp: TopicPartition) -> Truth | None:
         """Return the committed contents of a partition, None if there is no such partition."""
-        return self.sim.brokers.truth(tp)
+        return self.sim.cluster.truth(tp)
 
 
 def _broker_config(knobs: Knobs) -> BrokerConfig:

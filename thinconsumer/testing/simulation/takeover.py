@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...broker.controller import CONTROLLER, ControllerError
 from ...types import TopicPartition
 from .actors import ConsumerActor
-from .checkers import Checker, Reader
+from .checkers import Checker, SimReader
 from .checkers.base import Records
 from .network import SimConnection
 
@@ -40,8 +40,7 @@ class Witness(Checker):
         super().__init__(*args)  # type: ignore[arg-type]
         self.waiting: dict[TopicPartition, tuple[int, Callable[[str], None]]] = {}
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Call back for offsets that were reached."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():
             waiting = self.waiting.get(tp)
             if waiting is not None and found and found[-1].offset >= waiting[0]:
@@ -158,7 +157,6 @@ class Takeover:
             self._sim.trace.add("chaos", "", "takeover", "not possible: %s", str(error))
             return False
         self._sim.trace.add("controller", "", "unclean", "%s-%d: node %d leads", *self._tp, node_id)
-        self._sim.touched()
         return True
 
     def _break(self, to_old: bool) -> None:

@@ -8,7 +8,7 @@ from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.fetch import FetchResponse
 from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-from .checkers import Checker, Reader
+from .checkers import Checker, SimReader
 from .checkers.base import Records
 from .truth import Truth
 
@@ -28,12 +28,10 @@ class Tally(Checker):
         super().__init__(*args)  # type: ignore[arg-type]
         self.counts: Counter[str] = Counter()
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Count polls that brought something."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         self.counts["polls_with_records"] += 1
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Count answers, and what was wrong with them."""
         counts = self.counts
         if isinstance(response, OffsetForLeaderEpochResponse):
             counts["validations"] += 1
@@ -46,5 +44,4 @@ class Tally(Checker):
                         counts[_NAMES.get(Code(data.error_code), "other_fetch_errors")] += 1
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Count losses by unclean elections."""
         self.counts["truncations"] += 1

@@ -81,7 +81,7 @@ def test_corrupt_records_are_asked_for_again_from_what_was_processed(sim):
                         data.records = bytes(data.records[:-1]) + bytes([data.records[-1] ^ 1])
         return False
 
-    sim.brokers.spoil = spoil
+    sim.cluster.spoil = spoil
     ann = reader(sim, max_poll_records=3)
     sim.run_until(lambda: len(ann.records) == 10)
     assert len(spoilt) == 3 and [type(error) for error in ann.errors] == [CorruptRecordError] * 3

@@ -35,13 +35,8 @@ class Desk:
 
     def __init__(self, seed=1, brokers=1, **knobs):
         self.sim = Simulation(seed, brokers=brokers, topics={"t": 2}, checkers=[])
-        self.touched = 0
         knobs = replace(Knobs.draw(1), **PLAIN | knobs)
-        self.log_writer = LogWriter(self.sim.world, lambda: self.sim.cluster, self.touch, lambda: TPS, knobs, SECONDS)
-
-    def touch(self):
-        self.touched += 1
-        self.sim.touched()
+        self.log_writer = LogWriter(self.sim.world, lambda: self.sim.cluster, lambda: TPS, knobs, SECONDS)
 
     def logs(self):
         return [self.sim.cluster.leader(tp).log for tp in TPS]
@@ -50,7 +45,7 @@ class Desk:
         return [batch for log in self.logs() for batch in log.read_batches(0, log.end_offset)]
 
     def rows(self):
-        return [row for tp in TPS for row in self.sim.brokers.truth(tp).rows.values()]
+        return [row for tp in TPS for row in self.sim.cluster.truth(tp).rows.values()]
 
     def events(self):
         return [line.event for line in self.sim.trace if line.actor == "log writer"]
@@ -74,7 +69,6 @@ def test_it_counts_what_it_has_written_and_stops_in_time():
     assert desk.log_writer.written == len(rows) > 20
     assert desk.log_writer.batches == len(desk.batches()) == desk.events().count("wrote")
     assert 10 < desk.log_writer.batches < 40  # about as many as the knob says
-    assert desk.touched >= desk.log_writer.batches
     before = desk.log_writer.written
     assert desk.run(10).log_writer.written == before
     assert {row.partition for row in rows} == {0, 1}
@@ -117,7 +111,7 @@ def test_transactions_commit_and_abort_and_in_the_end_none_is_open():
     log_writer = desk.log_writer
     assert log_writer.committed > 0
     assert log_writer.aborted > 0
-    hidden = {row.offset for row in desk.rows() if desk.sim.brokers.truth(TPS[row.partition]).is_hidden(row.offset, 0)}
+    hidden = {row.offset for row in desk.rows() if desk.sim.cluster.truth(TPS[row.partition]).is_hidden(row.offset, 0)}
     assert hidden  # what was aborted
     assert desk.finish() == 1
 
@@ -168,7 +162,7 @@ def test_what_hangs_without_its_coordinator_is_aborted_in_the_end():
     assert not desk.log_writer.finish()
     assert desk.finish() == 1
     assert not desk.logs()[0].open_transactions()
-    assert desk.sim.brokers.truth(TPS[0]).is_hidden(at, desk.logs()[0].latest_epoch)
+    assert desk.sim.cluster.truth(TPS[0]).is_hidden(at, desk.logs()[0].latest_epoch)
     assert desk.events()[-1] == "aborted"
 
 

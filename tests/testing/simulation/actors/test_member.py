@@ -6,7 +6,8 @@ import pytest
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.testing.simulation import Behaviour, Checker, MemberActor, Simulation, Violation
-from thinconsumer.testing.simulation.checkers import LogVolumeChecker
+from thinconsumer.testing.simulation.checkers import LogVolumeChecker, Member
+from thinconsumer.testing.simulation.client_tap import GROUP_APIS
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
 
@@ -30,7 +31,7 @@ class Notes(Checker):
         self.heard_of.append((what, len(tps), error is not None))
 
     def request_written(self, member, line, sent, before):
-        if sent.message is not None:
+        if isinstance(member, Member) and sent.api_key in GROUP_APIS:
             self.said_names.append(type(sent.message).__name__.removesuffix("Request"))
 
     def call_began(self, member, polls):

@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.testing.simulation.checkers import Jury, Member, Reader, Views
+from thinconsumer.testing.simulation.checkers import Jury, Member, SimReader, Views
 from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.testing.simulation.truth import ObservedLog, Truth
 from thinconsumer.types import TopicPartition
@@ -46,7 +46,7 @@ class Court:
         return ObservedLog(TP, TopicConfig(), self.truth)
 
     def new_reader(self, name="ann", **more):
-        reader = Reader(name, **more)
+        reader = SimReader(name, **more)
         self.checker.started(reader)
         self.checker.assigned(reader, [TP])
         return reader

@@ -6,6 +6,7 @@ import pytest
 
 from thinconsumer.testing.simulation.checkers import BoundsChecker
 from thinconsumer.testing.simulation.checkers.bounds import BATCH_MAX, BROKERS_MAX
+from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
@@ -45,9 +46,14 @@ def test_memory_may_overshoot_by_one_batch_of_each_broker(court):
     assert court.verdict() == f"bob keeps {most + 1} bytes, with max_buffered_bytes=1000"
 
 
-def test_one_fetch_at_a_time_on_a_connection_and_as_many_as_you_like_of_others(court):
-    court.checker.in_flight("ann", "ann>1#1", FetchRequest.API_KEY, 1)
-    court.checker.in_flight("ann", "ann>1#1", MetadataRequest.API_KEY, 5)
-    assert court.verdict() == ""
-    court.checker.in_flight("ann", "ann>1#1", FetchRequest.API_KEY, 2)
-    assert court.verdict() == "ann has 2 Fetches out at once on connection ann>1#1"
+def test_only_the_end_of_a_session_may_follow_an_unanswered_fetch(court):
+    def write(message, *before):
+        sent = [SentRequest(one.API_KEY, 12, one) for one in (message, *before)]
+        court.checker.request_written(court.reader, 1, sent[0], sent[1:])
+        return court.verdict()
+
+    fetch = FetchRequest(session_id=7, session_epoch=1)
+    assert write(fetch, MetadataRequest()) == "" == write(MetadataRequest(), MetadataRequest(), fetch)
+    assert write(FetchRequest(session_id=7, session_epoch=-1), fetch) == ""
+    for wrong in (fetch, FetchRequest(session_id=0, session_epoch=-1), FetchRequest(session_id=7, session_epoch=0)):
+        assert write(wrong, fetch) == "ann writes a Fetch on connection 1, on which another Fetch is unanswered"

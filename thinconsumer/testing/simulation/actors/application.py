@@ -18,7 +18,7 @@ from ....config.build import ConfigurationWarning
 from ....errors import KafkaError
 from ....timers import NEVER
 from ....types import ConsumerRecord
-from ..checkers import Jury, Reader
+from ..checkers import Jury, SimReader
 from ..driver import Crashed, SimDriver
 from ..observed import ObservedConsumer, SimConsumer
 from ..world import Actor, World
@@ -79,9 +79,9 @@ class Application(Actor):
     def _new_driver(self) -> SimDriver:
         raise NotImplementedError
 
-    def _new_reader(self, config: ConsumerConfig, known: Mapping[str, Any]) -> Reader:
+    def _new_reader(self, config: ConsumerConfig, known: Mapping[str, Any]) -> SimReader:
         """Return what checkers know the new consumer by; ``known`` are the fields of every reader."""
-        return Reader(**known)
+        return SimReader(**known)
 
     def _subscribe(self) -> None:
         """Tell the new consumer what to read."""

@@ -41,7 +41,6 @@ class LogWriter(Actor):
         self,
         world: World,
         cluster: Callable[[], Cluster],
-        touched: Callable[[], None],
         tps: Callable[[], list[TopicPartition]],
         knobs: Knobs,
         seconds: float,
@@ -53,7 +52,6 @@ class LogWriter(Actor):
         self.aborted = 0  #: Transactions.
         self.committed = 0
         self._cluster = cluster
-        self._touched = touched
         self._tps = tps
         self._knobs = knobs
         self._pause = seconds / max(1, knobs.writes)
@@ -71,34 +69,23 @@ class LogWriter(Actor):
         if random.random() < knobs.transactional:
             self._go_on_with_transactions(tp)
         else:
-            self._write(tp)
-        self._touched()
+            self.write(tp)
         return self.world.now() + self._pause * 2 * random.random()
 
     def finish(self) -> bool:
         """End every transaction; return whether all of them are ended."""
         for transaction in list(self._open):
             self._end(transaction)
-        hanging = sum(self._abort_hanging(tp) for tp in self._tps()) if not self._open else 1
-        self._touched()
-        return not hanging
+        return not self._open and not sum(self._abort_hanging(tp) for tp in self._tps())
 
-    def write(self, tp: TopicPartition, node: int | None = None, count: int | None = None) -> bool:
-        """Write a batch to the leader, or to ``node`` if it may have led; return whether it was appended."""
-        done = self._write(tp, node=node, count=count)
-        self._touched()
-        return done
-
-    # -- inside
-
-    def _write(
+    def write(
         self,
         tp: TopicPartition,
-        transaction: _Transaction | None = None,
-        *,
-        count: int | None = None,
         node: int | None = None,
+        count: int | None = None,
+        transaction: _Transaction | None = None,
     ) -> bool:
+        """Write a batch to the leader, or to ``node`` if it may have led; return whether it was appended."""
         random, knobs = self.random, self._knobs
         count = count or 1 + random.randrange(knobs.records_max)
         size = random.randrange(knobs.record_size_max)
@@ -125,6 +112,8 @@ class LogWriter(Actor):
         self.batches += 1
         return True
 
+    # -- inside
+
     def _record(self, size: int) -> NewRecord:
         self._numbers += 1
         value = b"record:%d" % self._numbers
@@ -147,7 +136,7 @@ class LogWriter(Actor):
         else:
             transaction = _Transaction(self._cluster().new_producer_id())
             self._open.append(transaction)
-        if not self._write(tp, transaction):
+        if not self.write(tp, transaction=transaction):
             self._end(transaction)
 
     def _end(self, transaction: _Transaction) -> None:

@@ -1,12 +1,12 @@
 """An application that reads as a member of a group: it subscribes with a listener, processes and commits.
 
-After a crash it starts from the group's committed offsets. Its :class:`~..client_tap.TappedDriver` shows the checkers
+After a crash it starts from the group's committed offsets. Its driver shows the checkers
 what passes at the client's own sockets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,8 +23,8 @@ from ....types import OffsetAndMetadata, TopicPartition
 from ....wire import Message
 from ..checkers import ASSIGNED, LOST, REVOKED, Jury, LogVolumeChecker, Member
 from ..checkers.base import names
-from ..client_tap import SentRequest, TappedDriver
-from ..driver import Crashed
+from ..client_tap import GROUP_APIS
+from ..driver import Crashed, SimDriver
 from ..network import SimNetwork
 from ..world import World
 from .application import Application, Behaviour, CallbackFailure
@@ -72,8 +72,8 @@ class MemberActor(Application):
 
     # -- life
 
-    def _new_driver(self) -> TappedDriver:
-        return TappedDriver(self.world, self._network, self.name, self)
+    def _new_driver(self) -> SimDriver:
+        return SimDriver(self.world, self._network, self.name, self._report)
 
     def _new_reader(self, config: ConsumerConfig, known: Mapping[str, Any]) -> Member:
         self.member = Member(
@@ -328,26 +328,12 @@ class MemberActor(Application):
             if not inside:
                 self.jury.tell("call_ended", member)
 
-    # -- at its sockets
-
-    def connection_opened(self, line: int, host: str, port: int) -> None:
-        """Pass an event of the client's connections on."""
-        self.jury.tell("connection_opened", self.member, line, host, port)
-
-    def request_written(self, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Pass a request on."""
-        if sent.message is not None:
-            self.note("writes", "%s on %d: %s", type(sent.message).__name__, line, _brief(sent.message))
-        self.jury.tell("request_written", self.member, line, sent, before)
-
-    def response_read(self, line: int, sent: SentRequest, response: Message) -> None:
-        """Pass a response on."""
-        self.note("reads", "%s on %d: %s", type(response).__name__, line, _brief(response))
-        self.jury.tell("response_read", self.member, line, sent, response)
-
-    def connection_closed(self, line: int) -> None:
-        """Pass the end of a connection on."""
-        self.jury.tell("connection_closed", self.member, line)
+    def _report(self, event: str, line: int, *what: Any) -> None:
+        """Show checkers an event of the client's connections."""
+        if event in ("request_written", "response_read") and what[0].api_key in GROUP_APIS:
+            verb, message = ("writes", what[0].message) if event == "request_written" else ("reads", what[1])
+            self.note(verb, "%s on %d: %s", type(message).__name__, line, _brief(message))
+        self.jury.tell(event, self.member, line, *what)
 
 
 #: Fields that traces show.

@@ -24,7 +24,7 @@ LogVolumeChecker    too many log lines
 ==================  ================================================================================================
 """
 
-from .base import ASSIGNED, EVENTS, LOST, REVOKED, Checker, Jury, Member, Reader
+from .base import ASSIGNED, EVENTS, LOST, REVOKED, Checker, Jury, Member, SimReader
 from .bounds import BoundsChecker
 from .callbacks import CallbackChecker
 from .commits import CommitChecker, Plans
@@ -70,8 +70,8 @@ __all__ = [
     "OwnershipChecker",
     "PaceChecker",
     "Plans",
-    "Reader",
     "RebalanceChecker",
+    "SimReader",
     "SingleOwnerChecker",
     "View",
     "Views",

@@ -25,7 +25,7 @@ ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"
 
 
 @dataclass(eq=False, slots=True)
-class Reader:
+class SimReader:
     """One consumer from its construction to its close or crash, with the settings it was built with."""
 
     name: str
@@ -41,7 +41,7 @@ class Reader:
 
 
 @dataclass(eq=False, slots=True)
-class Member(Reader):
+class Member(SimReader):
     """A reader that is a member of a group."""
 
     group: str = ""
@@ -60,34 +60,34 @@ class Checker:
 
     # -- calls of an application
 
-    def started(self, reader: Reader) -> None:
+    def started(self, reader: SimReader) -> None:
         """A consumer was built."""
 
-    def ended(self, reader: Reader) -> None:
+    def ended(self, reader: SimReader) -> None:
         """A consumer was closed, or has crashed."""
 
-    def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
+    def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
         """``assign()`` returned."""
 
-    def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+    def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """``seek()`` returned; ``epoch`` is the leader epoch of the record before, -1 if it was not given."""
 
-    def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
+    def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
         """``seek_to_beginning()`` or ``seek_to_end()`` returned."""
 
-    def paused(self, reader: Reader, tps: Iterable[TopicPartition], on: bool) -> None:
+    def paused(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
         """``pause()`` or ``resume()`` returned."""
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         """``poll()`` returned records; ``limit`` is the number it was allowed."""
 
-    def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
+    def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         """``position()`` returned."""
 
-    def raised(self, reader: Reader, error: Exception) -> None:
+    def raised(self, reader: SimReader, error: Exception) -> None:
         """A call raised."""
 
-    def buffered(self, reader: Reader, size: int) -> None:
+    def buffered(self, reader: SimReader, size: int) -> None:
         """The consumer keeps this many bytes of Fetch responses."""
 
     # -- calls and callbacks of a group's member
@@ -115,7 +115,7 @@ class Checker:
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
         """The application has processed these records."""
 
-    # -- on the wire, at the member's sockets
+    # -- on the wire, at the sockets of a member, or of a reader without a group
 
     def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
         """The client connects to an address; ``line`` is the connection's number."""
@@ -136,9 +136,6 @@ class Checker:
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """A broker has answered a request."""
-
-    def in_flight(self, client: str, label: str, api_key: int, count: int) -> None:
-        """``count`` requests of one API are unanswered on one connection."""
 
     # -- in the logs
 

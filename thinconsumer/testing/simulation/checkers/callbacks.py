@@ -11,7 +11,7 @@ from ....wire import Message
 from ....wire.join_group import JoinGroupRequest
 from ....wire.sync_group import SyncGroupResponse
 from ..client_tap import SentRequest
-from .base import ASSIGNED, LOST, REVOKED, Checker, Member, Reader, names
+from .base import ASSIGNED, LOST, REVOKED, Checker, Member, SimReader, names
 from .views import Views
 
 
@@ -34,34 +34,29 @@ class CallbackChecker(Checker):
     def __init__(self, *args: object, views: Views) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self._views = views
-        self._heard: dict[Reader, _Heard] = {}
+        self._heard: dict[SimReader, _Heard] = {}
         self.counts: Counter[str] = Counter()  #: How often each callback was called.
 
-    def started(self, reader: Reader) -> None:
-        """Start without partitions."""
+    def started(self, reader: SimReader) -> None:
         self._heard[reader] = _Heard()
 
-    def ended(self, reader: Reader) -> None:
-        """Drop its state."""
+    def ended(self, reader: SimReader) -> None:
         self._heard.pop(reader, None)
 
-    def owned(self, reader: Reader) -> set[TopicPartition]:
+    def owned(self, reader: SimReader) -> set[TopicPartition]:
         """Return the partitions that its callbacks add up to."""
         found = self._heard.get(reader)
         return set() if found is None else found.owned
 
     def subscribed(self, member: Member, topics: Collection[str] | None) -> None:
-        """Keep its topics."""
         self._heard[member].topics = topics
 
     def closing(self, member: Member) -> None:
-        """Expect a revocation of everything."""
         self._heard[member].is_parting = True
 
     # -- callbacks
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """Compare with the callbacks before."""
         found, view, these = self._heard[member], self._views.of[member], set(tps)
         self.counts[what] += 1
         if what == ASSIGNED:
@@ -122,7 +117,6 @@ class CallbackChecker(Checker):
     # -- on the wire
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Check that an eager member owns nothing when it joins."""
         found = self._heard.get(member)
         if found is None or not isinstance(sent.message, JoinGroupRequest):
             return
@@ -131,7 +125,6 @@ class CallbackChecker(Checker):
             self.accuse(f"{member} joins while it owns {names(found.owned)}: its protocol is eager")
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """Expect no further JoinGroup of an expelled member."""
         found, view = self._heard.get(member), self._views.of.get(member)
         if found is not None and view is not None and view.expelled and not isinstance(response, SyncGroupResponse):
             found.owes_join = False

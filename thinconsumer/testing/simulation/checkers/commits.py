@@ -37,7 +37,6 @@ class Plans(Checker):
         self.counts: dict[str, int] = {}  #: How many there were, by group.
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Keep an accepted assignment."""
         if not isinstance(request, SyncGroupRequest) or not isinstance(response, SyncGroupResponse):
             return
         if response.error_code or not request.assignments:
@@ -92,7 +91,6 @@ class CommitChecker(Checker):
             self.accuse(f"{member} has processed {where} again, although nobody was lost and everybody commits")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Check an accepted commit."""
         if not isinstance(request, OffsetCommitRequest) or not isinstance(response, OffsetCommitResponse):
             return
         ledger = self._ledgers.get(request.group_id)

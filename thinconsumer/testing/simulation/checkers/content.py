@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ....types import ConsumerRecord
-from .base import Checker, Reader, Records
+from .base import Checker, Records, SimReader
 
 
 class ContentChecker(Checker):
     """Every record is one that was committed, under read_committed by its transaction too, equal in every field."""
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Compare each record with the log's."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():
             truth = self.truth(tp)
             if truth is None:
@@ -29,7 +28,7 @@ class ContentChecker(Checker):
                     return
 
 
-def _what_is_wrong(reader: Reader, record: ConsumerRecord[Any, Any], row: ConsumerRecord[Any, Any] | None) -> str:
+def _what_is_wrong(reader: SimReader, record: ConsumerRecord[Any, Any], row: ConsumerRecord[Any, Any] | None) -> str:
     if row is None:
         return f"{reader} read {_name(record)}, which was never committed: {record!r}"
     return f"{reader} read {_name(record)} as {record!r}, the log has {row!r}"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ....types import TopicPartition
 from ....wire import Message
 from ..truth import Truth
-from .base import Checker, Reader, Records
+from .base import Checker, Records, SimReader
 from .epochs import never_had, too_old_to_know
 
 
@@ -35,29 +35,27 @@ class CoverageChecker(Checker):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self._covered: dict[Reader, dict[TopicPartition, _Covered]] = {}
+        self._covered: dict[SimReader, dict[TopicPartition, _Covered]] = {}
 
-    def started(self, reader: Reader) -> None:
-        """Start without partitions."""
+    def started(self, reader: SimReader) -> None:
         self._covered[reader] = {}
 
-    def ended(self, reader: Reader) -> None:
-        """Drop its state."""
+    def ended(self, reader: SimReader) -> None:
         self._covered.pop(reader, None)
 
-    def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
+    def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
         """A new one starts by policy: at the beginning, or somewhere."""
         before = self._covered[reader]
         start = 0 if reader.policy == "earliest" else None
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
-    def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+    def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """Expect everything from there on; beyond the log's end "latest" may restart anywhere."""
         truth = self.truth(tp)
         is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
         self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)
 
-    def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
+    def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
         """Expect everything from the beginning; at the end, any record may come first."""
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
@@ -69,8 +67,7 @@ class CoverageChecker(Checker):
             if covered is not None and beyond and reader.policy != "earliest":
                 covered.up_to = None
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Look for holes before each record."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():
             truth, covered = self.truth(tp), self._covered[reader].get(tp)
             if truth is None or covered is None:
@@ -102,8 +99,7 @@ class CoverageChecker(Checker):
                 if reader.policy != "earliest" and truth is not None and epoch <= truth.latest_epoch:
                     covered.up_to = None
 
-    def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
-        """Look for holes before the position."""
+    def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         truth, covered = self.truth(tp), self._covered[reader].get(tp)
         if truth is None or covered is None:
             return
@@ -118,10 +114,10 @@ class CoverageChecker(Checker):
 
     # -- inside
 
-    def _of(self, client: str, tp: TopicPartition) -> list[tuple[Reader, _Covered]]:
+    def _of(self, client: str, tp: TopicPartition) -> list[tuple[SimReader, _Covered]]:
         return [(who, by_tp[tp]) for who, by_tp in self._covered.items() if who.name == client and tp in by_tp]
 
-    def _cover(self, reader: Reader, covered: _Covered, truth: Truth, offset: int, epoch: int) -> bool:
+    def _cover(self, reader: SimReader, covered: _Covered, truth: Truth, offset: int, epoch: int) -> bool:
         """Note that a record was read; return whether all was well."""
         if truth.successor(offset, epoch) is not None:
             covered.last = offset, epoch  # of a leader that was deposed: others have written there, too
@@ -142,7 +138,7 @@ class CoverageChecker(Checker):
         return True
 
     @staticmethod
-    def _send_back(reader: Reader, covered: _Covered, truth: Truth) -> None:
+    def _send_back(reader: SimReader, covered: _Covered, truth: Truth) -> None:
         """If what was read last does not count, owe everything from where its epoch has ended."""
         if covered.last is None or covered.up_to is None or truth.successor(*covered.last) is None:
             return
@@ -153,11 +149,11 @@ class CoverageChecker(Checker):
             covered.up_to = min(covered.up_to, back)
 
     @staticmethod
-    def _forgive(reader: Reader, covered: _Covered, truth: Truth) -> None:
+    def _forgive(reader: SimReader, covered: _Covered, truth: Truth) -> None:
         """A reader below the log's new start resets by policy, which may skip to the end."""
         if covered.up_to is not None and covered.up_to < truth.start:
             covered.up_to = truth.start if reader.policy == "earliest" else None
 
-    def _accuse(self, reader: Reader, tp: TopicPartition, missing: int, what: str, up_to: int | None) -> None:
+    def _accuse(self, reader: SimReader, tp: TopicPartition, missing: int, what: str, up_to: int | None) -> None:
         name = f"{tp.topic}-{tp.partition}"
         self.accuse(f"{reader} skipped {name} offset {missing}: it {what}, having seen everything below {up_to}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ....types import TopicPartition
-from .base import ASSIGNED, Checker, Member, Reader, Records
+from .base import ASSIGNED, Checker, Member, Records, SimReader
 from .views import Views
 
 
@@ -15,10 +15,9 @@ class DeliveryChecker(Checker):
     def __init__(self, *args: object, views: Views) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self._views = views
-        self._has: dict[Reader, set[TopicPartition]] = {}
+        self._has: dict[SimReader, set[TopicPartition]] = {}
 
-    def started(self, reader: Reader) -> None:
-        """It has nothing."""
+    def started(self, reader: SimReader) -> None:
         self._has[reader] = set()
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
@@ -33,8 +32,7 @@ class DeliveryChecker(Checker):
         if what == ASSIGNED and error is None:
             self._has[member] |= set(tps)
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Compare."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         view = self._views.of.get(reader)
         if view is None:
             return

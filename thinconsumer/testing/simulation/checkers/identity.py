@@ -25,7 +25,6 @@ class IdentityChecker(Checker):
         self._views = views
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Compare with the last response."""
         view = self._views.of.get(member)
         parked = next((PARKED[other.api_key] for other in before if other.api_key in PARKED), None)
         if parked is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ....types import TopicPartition
 from ....wire import Message
 from ..truth import Truth
-from .base import Checker, Reader, Records
+from .base import Checker, Records, SimReader
 from .epochs import looked_up, too_old_to_know
 
 
@@ -33,22 +33,19 @@ class OrderChecker(Checker):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self._expected: dict[Reader, dict[TopicPartition, _Expected]] = {}
+        self._expected: dict[SimReader, dict[TopicPartition, _Expected]] = {}
 
-    def started(self, reader: Reader) -> None:
-        """Start without partitions."""
+    def started(self, reader: SimReader) -> None:
         self._expected[reader] = {}
 
-    def ended(self, reader: Reader) -> None:
-        """Drop its state."""
+    def ended(self, reader: SimReader) -> None:
         self._expected.pop(reader, None)
 
-    def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
-        """Keep the positions of partitions that stay assigned."""
+    def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
         before = self._expected[reader]
         self._expected[reader] = {tp: before.get(tp) or _Expected() for tp in tps}
 
-    def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+    def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """The next one is that or a later one; where there is no such offset, the policy decides."""
         expected = self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None, sought=True)
         truth = self.truth(tp)
@@ -58,8 +55,7 @@ class OrderChecker(Checker):
         elif truth is not None and epoch >= 0:
             expected.doubt = truth.rival(offset - 1, epoch)  # a deposed leader may be asked
 
-    def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
-        """Expect any record."""
+    def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
         self._expected[reader][tp] = _Expected()
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
@@ -71,8 +67,7 @@ class OrderChecker(Checker):
             elif expected is not None:
                 expected.parted = expected.next == offset
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Compare offsets with those before."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():
             expected, truth = self._expected[reader].get(tp), self.truth(tp)
             if expected is None or truth is None or not found:
@@ -112,8 +107,7 @@ class OrderChecker(Checker):
                 if reader.name == client and tp in by_tp and truth is not None and epoch <= truth.latest_epoch:
                     by_tp[tp] = _Expected()
 
-    def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
-        """A position is not below what was read."""
+    def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         expected, truth = self._expected[reader].get(tp), self.truth(tp)
         if expected is None or truth is None or expected.doubt is not None or _has_expired(expected, truth):
             return

@@ -12,7 +12,7 @@ from ....types import TopicPartition
 from ....wire import Message
 from ....wire.fetch import FetchRequest, FetchResponse
 from ....wire.metadata import MetadataResponse
-from .base import Checker, Reader, Records
+from .base import Checker, Records, SimReader
 
 
 class OwnershipChecker(Checker):
@@ -23,41 +23,36 @@ class OwnershipChecker(Checker):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self._assigned: dict[Reader, set[TopicPartition]] = {}
-        self._paused: dict[Reader, set[TopicPartition]] = {}
+        self._assigned: dict[SimReader, set[TopicPartition]] = {}
+        self._paused: dict[SimReader, set[TopicPartition]] = {}
         self._moment = 0  #: Counts answers: what came before what.
         #: By client: since when a partition has been paused or unassigned.
         self._unwanted: dict[str, dict[TopicPartition, int]] = {}
         self._answered: dict[tuple[str, int, int], int] = {}  #: By client, node and session: when last.
         self._names: dict[bytes, str] = {}  #: Of topics, by id.
 
-    def started(self, reader: Reader) -> None:
-        """Start without partitions."""
+    def started(self, reader: SimReader) -> None:
         self._assigned[reader], self._paused[reader] = set(), set()
         self._unwanted[reader.name] = {}
 
-    def ended(self, reader: Reader) -> None:
-        """Drop its partitions."""
+    def ended(self, reader: SimReader) -> None:
         self._assigned[reader], self._paused[reader] = set(), set()
 
-    def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
-        """Replace its assignment."""
+    def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
         gone = self._assigned[reader] - set(tps)
         self._assigned[reader] = set(tps)
         self._paused[reader] &= set(tps)
         self._want(reader, set(tps) - self._paused[reader], True)
         self._want(reader, gone, False)
 
-    def paused(self, reader: Reader, tps: Iterable[TopicPartition], on: bool) -> None:
-        """Pause or resume partitions."""
+    def paused(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
         if on:
             self._paused[reader] |= set(tps)
         else:
             self._paused[reader] -= set(tps)
         self._want(reader, tps, not on)
 
-    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Compare with its assignment."""
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp in records:
             name = f"{tp.topic}-{tp.partition}"
             if tp not in self._assigned[reader]:
@@ -66,7 +61,6 @@ class OwnershipChecker(Checker):
                 self.accuse(f"{reader} was given records of {name}, which it has paused")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Look for partitions in a Fetch response that their session must have forgotten."""
         if isinstance(response, MetadataResponse):
             self._names.update((topic.topic_id, topic.name) for topic in response.topics if topic.name)
         if not isinstance(request, FetchRequest) or not isinstance(response, FetchResponse) or not response.session_id:
@@ -85,7 +79,7 @@ class OwnershipChecker(Checker):
                     words = f"node {node} still sends {client} records of {name}-{data.partition_index}"
                     self.accuse(f"{words}, which it does not want, in a session that should have forgotten them")
 
-    def _want(self, reader: Reader, tps: Iterable[TopicPartition], on: bool) -> None:
+    def _want(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
         unwanted = self._unwanted[reader.name]
         for tp in tps:
             if on:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ....wire import Message
 from ....wire.fetch import FetchResponse
-from .base import Checker, Reader
+from .base import Checker, SimReader
 
 WINDOW_S = 2.0
 #: Requests of one kind to one node within the window.
@@ -27,12 +27,10 @@ class PaceChecker(Checker):
         self._counts: dict[tuple[str, int, int], tuple[float, int]] = {}
         self._repeats: dict[tuple[str, int, bytes | str, int], tuple[bytes, int, int]] = {}
 
-    def started(self, reader: Reader) -> None:
-        """Watch it."""
+    def started(self, reader: SimReader) -> None:
         self._watched.add(reader.name)
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
-        """Count it."""
         if client in self._watched:
             self._count(client, node, request, now, 1)
 

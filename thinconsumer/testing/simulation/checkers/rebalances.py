@@ -12,7 +12,7 @@ from ....wire.heartbeat import HeartbeatRequest
 from ....wire.join_group import JoinGroupRequest
 from ....wire.sync_group import SyncGroupRequest
 from ..client_tap import SentRequest
-from .base import Checker, Member, Reader
+from .base import Checker, Member, SimReader
 from .commits import Plans
 
 WINDOW_S = 10.0
@@ -31,18 +31,16 @@ class RebalanceChecker(Checker):
     def __init__(self, *args: object, plans: Plans) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self._plans = plans
-        self._since: dict[tuple[Reader, int], tuple[float, int]] = {}
+        self._since: dict[tuple[SimReader, int], tuple[float, int]] = {}
         self._now = 0.0
         self._before: Counter[str] | None = None
         self._members: Counter[str] = Counter()
         self.is_quiet = False  #: Whether no member has a reason to join.
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
-        """Note the time."""
         self._now = now
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Count it."""
         if isinstance(sent.message, JoinGroupRequest):
             if self.is_quiet:
                 self.accuse(f"{member} joins again, and nothing has happened: {sent.message.reason}")
@@ -51,7 +49,6 @@ class RebalanceChecker(Checker):
             self._count(member, sent.api_key, "Heartbeats", BEATS_MAX)
 
     def faults_ended(self) -> None:
-        """From here on rebalances are counted."""
         self._before = Counter(self._plans.counts)
 
     def expect(self, group: str, members: int) -> None:
@@ -59,7 +56,6 @@ class RebalanceChecker(Checker):
         self._members[group] = members
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Count the plans that are made."""
         if self._before is None or not isinstance(request, SyncGroupRequest) or not request.assignments:
             return
         group = request.group_id
@@ -84,25 +80,21 @@ class LogVolumeChecker(Checker, logging.Handler):
         Checker.__init__(self, *args)  # type: ignore[arg-type]
         logging.Handler.__init__(self, logging.INFO)
         self.calling: list[Member] = []  #: The members in a call, the top of the stack last.
-        self.lines: dict[Reader, list[str]] = {}
-        self._incidents: Counter[Reader] = Counter()
+        self.lines: dict[SimReader, list[str]] = {}
+        self._incidents: Counter[SimReader] = Counter()
 
-    def started(self, reader: Reader) -> None:
-        """Count the start as an incident."""
+    def started(self, reader: SimReader) -> None:
         self._incidents[reader] = 1
         self.lines[reader] = []
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """A rebalance."""
         if isinstance(sent.message, SyncGroupRequest):
             self._incidents[member] += 1
 
     def connection_closed(self, member: Member, line: int) -> None:
-        """A lost connection."""
         self._incidents[member] += 1
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """A change."""
         self._incidents[member] += 1
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ....types import TopicPartition
-from .base import ASSIGNED, Checker, Member, Reader
+from .base import ASSIGNED, Checker, Member, SimReader
 from .callbacks import CallbackChecker
 from .commits import Plan, Plans
 from .views import View, Views
@@ -23,14 +23,12 @@ class SingleOwnerChecker(Checker):
         self._views = views
         self._plans = plans
         self._callbacks = callbacks
-        self._members: dict[Reader, Member] = {}
+        self._members: dict[SimReader, Member] = {}
 
-    def ended(self, reader: Reader) -> None:
-        """Drop it."""
+    def ended(self, reader: SimReader) -> None:
         self._members.pop(reader, None)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """Compare with the other members' partitions."""
         self._members[member] = member
         view = self._views.of[member]
         if what != ASSIGNED:

@@ -21,7 +21,7 @@ from ....wire.leave_group import LeaveGroupRequest
 from ....wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ....wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..client_tap import SentRequest
-from .base import REVOKED, Checker, Member, Reader
+from .base import REVOKED, Checker, Member, SimReader
 
 Share = frozenset[TopicPartition]
 #: Errors after which the member is no longer in its generation.
@@ -58,22 +58,19 @@ class Views(Checker):
 
     def __init__(self, *args: object, now: Callable[[], float]) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self.of: dict[Reader, View] = {}
+        self.of: dict[SimReader, View] = {}
         self.now = now
 
-    def started(self, reader: Reader) -> None:
-        """Start without an identity."""
+    def started(self, reader: SimReader) -> None:
         now = self.now()
         self.of[reader] = View(attended_at=now, polled_at=now)
 
-    def ended(self, reader: Reader) -> None:
-        """Drop its state."""
+    def ended(self, reader: SimReader) -> None:
         self.of.pop(reader, None)
 
     # -- at its interface
 
     def call_began(self, member: Member, polls: bool) -> None:
-        """Note how long it made no calls."""
         view, now = self.of[member], self.now()
         if now - view.attended_at > member.session_timeout_s and view.generation >= 0:
             view.doubted_since = now
@@ -83,32 +80,27 @@ class Views(Checker):
             view.polled_at = now
 
     def call_ended(self, member: Member) -> None:
-        """Note the end of its call."""
         view = self.of.get(member)
         if view is not None:
             view.attended_at = self.now()
 
     def closing(self, member: Member) -> None:
-        """Let it drop its id."""
         self.of[member].may_forget = True
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """End the gap after a missed generation."""
         if what != REVOKED:
             self.of[member].missed = False
 
     # -- on the wire
 
     def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
-        """Keep the address."""
         view = self.of.get(member)
         if view is not None:
             view.lines[line] = host, port
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Note a request."""
         view = self.of.get(member)
         if view is None:
             return
@@ -124,7 +116,6 @@ class Views(Checker):
             self._forget(view, "it has left")
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """Note a response."""
         view = self.of.get(member)
         if view is None:
             return
@@ -152,7 +143,6 @@ class Views(Checker):
             self._take_commit(view, line, request, response)
 
     def connection_closed(self, member: Member, line: int) -> None:
-        """Drop the request that was parked there."""
         view = self.of.get(member)
         if view is not None and view.parked_on == line:
             view.parked_on = 0

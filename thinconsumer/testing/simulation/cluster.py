@@ -1,0 +1,110 @@
+"""The cluster of a simulation: broker faults are traced, logs feed the truths, and checkers see all requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...broker.call import Api, ApiCall
+from ...broker.config import TopicConfig
+from ...broker.image import PartitionImage
+from ...broker.log.log import Log
+from ...types import TopicPartition
+from ...wire import Message
+from ..cluster import MemoryCluster
+from .checkers import Jury
+from .network import SimNetwork
+from .truth import ObservedLog, Truth
+from .world import World
+
+
+class SimCluster(MemoryCluster):
+    """A cluster in a world. ``settings`` are those of :class:`MemoryCluster`."""
+
+    def __init__(
+        self, world: World, network: SimNetwork, jury: Jury, nodes: int, topics: Mapping[str, int], **settings: Any
+    ) -> None:
+        #: The committed contents of each partition of each topic id, also of deleted topics.
+        self.truths: dict[tuple[TopicPartition, bytes], Truth] = {}
+        #: Called with each response before it leaves, and the client's name; may change it, and returns whether it did.
+        self.spoil: Callable[[str, Message], object] = lambda client, message: None
+        self._world = world
+        self._jury = jury
+        self._sim_network = network
+        super().__init__(nodes, topics, network=network, seed=f"{world.streams.seed}/cluster", **settings)
+        self.apis = {key: self._observed(api) for key, api in self.apis.items()}
+        for node in self.nodes.values():
+            node.apis = self.apis
+
+    def truth(self, tp: TopicPartition) -> Truth | None:
+        """Return the committed contents of a partition, None if there is no such partition."""
+        row = self.controller.image.partition(*tp)
+        return None if row is None else self.truths.get((tp, row.topic_id))
+
+    def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
+        """Return a node's log of a partition; a new log if the node had none of this topic id."""
+        kept = self._logs.get((node_id, row.tp))
+        if kept is None or kept[0] != row.topic_id:
+            truth = self.truths.setdefault((row.tp, row.topic_id), Truth(row.tp, self._lost))
+            self._logs[node_id, row.tp] = row.topic_id, ObservedLog(row.tp, config, truth)
+        return super().log_of(node_id, row, config)
+
+    # -- nodes
+
+    def kill(self, node_id: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
+        """As ``kill -9``; ``silently``: as if the host lost power, so that clients get no reset."""
+        if self.nodes[node_id].is_alive:
+            self._trace(node_id, "killed", "without a word" if silently else "")
+        if silently:
+            self._sim_network.powerless.add(node_id)
+        super().kill(node_id, noticed_after_s=noticed_after_s)
+
+    def start(self, node_id: int) -> None:
+        """Start a killed node again."""
+        super().start(node_id)
+        self._trace(node_id, "started")
+
+    def pause(self, node_id: int) -> None:
+        """As SIGSTOP: connections stay and new ones are accepted, but get no answer."""
+        super().pause(node_id)
+        self._trace(node_id, "paused")
+
+    def resume(self, node_id: int) -> None:
+        """As SIGCONT."""
+        super().resume(node_id)
+        self._trace(node_id, "resumed")
+
+    # -- inside
+
+    def _trace(self, node_id: int, event: str, why: str = "") -> None:
+        node = self.nodes[node_id]
+        state = "paused" if node.is_paused else "up" if node.is_alive else "down"
+        self._world.trace.add(f"node {node_id}", state, event, why)
+
+    def _lost(self, truth: Truth, offset: int, epoch: int) -> None:
+        why = "%s-%d from offset %d on, by epoch %d"
+        self._world.trace.add("controller", "", "lost", why, *truth.tp, offset, epoch)
+        self._jury.tell("lost", truth, offset, epoch)
+
+    def _observed(self, api: Api) -> Api:
+        name = api.request.__name__.removesuffix("Request")
+        world, jury = self._world, self._jury
+
+        def handle(call: ApiCall) -> Message | None:
+            node = call.node.node_id
+            actor = f"node {node}"
+            world.trace.add(actor, "up", name, "from %s, version %d", call.client_id, call.version)
+            jury.tell("requested", call.client_id, node, call.request, world.now())
+            done = call._done
+
+            def answered(message: Message | None) -> None:
+                if message is not None:
+                    jury.tell("answered", call.client_id, node, call.request, message, world.now())
+                    if self.spoil(call.client_id, message):
+                        world.trace.add(actor, "up", "corrupted", "what goes to %s", call.client_id)
+                done(message)
+
+            call._done = answered
+            return api.handle(call)
+
+        return api._replace(handle=handle)
