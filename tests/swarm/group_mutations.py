@@ -20,6 +20,7 @@ from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.revocation import PartitionRevocation
+from thinconsumer.member import _Role as MemberRole
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partition
 from thinconsumer.testing.simulation import GroupSwarm
@@ -164,6 +165,12 @@ ROWS = (
         "on_partitions_assigned hears of what is kept, too; users must hear what is new.",
         (PartitionRevocation, "call_assigned", "[p.tp for p in new]", "self._partitions.tps()"),
         needs=cooperative,
+    ),
+    bug(
+        "worker not told to stop",
+        "A GroupMember is not called before a rebalance, so it goes on working on shards that others get.",
+        (MemberRole, "install", "self._works = True", "pass"),
+        needs=lambda knobs: knobs.shards,
     ),
     # -- who rejoins for what
     bug(

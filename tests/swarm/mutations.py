@@ -201,6 +201,12 @@ ROWS = (
         needs=transactions,
     ),
     bug(
+        "aborted list ignored in columns",
+        "poll_batches returns records of aborted transactions under read_committed.",
+        (Collector, "_span", "judged = fetched.aborted is not None", "judged = False"),
+        needs=lambda knobs: knobs.columns and knobs.transactional,
+    ),
+    bug(
         "isolation level not sent",
         "read_committed does not say so to the broker, and is given records of open transactions.",
         (Planner, "_message", "1 if settings.isolation_level == \"read_committed\" else 0", "0"),

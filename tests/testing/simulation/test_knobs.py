@@ -180,7 +180,11 @@ def test_all_knobs_are_shown_with_their_values():
 def test_every_kind_of_group_is_drawn(group_worlds):
     groups = [group for world in group_worlds for group in world.group_knobs]
     assert {group.style for group in groups} == set(STYLES)
-    assert {len(world.group_knobs) for world in group_worlds} == {1, 2}
+    assert {world.groups for world in group_worlds} == {1, 2}
+    assert {len(world.group_knobs) - world.groups for world in group_worlds} == {0, 1}  # a group of workers
+    assert all(
+        (group.shards > 0) == (n >= world.groups) for world in group_worlds for n, group in enumerate(world.group_knobs)
+    )
     assert {world.consumers for world in group_worlds} >= {2, 3, 4, 5, 6}
     assert {world.brokers for world in group_worlds} == {2, 3, 4, 5}
     assert any(group.pattern for group in groups) and any(group.static_share for group in groups)

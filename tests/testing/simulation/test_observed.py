@@ -68,10 +68,18 @@ def record(offset):
     return ConsumerRecord("t", 0, 0, offset, -1, 0, None, b"v")
 
 
-def test_its_life_is_told(watch):
+def test_its_start_is_told(watch):
     assert watch.heard == [("started", watch.reader)]
-    watch.consumer.gone()
-    assert watch.heard[1:] == [("ended", watch.reader)]
+
+
+def test_columns_are_told_as_records(watch):
+    answer = {TP: SimpleNamespace(rows=lambda: [record(5)])}
+    records, heard = watch.does("poll_batches", 100, answer=answer)
+    assert records == {TP: [record(5)]}
+    assert [event for event, *_ in heard] == ["called poll_batches", "delivered", "buffered"]
+    with pytest.raises(KafkaTimeoutError):
+        watch.does("poll_batches", answer=KafkaTimeoutError("late"))
+    assert watch.heard[-1][0] == "raised"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ everything, faults included, and check first that no promise is broken (safety) 
 client catches up (liveness).
 """
 
-from .actors import Behaviour, ConsumerActor, MemberActor, ProducerActor, UserActor
+from .actors import Behaviour, ConsumerActor, MemberActor, ProducerActor, UserActor, WorkerActor
 from .checkers import Checker
 from .driver import SimDriver
 from .group_swarm import GroupSwarm
@@ -27,5 +27,6 @@ __all__ = [
     "Simulation",
     "UserActor",
     "Violation",
+    "WorkerActor",
     "World",
 ]

@@ -17,7 +17,8 @@ from ...broker.group.group import ClassicGroup
 from ...broker.group.rebalance import SYNC
 from ...broker.group.states import GroupState
 from ...types import TopicPartition
-from .actors import MemberActor
+from .actors import MemberActor, WorkerActor
+from .actors.worker import SHARD
 from .checkers import (
     CallbackChecker,
     Checker,
@@ -59,6 +60,8 @@ class GroupSwarm(Swarm):
             SimulatedGroup(f"group{n}", knobs, Ledger(self.truth, knobs.isolation_level == "read_committed"))
             for n, knobs in enumerate(self.knobs.group_knobs, start=1)
         ]
+        for group in self.groups:
+            group.shards = frozenset(TopicPartition(SHARD, number) for number in range(group.knobs.shards))
         self._add_checkers()
         for group in self.groups:
             group.members += [self._member(group, n, client) for n, client in enumerate(group.knobs.clients, start=1)]
@@ -210,7 +213,8 @@ class GroupSwarm(Swarm):
             "enable_auto_commit": client.commits == "auto",
             "fetch_max_wait_ms": self.knobs.fetch_max_wait_ms,
         }
-        return MemberActor(
+        kind = WorkerActor if group.shards else MemberActor
+        actor = kind(
             sim.world,
             sim.network,
             name,
@@ -218,10 +222,13 @@ class GroupSwarm(Swarm):
             self.log_volume,
             group=group.name,
             topics=topics,
-            pattern=r"topic\d+" if knobs.pattern else None,
+            pattern=r"topic\d+" if knobs.pattern or group.shards else None,
             options=options,
             behaviour=client.behaviour(),
         )
+        if isinstance(actor, WorkerActor):
+            actor.shards = len(group.shards)
+        return actor
 
     @staticmethod
     def is_at_end(group: SimulatedGroup) -> bool:
@@ -236,7 +243,7 @@ class GroupSwarm(Swarm):
     def _what_is_wrong_with(self, group: SimulatedGroup) -> str:
         running = group.running()
         subscribed = {topic for m in running for topic in (self.names if m.pattern is not None else m.topics)}
-        wanted = {tp for tp in self.tps if tp.topic in subscribed}
+        wanted = group.shards or {tp for tp in self.tps if tp.topic in subscribed}
         owners: dict[TopicPartition, list[str]] = {}
         for member in running:
             for tp in member.assignment():

@@ -115,10 +115,12 @@ class ClientKnobs:
     raise_rate: float = always(0.0, groups=sometimes(0.3, 0.05, 0.4))
     asks: bool = always(False, groups=yes(0.3))
     rewinds: bool = always(False, groups=yes(0.2))
+    columns: bool = False
 
     #: Fields that are no options of the Consumer.
     OWN = ("follows_racks", "blocks", "poll_timeout_ms", "think_s", "think_rate", "odd_rate", "jumps_far",
-           "wall_skew_s", "share", "commits", "drives", "raise_rate", "asks", "rewinds")  # fmt: skip
+           "wall_skew_s", "share", "commits", "drives", "raise_rate", "asks", "rewinds",
+           "columns")  # fmt: skip
 
     def fit(self, fetch_max_wait_ms: int) -> None:
         """Keep a reader's options consistent with each other and with how long brokers may wait."""
@@ -152,6 +154,7 @@ class ClientKnobs:
             raise_rate=self.raise_rate,
             asks=self.asks,
             rewinds=self.rewinds,
+            columns=self.columns,
         )
 
 
@@ -168,6 +171,7 @@ class GroupKnobs:
     session_timeout_ms: int = whole(3000, 9000)
     beats_per_session: int = one_of(3, 3, 5)
     max_poll_interval_ms: int = whole(4000, 14_000)
+    shards: int = 0  #: Above 0: the members are workers that share so many shards.
 
     clients: list[ClientKnobs] = field(default_factory=list)
 
@@ -203,6 +207,8 @@ class Knobs:
 
     # the cluster
     groups: int = always(0, groups=one_of(1, 1, 1, 2))
+    shards: int = always(0, groups=knob(lambda random: random.randint(1, 8) if random.random() < 0.08 else 0))
+    columns: bool = yes(0.05, groups=always(False))  #: Whether readers also read by ``poll_batches``.
     brokers: int = whole(2, 5, groups=one_of(2, 3, 3, 4, 5))
     consumers: int = whole(1, 6)
     topics: int = whole(1, 3)
@@ -280,6 +286,8 @@ class Knobs:
             return cls._draw_groups(seed)
         knobs: Knobs = _drawn(cls, Streams(f"{seed}/knobs"))
         knobs.clients = [_drawn(ClientKnobs, Streams(f"{seed}/knobs/{n}")) for n in range(knobs.consumers)]
+        for client in knobs.clients:
+            client.columns = knobs.columns
         knobs.replication = min(knobs.replication, knobs.brokers)
         knobs.min_insync_replicas = min(knobs.min_insync_replicas, knobs.replication)
         knobs._stay_within(BUDGET)
@@ -294,6 +302,8 @@ class Knobs:
                 group.members = min(group.members, 3)
             streams = (Streams(f"{seed}/groups/{number}/{n}") for n in range(group.members))
             group.clients = [_drawn(ClientKnobs, mine, "groups") for mine in streams]
+        if knobs.shards:
+            knobs.group_knobs.append(cls._draw_workers(f"{seed}/workers", knobs.shards))
         knobs.consumers = sum(group.members for group in knobs.group_knobs)
         knobs.replication = min(knobs.replication, knobs.brokers)
         if knobs.vanishings:
@@ -303,6 +313,16 @@ class Knobs:
             client.request_timeout_ms = max(client.request_timeout_ms, knobs.fetch_max_wait_ms + 500)
             client.max_poll_records = max(client.max_poll_records, knobs.records_max)
         return knobs
+
+    @staticmethod
+    def _draw_workers(seed: str, shards: int) -> GroupKnobs:
+        workers: GroupKnobs = _drawn(GroupKnobs, Streams(seed))
+        workers.style, workers.shards = "range", shards
+        workers.clients = [_drawn(ClientKnobs, Streams(f"{seed}/{n}"), "groups") for n in range(workers.members)]
+        for client in workers.clients:
+            # A worker whose on_join_complete() raised works on nothing, unlike a consumer.
+            client.raise_rate, client.commits = 0.0, "auto"
+        return workers
 
     def _wait_within(self, budget: float) -> float:
         """Let idle Fetches wait long enough to stay within a budget; return the weight of one request."""

@@ -68,6 +68,7 @@ class SimulatedGroup:
     knobs: GroupKnobs
     ledger: Ledger
     members: list[MemberActor] = field(default_factory=list)
+    shards: frozenset[TopicPartition] = frozenset()  #: Of a group of workers.
 
     def running(self) -> list[MemberActor]:
         """Return the members that run."""

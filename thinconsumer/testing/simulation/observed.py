@@ -6,7 +6,8 @@ is how much the consumer keeps in memory, which no public method returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...consumer import Consumer
@@ -37,16 +38,28 @@ class ObservedConsumer:
         jury.tell("started", reader)
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
-        """Return records."""
+        limit = self.reader.max_poll_records if max_records is None else max_records
+        return self._received("poll", lambda: self.raw.poll(timeout_ms, max_records), limit)
+
+    def poll_batches(self, timeout_ms: float = 0) -> dict[TopicPartition, list[Record]]:
+        """Return columns as records."""
+
+        def receive() -> dict[TopicPartition, list[Record]]:
+            return {tp: columns.rows() for tp, columns in self.raw.poll_batches(timeout_ms).items()}
+
+        return self._received("poll_batches", receive, sys.maxsize)
+
+    def _received(
+        self, call: str, receive: Callable[[], dict[TopicPartition, list[Record]]], limit: int
+    ) -> dict[TopicPartition, list[Record]]:
         try:
-            records = self.raw.poll(timeout_ms, max_records)
+            records = receive()
         except KafkaError as error:
-            self._raised("poll", error)
+            self._raised(call, error)
             raise
         if records:
             for tp, found in records.items():
                 self._note("delivered", "%s-%d: %d from offset %d", *tp, len(found), found[0].offset if found else -1)
-            limit = self.reader.max_poll_records if max_records is None else max_records
             self._jury.tell("delivered", self.reader, records, limit)
             self._jury.tell("buffered", self.reader, self.raw._reader.managers.buffer.pinned)
         return records
@@ -107,10 +120,6 @@ class ObservedConsumer:
         except KafkaError as error:
             self._raised("end_offsets", error)
             raise
-
-    def gone(self) -> None:
-        """Nothing more will come of it."""
-        self._jury.tell("ended", self.reader)
 
     def _note(self, event: str, why: str, *args: object) -> None:
         self._trace.add(self._name, "", event, why, *args)

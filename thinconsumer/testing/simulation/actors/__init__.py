@@ -6,6 +6,7 @@ from .log_writer import LogWriter
 from .member import MemberActor
 from .producer import ProducerActor
 from .user import UserActor
+from .worker import WorkerActor
 
 __all__ = [
     "Application",
@@ -15,4 +16,5 @@ __all__ = [
     "MemberActor",
     "ProducerActor",
     "UserActor",
+    "WorkerActor",
 ]

@@ -7,17 +7,20 @@ one, unchanged, on a :class:`~..driver.SimDriver`. Subclasses say how it subscri
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from ....config import ConsumerConfig
 from ....config.build import ConfigurationWarning
+from ....consumer import Consumer
 from ....errors import KafkaError
+from ....member import GroupMember
 from ....timers import NEVER
-from ....types import ConsumerRecord
+from ....types import ConsumerRecord, TopicPartition
 from ..checkers import Jury, SimReader
 from ..driver import Crashed, SimDriver
 from ..observed import ObservedConsumer, SimConsumer
@@ -27,6 +30,7 @@ from ..world import Actor, World
 SPINS_MAX = 100
 #: Seconds that an application waits after an error: one that polls again at once would spin by its own fault.
 PAUSE_AFTER_ERROR = 0.1
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class Behaviour:
     odd_rate: float = 0.0  #: Share of turns with something besides polling: a seek, a pause, a question, ...
     blocks: bool = True  #: Whether it waits in ``poll(timeout)``; else it polls with 0 as an event loop does.
     jumps_far: bool = False  #: Whether a reader's seeks may skip or repeat much.
+    columns: bool = False  #: Whether half of its polls are ``poll_batches``, if numpy is installed.
     # of members only
     commits: str = "auto"  #: Or "sync", "async", "offsets".
     drives: bool = False  #: Whether it calls ``drive()`` while it processes.
@@ -46,6 +51,9 @@ class Behaviour:
     asks: bool = False  #: Whether callbacks ask for positions and committed offsets.
     rewinds: bool = False  #: Whether it seeks back now and then, in callbacks too.
     leaves: bool | None = None  #: ``leave_group`` of ``close``.
+
+
+Received = Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]
 
 
 class CallbackFailure(Exception):
@@ -69,6 +77,7 @@ class Application(Actor):
         self._unprocessed: list[ConsumerRecord[Any, Any]] = []
         self._thinks_until = 0.0
         self._spins = 0
+        self._formats = world.streams(f"actor/{name}/columns")
         self._sleeps = False  #: Until the consumer's wake_at(), or until something arrives at its sockets.
 
     def __repr__(self) -> str:
@@ -124,7 +133,16 @@ class Application(Actor):
         driver.on_mail = self._mail
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConfigurationWarning)  # members' poll intervals are short on purpose
-            consumer = SimConsumer(driver=driver, **self.options)
+            self._build(driver)
+        self.lives += 1
+        self._unprocessed, self._thinks_until, self._spins, self._sleeps = [], 0.0, 0, False
+        self._to_do.clear()  # calls queued for the consumer before
+        self._subscribe()
+        self.wake()
+
+    def _build(self, driver: SimDriver) -> None:
+        """Build the client and ``reader``, the record by which checkers know it."""
+        consumer = SimConsumer(driver=driver, **self.options)
         config = consumer.config
         known = {
             "name": self.name,
@@ -135,13 +153,8 @@ class Application(Actor):
             "max_buffered_bytes": config.max_buffered_bytes,
             "options": self.options,
         }
-        reader = self._new_reader(config, known)
-        self.lives += 1
-        self.consumer = ObservedConsumer(reader, consumer, self.jury, self.world.trace)
-        self._unprocessed, self._thinks_until, self._spins, self._sleeps = [], 0.0, 0, False
-        self._to_do.clear()  # calls queued for the consumer before
-        self._subscribe()
-        self.wake()
+        self.reader = self._new_reader(config, known)
+        self.consumer = ObservedConsumer(self.reader, consumer, self.jury, self.world.trace)
 
     def crash(self, *, silently: bool = False) -> None:
         """Die as by ``kill -9``; ``silently``: as if the host lost power. :meth:`start` begins again."""
@@ -151,7 +164,7 @@ class Application(Actor):
         self.crashes += 1
         self.note("crashed", "silently" if silently else "")
         self.driver.die(silently=silently)
-        self.consumer.gone()
+        self.jury.tell("ended", self.reader)
 
     def recover(self) -> None:
         """End a stall, start if it is down."""
@@ -216,10 +229,19 @@ class Application(Actor):
         """Return whether to wait in a call: actors below on the stack cannot go on meanwhile."""
         return self.behaviour.blocks and self.world.depth <= depth
 
+    @property
+    def client(self) -> Consumer[Any, Any] | GroupMember:
+        """The client, unobserved."""
+        return self.consumer.raw
+
+    def _receive(self, timeout_ms: int) -> Received:
+        columns = self.behaviour.columns and HAS_NUMPY and self._formats.random() < 0.5
+        return self.consumer.poll_batches(timeout_ms) if columns else self.consumer.poll(timeout_ms)
+
     def _poll(self) -> float:
         timeout_ms = self.random.randint(*self.behaviour.poll_timeout_ms) if self._may_block(0) else 0
         with self._calling(polls=True):
-            found = self.consumer.poll(timeout_ms)
+            found = self._receive(timeout_ms)
         now = self.world.now()
         if found:
             self._spins = 0
@@ -228,7 +250,7 @@ class Application(Actor):
             return self._think(now)
         if timeout_ms:
             return now
-        due = self.consumer.raw.wake_at()
+        due = self.client.wake_at()
         self._spins = self._spins + 1 if due <= now else 0
         if self._spins > SPINS_MAX:
             self.world.accuse(f"{self.name} spins: poll(0) returned nothing, and wake_at() asks for it again at once")

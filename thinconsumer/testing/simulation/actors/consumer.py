@@ -65,7 +65,7 @@ class ConsumerActor(Application):
         if self.is_running:
             self.is_running = False
             self.consumer.raw.close()
-            self.consumer.gone()
+            self.jury.tell("ended", self.reader)
 
     def calm(self) -> None:
         """Do nothing odd from now on, and resume every partition."""

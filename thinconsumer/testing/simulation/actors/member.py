@@ -112,7 +112,7 @@ class MemberActor(Application):
         until = self.world.now() + timeout_ms / 1000
         try:
             with self._calling():
-                self.consumer.raw.close(autocommit=commit, timeout_ms=timeout_ms, leave_group=self.behaviour.leaves)
+                self._close_client(timeout_ms, commit)
         except (CallbackFailure, KafkaError) as error:
             self._note_error("close", error)
         except Crashed:
@@ -120,7 +120,10 @@ class MemberActor(Application):
         self.is_running = False
         if self.pending_callbacks and self.world.now() < until:
             self.world.accuse(f"{self.member} was closed before {self.pending_callbacks} commit callbacks were called")
-        self.consumer.gone()
+        self.jury.tell("ended", self.reader)
+
+    def _close_client(self, timeout_ms: int, commit: bool) -> None:
+        self.consumer.raw.close(autocommit=commit, timeout_ms=timeout_ms, leave_group=self.behaviour.leaves)
 
     def calm(self) -> None:
         """Run, and do nothing odd from now on."""
@@ -149,7 +152,7 @@ class MemberActor(Application):
         if not self.behaviour.drives:
             return self._thinks_until
         with self._calling():
-            self.consumer.raw.drive()
+            self.client.drive()
         return min(self._thinks_until, self.world.now() + self.member.session_timeout_s / 6)
 
     def _think(self, now: float) -> float:

@@ -1,0 +1,85 @@
+"""Workers share shards by GroupMember: each shard has one owner, also after a crash, a close and a rejoin."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation import Behaviour, Simulation, WorkerActor
+from thinconsumer.testing.simulation.actors.worker import SHARD
+from thinconsumer.testing.simulation.checkers import LogVolumeChecker
+from thinconsumer.types import TopicPartition
+
+
+@pytest.fixture
+def sim():
+    return Simulation(seed=1, brokers=2, checkers=())
+
+
+@pytest.fixture
+def start(sim):
+    def start(name, **behaviour):
+        actor = WorkerActor(
+            sim.world,
+            sim.network,
+            name,
+            sim.jury,
+            LogVolumeChecker(sim.world.accuse, lambda tp: None),
+            group="workers",
+            topics=(),
+            pattern="",
+            options={
+                "bootstrap_servers": sim.bootstrap_servers,
+                "session_timeout_ms": 3000,
+                "heartbeat_interval_ms": 1000,
+                "partition_assignment_strategy": ["range"],  # an option of consumers only
+            },
+            behaviour=Behaviour(**behaviour),
+        )
+        actor.shards = 5
+        actor.start()
+        return actor
+
+    return start
+
+
+def shares(*actors):
+    """Return how many shards each actor owns, 0 for all if the shares are not the whole work."""
+    owned = [tp for actor in actors for tp in actor.assignment()]
+    if sorted(owned) != [TopicPartition(SHARD, number) for number in range(5)]:
+        return [0 for _ in actors]
+    return [len(actor.assignment()) for actor in actors]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_shards_are_shared_and_follow_a_crash_and_a_close(sim, start, blocks):
+    ann, bob = start("ann", blocks=blocks), start("bob", blocks=blocks)
+    sim.run_until(lambda: sorted(shares(ann, bob)) == [2, 3])
+    assert ann.positions() == {} and ann.client is ann.worker
+    ann.crash()
+    assert ann.assignment() == set()
+    sim.run_until(lambda: shares(bob) == [5])
+    ann.start()
+    sim.run_until(lambda: sorted(shares(ann, bob)) == [2, 3])
+    with bob.busy():
+        bob.close()
+    sim.run_until(lambda: shares(ann) == [5], timeout=2.0)
+
+
+def test_an_odd_worker_rejoins_and_drives(sim, start):
+    ann = start("ann", odd_rate=0.3, blocks=True)
+    sim.run_for(60)
+    reasons = [line.args[-1] for line in sim.trace if line.actor == "ann" and "JoinGroupRequest" in line.args]
+    assert any("an odd whim" in words for words in reasons)
+    assert any("a reason of the application" in words for words in reasons)
+    ann.calm()
+    sim.run_until(lambda: shares(ann) == [5])
+
+
+def test_a_worker_that_stalls_too_long_loses_its_shards(sim, start):
+    ann = start("ann")
+    sim.run_until(lambda: shares(ann) == [5])
+    ann.stall(20)
+    sim.run_for(20)
+    bob = start("bob")
+    sim.run_until(lambda: sorted(shares(ann, bob)) == [2, 3])
+    assert any(line.event == "lost" for line in sim.trace if line.actor == "ann")

@@ -1,0 +1,117 @@
+"""A member of a group of workers: a :class:`~thinconsumer.member.GroupMember` whose group distributes shards.
+
+A shard is a partition of a topic that does not exist, and assignments are encoded as those of consumers: the checkers
+of groups hold workers to the promises of eager consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from ....member import GroupMember, GroupMemberOptions
+from ....types import TopicPartition
+from ....wire.consumer_protocol import decode_assignment, encode_assignment
+from ..checkers import ASSIGNED, LOST, REVOKED, Member
+from ..driver import SimDriver
+from .application import Received
+from .member import MemberActor
+
+SHARD = "shard"  #: The topic of shards.
+#: The options that a GroupMember has, of those of a consumer.
+OPTIONS = frozenset(field.name for field in fields(GroupMemberOptions))
+
+
+class WorkerActor(MemberActor):
+    """See the module. Each of the group's workers gets about as many of the shards 0 to ``shards - 1``."""
+
+    shards = 0
+
+    def _build(self, driver: SimDriver) -> None:
+        self.worker = _Worker(self, driver)
+        settings = self.worker.settings
+        self.member = self.reader = Member(
+            name=self.name,
+            life=self.lives,
+            options=self.options,
+            group=self.group,
+            instance_id=settings.group_instance_id,
+            session_timeout_s=settings.session_timeout_ms / 1000,
+            max_poll_interval_s=settings.max_poll_interval_ms / 1000,
+        )
+        self.jury.tell("started", self.member)
+
+    @property
+    def client(self) -> GroupMember:
+        """The group member."""
+        return self.worker
+
+    def _subscribe(self) -> None:
+        self._owned, self._is_inside = set(), False
+        self.jury.tell("subscribed", self.member, None)
+
+    def _close_client(self, timeout_ms: int, commit: bool) -> None:
+        self.worker.close(timeout_ms, leave_group=self.behaviour.leaves)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the shards that it works on."""
+        return set(self._owned) if self.is_running else set()
+
+    def positions(self) -> dict[TopicPartition, int | None]:
+        """Return nothing: a shard has no position."""
+        return {}
+
+    def _receive(self, timeout_ms: int) -> Received:
+        self.worker.poll(timeout_ms)
+        return {}
+
+    def _do_something_odd(self) -> None:
+        choice = self.random.randrange(3)
+        if choice == 0:
+            self.note("enforces")
+            self.worker.request_rejoin("an odd whim")
+        elif choice == 1:
+            self.worker.reason = "a reason of the application"
+        else:
+            with self._calling():
+                self.worker.drive()
+
+    def begin_work(self, share: bytes) -> None:
+        """Own the shards of an assignment."""
+        topics = decode_assignment(share).assigned_partitions
+        with self._in_callback(ASSIGNED, [TopicPartition(t.topic, n) for t in topics for n in t.partitions]):
+            pass
+
+    def end_work(self, what: str) -> None:
+        """Own nothing: ``what`` is REVOKED or LOST."""
+        with self._in_callback(what, sorted(self._owned)):
+            pass
+
+
+class _Worker(GroupMember):
+    """The program's subclass of GroupMember."""
+
+    def __init__(self, actor: WorkerActor, driver: SimDriver) -> None:
+        self.reason: str | None = None  #: The next result of :meth:`rejoin_reason`.
+        self._actor = actor
+        options: Any = {name: value for name, value in actor.options.items() if name in OPTIONS}
+        super().__init__("work", driver=driver, **options)
+
+    def perform_assignment(self, leader_id: str, protocol: str, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        shards = [TopicPartition(SHARD, number) for number in range(self._actor.shards)]
+        ids = sorted(members)
+        return {ids[n]: encode_assignment(shards[n :: len(ids)]) for n in range(len(ids))}
+
+    def on_join_prepare(self) -> None:
+        self._actor.end_work(REVOKED)
+
+    def on_join_complete(self, protocol: str, share: bytes) -> None:
+        self._actor.begin_work(share)
+
+    def on_lost(self) -> None:
+        self._actor.end_work(LOST)
+
+    def rejoin_reason(self) -> str | None:
+        reason, self.reason = self.reason, None
+        return reason
