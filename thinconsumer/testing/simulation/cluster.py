@@ -95,7 +95,7 @@ class SimCluster(MemoryCluster):
             actor = f"node {node}"
             world.trace.add(actor, "up", name, "from %s, version %d", call.client_id, call.version)
             jury.tell("requested", call.client_id, node, call.request, world.now())
-            done = call._done
+            done = call.done
 
             def answered(message: Message | None) -> None:
                 if message is not None:
@@ -104,7 +104,7 @@ class SimCluster(MemoryCluster):
                         world.trace.add(actor, "up", "corrupted", "what goes to %s", call.client_id)
                 done(message)
 
-            call._done = answered
+            call.done = answered
             return api.handle(call)
 
         return api._replace(handle=handle)
