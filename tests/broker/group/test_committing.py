@@ -48,12 +48,6 @@ def test_empty_group_id_has_offsets(world: Any) -> None:
     assert world.offset(group="missing") == -1
 
 
-def test_lower_offset_can_be_committed(world: Any) -> None:
-    world.commit(offset=9)
-    world.commit(offset=4)
-    assert world.offset() == 4
-
-
 def test_commit_is_answered_and_visible_once_committed_to_the_log(world: Any) -> None:
     world.commit(offset=1)
     world.replica.hold = True
@@ -175,13 +169,6 @@ def test_transactional_offset_counts_after_the_commit_marker(world: Any) -> None
     assert world.offset() == 1
     world.marker(7)
     assert world.offset() == 2
-
-
-def test_offset_of_an_aborted_transaction_never_counts(world: Any) -> None:
-    world.commit(offset=1)
-    world.txn_commit(7, 2)
-    world.marker(7, commit=False)
-    assert world.offset() == 1
 
 
 def test_partitions_of_an_ongoing_transaction_are_unstable(world: Any) -> None:

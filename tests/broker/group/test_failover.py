@@ -212,15 +212,6 @@ def test_all_members_continue_in_the_written_generation(world: Any) -> None:
     assert world.sync(third).answer.assignment == third.member_id.encode()
 
 
-def test_rejoining_follower_gets_the_written_generation(world: Any) -> None:
-    """Step 5: a follower with unchanged metadata causes no rebalance."""
-    leader, follower = world.stable(2, protocols={"range": b"m"})
-    world.crash()
-    again = world.join(follower.member_id, protocols={"range": b"m"}).answer
-    assert (again.error_code, again.generation_id) == (0, 1)
-    assert world.heartbeat(leader).answer == 0
-
-
 def test_member_with_several_protocols_causes_a_rebalance(world: Any) -> None:
     """Step 5, as in Kafka: only the elected protocol is in the log, so the member's protocols seem to have changed."""
     leader, follower = world.stable(2)

@@ -18,15 +18,6 @@ def test_only_the_leader_gets_the_member_list(world: Any) -> None:
     assert (leader.protocol_name, leader.protocol_type) == ("range", "consumer")
 
 
-def test_initial_rebalance_waits_for_more_members(new_world: Any) -> None:
-    world = new_world(group_initial_rebalance_delay_ms=3000)
-    first = world.join(version=3)
-    world.advance(2.9)
-    assert first.is_parked
-    world.advance(0.2)
-    assert world.seat(first).generation == 1
-
-
 def test_new_members_extend_the_initial_delay_up_to_the_rebalance_timeout(new_world: Any) -> None:
     world = new_world(group_initial_rebalance_delay_ms=3000)
     asked = [world.join(version=3, rebalance_ms=7000)]
