@@ -11,9 +11,7 @@ from thinconsumer.cli.order_audit import OrderAudit, PartitionAudit
 
 
 def test_every_order_is_read_once_despite_a_crash(commands):
-    started = time.monotonic()
     code, out, err = commands.run("demo", "--seconds", 1, "--rate", 4_000)
-    took = time.monotonic() - started
     assert (code, err) == (0, ""), out
     written = re.search(
         r"([\d,]+) orders written, ([\d,]+) read: none missing, none twice, each partition in order", out
@@ -26,7 +24,6 @@ def test_every_order_is_read_once_despite_a_crash(commands):
     assert re.search(r"the crash: partitions \d and \d paused for \d\.\d\d s", out)
     assert len(re.findall(r"^ +\d   +[\d,]+   +[\d,]+   +\d+\.\d\d s$", out, re.MULTILINE)) == 6
     assert "revenue: DE " in out
-    assert took < 25
 
 
 def test_ctrl_c_ends_the_demo_and_its_brokers(commands):

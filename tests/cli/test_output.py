@@ -109,7 +109,7 @@ class Terminal(io.StringIO):
 def test_progress_is_off_without_a_terminal():
     stream = io.StringIO()
     progress = Progress(stream=stream)
-    progress.update(lambda: pytest.fail("nobody is to work for nothing"))
+    progress.update(lambda: pytest.fail("the text of progress that is off was made"))
     progress.say("done")
     assert stream.getvalue() == ""
 

@@ -99,11 +99,7 @@ class RecordWriter:
         self._started = time.monotonic()
 
     def write_all(self, lines: Iterator[bytes], parse: Callable[[bytes], InputRecord]) -> None:
-        """Write all lines, and wait until every record is acknowledged.
-
-        Raises:
-            CommandError: A line is invalid or could not be written; names it and the number of lines written.
-        """
+        """Write all lines, and wait until every record is acknowledged; the error of a line names its number."""
         try:
             for number, data in enumerate(lines, start=1):
                 self._write(number, data, parse)
@@ -175,11 +171,7 @@ def stdin_lines(keep_going: Callable[[float], bool]) -> Iterator[bytes]:
 
 
 def parse_json(data: bytes) -> InputRecord:
-    """Parse a line of JSON.
-
-    Raises:
-        ValueError: The line is not JSON, or not a record that can be written.
-    """
+    """Parse a line of JSON; raise ValueError if it is not a record that can be written."""
     try:
         fields = json.loads(data)
     except ValueError as error:
