@@ -47,14 +47,19 @@ def test_a_thousand_partitions_that_fail_together_are_one_line_and_end_with_the_
     assert lines(caplog) == [("WARNING", "orders-0 is refused (and 999 more)")]
     for partition in range(999):
         outages.succeeded("moved", 1.0, "served again", subject=partition)
-    assert outages.is_failing("moved")
+    outages.failed("moved", 2.0, "refused", subject=999)
+    assert len(lines(caplog)) == 1  # the same outage
     outages.forget(999)
-    assert not outages.is_failing("moved")
     assert len(lines(caplog)) == 1
+    outages.failed("moved", 3.0, "refused again", subject=999)
+    assert lines(caplog)[1:] == [("WARNING", "refused again")]
 
 
-def test_the_number_of_remembered_outages_is_bounded(outages):
+def test_the_number_of_remembered_outages_is_bounded(outages, caplog):
     for kind in range(OUTAGES_MAX + 1):
         outages.failed(kind, 0.0, "refused")
-    assert not outages.is_failing(0)
-    assert outages.is_failing(OUTAGES_MAX)
+    before = len(lines(caplog))
+    outages.failed(OUTAGES_MAX, 1.0, "known")
+    assert len(lines(caplog)) == before
+    outages.failed(0, 1.0, "forgotten")
+    assert len(lines(caplog)) == before + 1

@@ -330,7 +330,7 @@ def test_repeated_out_of_range_errors_back_off(world, kit):
         world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
         assert a.state is PositionState.AWAITING_RESET
         waits.append(a.blocked_until - world.now)
-        assert world.resets.wake_at(world.now) == (a.blocked_until if waits[-1] > 0 else NEVER)
+        assert world.resets.wake_at(world.now) == max(a.blocked_until, world.now)
         a.place(PositionEvent.RESET_FOUND, 7, 5)
         world.now += 1
     assert waits[0] <= 0 < waits[1] < waits[2] < waits[4] <= 1

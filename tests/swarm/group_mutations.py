@@ -8,7 +8,7 @@ from pathlib import Path
 
 from planting import BugTable, bug
 
-from thinconsumer.consumer.reader import Reader
+from thinconsumer.consumer.reader import ConsumerCore
 from thinconsumer.group.classic import coordinator_channel
 from thinconsumer.group.classic.join_failures import JoinFailurePolicy
 from thinconsumer.group.classic.member import ClassicMember
@@ -81,7 +81,7 @@ ROWS = (
     bug(
         "absence ignored",
         "After an absence longer than the session records are handed out; they may be somebody else's by now.",
-        (Reader, "_poll", "if group is not None and group.held else", "if False else"),
+        (ConsumerCore, "_poll", "if group is not None and group.held else", "if False else"),
         needs=lambda knobs: knobs.absences or knobs.stalls,
     ),
     bug(
@@ -210,7 +210,7 @@ ROWS = (
     bug(
         "auto-commit ahead of the user",
         "Auto-commit covers what this very poll returns; a crash before it is processed loses it (D2).",
-        (Reader, "_poll",
+        (ConsumerCore, "_poll",
          "if poll_result.count:\n            self._owes_records = False\n            return poll_result\n",
          ("if poll_result.count:\n"
          "            self._owes_records = False\n"

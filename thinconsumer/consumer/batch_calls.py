@@ -13,7 +13,7 @@ from .arguments import is_whole, to_seconds
 if TYPE_CHECKING:
     from ..client import Shell
     from ..records.columnar.record_columns import RecordColumns
-    from .reader import Reader
+    from .reader import ConsumerCore
 
 #: The module that needs numpy.
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
@@ -26,7 +26,7 @@ MAX_BYTES_LIMIT = 1 << 30
 class BatchCalls:
     """A base class of :class:`Consumer`."""
 
-    _reader: Reader
+    _reader: ConsumerCore
     _shell: Shell
     _warned_of_seconds = False
 

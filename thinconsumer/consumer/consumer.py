@@ -25,7 +25,7 @@ from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
 from .metrics_recorder import figures
-from .reader import Reader
+from .reader import ConsumerCore
 
 __all__ = ["Consumer"]
 
@@ -113,7 +113,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             raise KafkaConfigurationError(
                 "topics without group_id: pass group_id, since a group shares topics out, or assign() partitions"
             )
-        self._reader = Reader(config, driver)
+        self._reader = ConsumerCore(config, driver)
         self._shell = self._reader.shell
         self._iteration = Iteration(self._reader)
         self._partitions = self._reader.partitions

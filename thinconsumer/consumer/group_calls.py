@@ -15,7 +15,7 @@ from .open_calls import KEPT
 
 if TYPE_CHECKING:
     from ..client import Shell
-    from .reader import Reader
+    from .reader import ConsumerCore
 
 #: Called with the offsets and None, or with the offsets and the error, when a commit of ``commit_async`` has finished.
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
@@ -24,7 +24,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | 
 class GroupCalls:
     """A base class of :class:`Consumer`."""
 
-    _reader: Reader
+    _reader: ConsumerCore
     _shell: Shell
 
     # -- choose

@@ -13,7 +13,7 @@ from typing import Any
 from ..calls import Call
 from ..fetch.collector import PollResult
 from ..types import ConsumerRecord, TopicPartition
-from .reader import Reader
+from .reader import ConsumerCore
 
 #: Interval of engine steps between two records, in seconds.
 DRIVE_EVERY = 0.05
@@ -24,7 +24,7 @@ LOOK_EVERY = 0.1
 class Iteration:
     """Returns records one by one."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ConsumerCore) -> None:
         self._reader = reader
         self._shell = reader.shell
         self.poll_result = PollResult()  #: The poll result whose records are being returned, ...

@@ -39,7 +39,7 @@ Gather = Callable[[Collector], PollResult]
 GOODBYE = 0.2
 
 
-class Reader:
+class ConsumerCore:
     """Implements the public methods of the consumer, on top of its :attr:`shell`."""
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:

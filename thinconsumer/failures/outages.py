@@ -99,10 +99,6 @@ class OutageLog:
             if isinstance(subject, TopicPartition) and subject not in subjects:
                 self.forget(subject)
 
-    def is_failing(self, kind: Hashable) -> bool:
-        """Return whether the latest attempt of some subject of ``kind`` failed."""
-        return kind in self._outages
-
     @staticmethod
     def _others(outage: _Outage) -> str:
         others = len(outage.subjects) - 1

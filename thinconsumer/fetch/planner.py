@@ -220,7 +220,7 @@ class Planner:
 
     def _highest(self) -> int:
         """Return the highest Fetch version: one with topic ids only if all ids are known, since ids replace names."""
-        known = all(self._metadata.topic_id(topic) != ZERO_UUID for topic in self._partitions.topics())
+        known = self._metadata.has_topic_ids(self._partitions.topics())
         return FetchRequest.VERSIONS[1] if known else NAMES_UNTIL
 
     def _build(self, asked: Asked, version: int) -> Message:

@@ -22,7 +22,7 @@ from ..failures import Action, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import OffsetAndMetadata, TopicPartition
-from ..wire import ZERO_UUID, Message
+from ..wire import Message
 from ..wire.error_codes import Code, to_error
 from ..wire.offset_commit import (
     OffsetCommitRequest,
@@ -46,7 +46,7 @@ VERSION_MIN, NAMES_UNTIL, IDS_SINCE = 2, 9, 10
 STATIC_MEMBERS_SINCE = 7
 
 
-class Flight:
+class OffsetCommitInFlight:
     """Describe the OffsetCommit request that is in flight, or about to be written."""
 
     __slots__ = ("by_hand", "entries", "names", "node_id", "sent", "since", "stamp")
@@ -85,7 +85,7 @@ class Commits:
         self._retry = Retry(backoff, random)  #: For the coordinator as a whole.
         self._stragglers = Retry(backoff, random)  #: For partitions with retriable errors.
         self._queue = CommitQueue(partial(final_error, settings, self._group_id))
-        self._flight: Flight | None = None
+        self._flight: OffsetCommitInFlight | None = None
         self._judged: Identity | None = (
             None  #: The member id and generation that all waiting offsets were last checked against.
         )
@@ -268,17 +268,12 @@ class Commits:
     def _watch_flight(self, now: float) -> None:
         """Report a pending response to ``Coordinator``; queue the offsets again once another node coordinates."""
         flight = self._flight
-        if flight is None:
-            return
-        target = self._coordinator.target(CHANNEL)
-        if target is None or target.node_id == flight.node_id:
-            self._coordinator.waiting(flight.since, now, self.asker)
+        if flight is None or self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
             return
         # The former coordinator writes nothing more. The new one gets these offsets again, or newer ones.
-        log.debug("group %s: commits go to node %s, which coordinates now", self._group_id, target.node_id)
+        log.debug("group %s: commits go to node %s, which coordinates now", self._group_id, self._coordinator.node_id)
         self._flight = None
         self._judged = None
-        self._coordinator.waiting(None, now, self.asker)
         for tp, entry in flight.entries.items():
             self._queue.put_back(tp, entry)
         self._judge(now)
@@ -297,9 +292,10 @@ class Commits:
         entries = self._queue.take(self._group_id)
         if target is None or not entries:
             return []
-        flight = self._flight = Flight(entries, target.node_id, now)
+        flight = self._flight = OffsetCommitInFlight(entries, target.node_id, now)
         deadline = now + self._settings.request_timeout_ms / 1000
         topics = {tp.topic for tp in entries}
+        metadata = self._metadata
         return [
             Request(
                 self.asker,
@@ -309,11 +305,11 @@ class Commits:
                 deadline,
                 flight,
                 VERSION_MIN,
-                lambda: IDS_SINCE if all(self._metadata.topic_id(t) != ZERO_UUID for t in topics) else NAMES_UNTIL,
+                lambda: IDS_SINCE if metadata.has_topic_ids(topics) else NAMES_UNTIL,
             )
         ]
 
-    def _build(self, flight: Flight, version: int) -> Message:
+    def _build(self, flight: OffsetCommitInFlight, version: int) -> Message:
         who = self._commit_identity.who
         flight.stamp = who
         flight.sent = set()
@@ -351,7 +347,7 @@ class Commits:
 
     # -- responses
 
-    def _take_error(self, flight: Flight, error: KafkaError, now: float) -> None:
+    def _take_error(self, flight: OffsetCommitInFlight, error: KafkaError, now: float) -> None:
         """Retry after a lost connection; fail the offsets after a failed login or an unsupported version."""
         if isinstance(error, BrokerResponseError) and not error.retriable:
             self._fail(flight.entries, error, now)
@@ -359,7 +355,7 @@ class Commits:
         self._coordinator.lost(flight.node_id, str(error), now)
         self._again(flight.entries, error, now)
 
-    def _take_response(self, flight: Flight, answer: Answer, now: float) -> None:
+    def _take_response(self, flight: OffsetCommitInFlight, answer: Answer, now: float) -> None:
         response: OffsetCommitResponse = answer.response
         unanswered = {tp: entry for tp, entry in flight.entries.items() if tp in flight.sent}
         for tp in flight.entries.keys() - unanswered.keys():
@@ -393,7 +389,7 @@ class Commits:
             self._stragglers.succeeded()
 
     def _take_code(
-        self, flight: Flight, action: Action, error: BrokerResponseError, entries: Entries, now: float
+        self, flight: OffsetCommitInFlight, action: Action, error: BrokerResponseError, entries: Entries, now: float
     ) -> None:
         log.debug("group %s: %d offsets not committed: %s", self._group_id, len(entries), error)
         if action is Action.CHECK_MEMBERSHIP:
@@ -412,7 +408,7 @@ class Commits:
             self._again(entries, error, now)
 
     def _handle_membership_error(
-        self, flight: Flight, error: BrokerResponseError, entries: Entries, now: float
+        self, flight: OffsetCommitInFlight, error: BrokerResponseError, entries: Entries, now: float
     ) -> None:
         """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID and REBALANCE_IN_PROGRESS."""
         standing, stamp = self._commit_identity, flight.stamp

@@ -28,7 +28,7 @@ from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER, Backoff, Random, Retry, SharedJitter
 from ..types import OffsetAndMetadata, TopicPartition
-from ..wire import ZERO_UUID, Message
+from ..wire import Message
 from ..wire.error_codes import Code, to_error
 from ..wire.offset_fetch import (
     OffsetFetchRequest,
@@ -53,7 +53,7 @@ PARTITIONS_MAX = 5000
 Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
 
 
-class Question:
+class CommittedQuery:
     """Track one call of ``committed()``: the partitions left to read, and the offsets found."""
 
     __slots__ = ("call", "found", "left", "retry")
@@ -75,7 +75,7 @@ class Row(NamedTuple):
     metadata: str
 
 
-class Flight:
+class OffsetFetchInFlight:
     """Describe the OffsetFetch request in flight."""
 
     __slots__ = ("cursors", "names", "node_id", "questions", "since", "tps")
@@ -85,7 +85,7 @@ class Flight:
         self.since = now
         self.tps: dict[TopicPartition, None] = {}
         self.cursors: dict[Partition, Cursor] = {}  #: The waiting partitions, as of this request.
-        self.questions: list[Question] = []
+        self.questions: list[CommittedQuery] = []
         self.names: dict[bytes, str] = {}
 
 
@@ -110,8 +110,8 @@ class Committed:
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
         self._retry = Retry(self._backoff, random)  #: For the coordinator as a whole.
-        self._questions: list[Question] = []
-        self._flight: Flight | None = None
+        self._questions: list[CommittedQuery] = []
+        self._flight: OffsetFetchInFlight | None = None
         self._outages = OutageLog(log)
         self._compared: set[str] = set()  #: Topics of which all partitions are requested, not only assigned ones.
         #: The error of the latest response, if the application has to act. Requests go on, so that a permission granted
@@ -124,7 +124,7 @@ class Committed:
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
         """Request the committed offsets of these partitions; None for one without. Retriable errors are retried."""
-        question = Question(tps, Retry(self._backoff, self._shared_jitter))
+        question = CommittedQuery(tps, Retry(self._backoff, self._shared_jitter))
         if question.left:
             self._questions.append(question)
         else:
@@ -143,7 +143,9 @@ class Committed:
                 self._coordinator.unwant(self.asker)
                 return []
         self._coordinator.want(self.asker)
-        self._watch_flight(now)
+        flight = self._flight
+        if flight and not self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
+            self._flight = None  # the new coordinator gets the request again
         target = self._coordinator.target(CHANNEL)
         if target is None:
             self._explain_silence(waiting)
@@ -165,7 +167,7 @@ class Committed:
                 deadline,
                 flight,
                 min_version=1,
-                max_version=lambda: self._version_max(topics),
+                max_version=lambda: IDS_SINCE if self._metadata.has_topic_ids(topics) else NAMES_UNTIL,
             )
         ]
 
@@ -212,8 +214,8 @@ class Committed:
 
     # -- requests
 
-    def _gather(self, waiting: list[Partition], node_id: int, now: float) -> Flight:
-        flight = Flight(node_id, now)
+    def _gather(self, waiting: list[Partition], node_id: int, now: float) -> OffsetFetchInFlight:
+        flight = OffsetFetchInFlight(node_id, now)
         for partition in waiting:
             if now >= partition.blocked_until and len(flight.tps) < PARTITIONS_MAX:
                 flight.cursors[partition] = partition.cursor
@@ -229,10 +231,7 @@ class Committed:
                         flight.tps[tp] = None
         return flight
 
-    def _version_max(self, topics: Iterable[str]) -> int:
-        return IDS_SINCE if all(self._metadata.topic_id(t) != ZERO_UUID for t in topics) else NAMES_UNTIL
-
-    def _build(self, flight: Flight, version: int) -> Message:
+    def _build(self, flight: OffsetFetchInFlight, version: int) -> Message:
         topics: dict[str, list[int]] = {}
         for tp in flight.tps:
             topics.setdefault(tp.topic, []).append(tp.partition)
@@ -247,18 +246,6 @@ class Committed:
         groups = [OffsetFetchRequestGroup(group_id=self._group_id, topics=asked)]
         return OffsetFetchRequest(groups=groups, require_stable=True)
 
-    def _watch_flight(self, now: float) -> None:
-        """Report a pending response to ``Coordinator``; abandon the request once another node is the coordinator."""
-        flight = self._flight
-        if flight is None:
-            return
-        target = self._coordinator.target(CHANNEL)
-        if target is None or target.node_id == flight.node_id:
-            self._coordinator.waiting(flight.since, now, self.asker)
-        else:
-            self._coordinator.waiting(None, now, self.asker)
-            self._flight = None
-
     def _explain_silence(self, waiting: list[Partition]) -> None:
         """Store on waiting partitions and calls the error that keeps the coordinator from being found."""
         error = self._coordinator.error or self._coordinator.last_error
@@ -271,7 +258,7 @@ class Committed:
 
     # -- responses
 
-    def _take_code(self, flight: Flight, code: int, node_id: int, now: float) -> None:
+    def _take_code(self, flight: OffsetFetchInFlight, code: int, node_id: int, now: float) -> None:
         """Handle an error code that concerns the whole group."""
         error = to_error(code, api=API, node_id=node_id)
         if isinstance(error, GroupAuthorizationFailedError):
@@ -283,7 +270,7 @@ class Committed:
             self._coordinator.lost(flight.node_id, str(error), now)
         self._put_off(flight, error, action is Action.RAISE, now)
 
-    def _put_off(self, flight: Flight, error: KafkaError, final: bool, now: float) -> None:
+    def _put_off(self, flight: OffsetFetchInFlight, error: KafkaError, final: bool, now: float) -> None:
         """Retry the whole request after a backoff; raise an error that is ``final`` to calls and polls, too."""
         log.debug("group %s: committed offsets not told: %s", self._group_id, error)
         self._retry.failed(now)
@@ -297,13 +284,13 @@ class Committed:
             if final:
                 question.call.fail(error)
 
-    def _still_waiting(self, flight: Flight) -> Iterator[tuple[Partition, TopicPartition]]:
+    def _still_waiting(self, flight: OffsetFetchInFlight) -> Iterator[tuple[Partition, TopicPartition]]:
         for partition, cursor in flight.cursors.items():
             current = self._partitions.get(partition.tp) is partition and partition.cursor is cursor
             if current and partition.state is PositionState.AWAITING_COMMITTED:
                 yield partition, partition.tp
 
-    def _take(self, flight: Flight, rows: Iterable[Row], node_id: int, now: float) -> None:
+    def _take(self, flight: OffsetFetchInFlight, rows: Iterable[Row], node_id: int, now: float) -> None:
         told = {row.tp: row for row in rows}
         self._coordinator.answered(node_id)
         committed = {row.tp.topic for row in told.values() if row.offset >= 0}
@@ -335,7 +322,7 @@ class Committed:
         for question in flight.questions:
             self._answer(question, flight, told, node_id, now)
 
-    def _unknown_topics(self, flight: Flight) -> set[str]:
+    def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
         """Return the topics whose other partitions, not in the request, may have committed offsets of the group."""
         asked = Counter(tp.topic for tp in flight.tps)
         known = {
@@ -366,7 +353,12 @@ class Committed:
         return error
 
     def _answer(
-        self, question: Question, flight: Flight, told: dict[TopicPartition, Row], node_id: int, now: float
+        self,
+        question: CommittedQuery,
+        flight: OffsetFetchInFlight,
+        told: dict[TopicPartition, Row],
+        node_id: int,
+        now: float,
     ) -> None:
         refused = False
         for tp in [tp for tp in question.left if tp in flight.tps]:

@@ -167,6 +167,13 @@ class Coordinator:
         if not self._pending_since and self.state is CoordinatorState.KNOWN:
             self._in_flight.clear()  # the coordinator has responded: drop the search
 
+    def still_serves(self, node_id: int, channel: str, since: float, now: float, asker: str) -> bool:
+        """Note that a response of ``node_id`` is pending, or return False: another node is the coordinator now."""
+        target = self.target(channel)
+        is_same = target is None or target.node_id == node_id
+        self.waiting(since if is_same else None, now, asker)
+        return is_same
+
     # -- the manager
 
     def step(self, now: float) -> list[Request]:

@@ -16,7 +16,7 @@ from ..records.builder import build_batch
 from ..records.compression import Codec
 from ..timers import NEVER, Random, Retry
 from ..types import Node, TopicPartition
-from ..wire import ZERO_UUID, Message
+from ..wire import Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from .accumulator import Accumulator, PartitionQueue, TopicBuffer
 from .batch import BatchEvent, BatchState, ProducerBatch
@@ -217,7 +217,7 @@ class Sender:
 
     def _highest_version(self) -> int:
         names = {queue.tp.topic for queue in self._accumulator.active}
-        by_id = all(self._metadata.topic_id(name) != ZERO_UUID for name in names)
+        by_id = self._metadata.has_topic_ids(names)
         return BY_ID if by_id else BY_ID - 1
 
     def _build(self, attempt: ProduceAttempt) -> Message:
