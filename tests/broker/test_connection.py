@@ -189,14 +189,6 @@ def test_paused_broker_answers_after_it_resumes(new_cluster, client_of):
     assert client.answers()[0].api_keys
 
 
-def test_kill_resets_connections(new_cluster, client_of):
-    cluster = new_cluster(2)
-    client, other = client_of(cluster, 1), client_of(cluster, 2)
-    cluster.kill(1)
-    assert client.broken
-    assert not other.closed
-
-
 def produce(acks):
     rows = [PartitionProduceData(index=0, records=build_batch([NewRecord(b"v", timestamp=1)]))]
     return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[TopicProduceData(name="t", partition_data=rows)])

@@ -11,7 +11,7 @@ import pytest
 
 from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.connection import UNPROCESSED_MAX
-from thinconsumer.broker.faults import Disconnect, Pass
+from thinconsumer.broker.faults import Pass
 from thinconsumer.broker.server import UNSENT_MAX, EmbeddedBroker
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.builder import NewRecord, build_batch
@@ -446,15 +446,6 @@ def test_paused_broker_is_silent_until_it_resumes(broker, connect):
     assert peer.unsent, "nor does it read for ever"
     broker.resume(1)
     assert peer.frame()
-
-
-def test_fault_rules_apply(broker, connect):
-    rule = broker.on("Fetch", Disconnect(after=True), times=1)
-    peer = connect(broker)
-    peer.send(frame_of(fetch(), 12))
-    peer.wait_for(lambda: peer.is_over)
-    assert rule.hits == 1
-    assert the_row(connect(broker).ask(fetch(), 12)).error_code == 0
 
 
 def test_rule_may_change_the_cluster(embedded, connect):

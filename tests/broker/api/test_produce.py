@@ -257,10 +257,6 @@ def test_acks_all_waits_for_the_isr(slow, client_of):
     assert (the_row(answer).error_code, the_row(answer).base_offset) == (0, 0)
 
 
-def test_acks_one_does_not_wait(slow, client_of):
-    assert the_row(client_of(slow, leader_of(slow)).ask(produce(slow, acks=1))).error_code == 0
-
-
 def test_timed_out_append_returns_its_offset(slow, client_of):
     client = client_of(slow, leader_of(slow))
     client.send(produce(slow, timeout_ms=500))

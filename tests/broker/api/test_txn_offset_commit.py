@@ -86,10 +86,6 @@ def send(node, asked=None, version=5):
     return {(topic.name, p.partition_index): p.error_code for topic in response.topics for p in topic.partitions}
 
 
-def test_supported_versions_match_kafka_4_3():
-    assert (API.request, API.lowest, API.highest) == (TxnOffsetCommitRequest, 0, 5)
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_offsets_are_committed_after_verification(version):
     node = FakeNode()
