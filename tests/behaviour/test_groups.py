@@ -131,7 +131,7 @@ def test_two_share_and_hear_deltas_that_match_what_they_own(world3, member, grou
 
 @STYLES
 def test_nothing_is_lost_or_doubled_while_members_come_and_go(world3, member, group, style):
-    """What was delivered is committed before it goes elsewhere."""
+    """Delivered offsets are committed before their partition moves to another member."""
     topic = world3.topic(3, 3)
     numbers = itertools.count()
     written = []
