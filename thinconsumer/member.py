@@ -268,7 +268,7 @@ class _Role:
             )
         return {member_id: shares.get(member_id, b"") for member_id in wanted}
 
-    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
+    def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         self._share = protocol, bytes(assignment)
 
     def revoke(self, identity: Identity, now: float) -> bool:

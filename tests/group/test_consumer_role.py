@@ -104,7 +104,7 @@ class World:
         del self.heard[:]
         self.do(self.role.prepare, identity, 0.0)
         self.role.protocols()
-        self.role.take(identity, protocol or self.assignors[0].name, encode_assignment(tps), 0.0)
+        self.role.accept(identity, protocol or self.assignors[0].name, encode_assignment(tps), 0.0)
         self.do(self.role.revoke, identity, 0.0)
         self.do(self.role.install, identity, 0.0)
         return self.heard
@@ -162,7 +162,7 @@ def test_a_cooperative_member_revokes_unsubscribed_topics_before_the_join():
 def test_partitions_missing_in_the_new_assignment_are_held_back_at_once():
     world = World("cooperative-sticky")
     world.rebalance(A, B)
-    world.role.take(ME, "cooperative-sticky", encode_assignment([B]), 0.0)
+    world.role.accept(ME, "cooperative-sticky", encode_assignment([B]), 0.0)
     assert [p.pending_revocation for p in world.partitions] == [True, False]
 
 
@@ -221,7 +221,7 @@ def test_the_leader_rejoins_only_for_changes_that_affect_its_assignment(skip):
     world = World("range")
     members = joined("range", a=world)
     world.role.perform_assignment("a", "range", members, skip=skip)
-    world.role.take(ME, "range", encode_assignment([A, B]), 0.0)
+    world.role.accept(ME, "range", encode_assignment([A, B]), 0.0)
     assert world.role.rejoin_reason(0.0) is None
     world.topic("t", 2, leader=2)
     world.topic("other", 5)
@@ -236,11 +236,11 @@ def comes_back(strategy, change=lambda world: None, halfway=()):
     if halfway:
         other.rebalance(*halfway)
     plan = before.role.perform_assignment("a", strategy, joined(strategy, a=before, b=other), skip=False)
-    before.role.take(ME, strategy, plan["a"], 0.0)
+    before.role.accept(ME, strategy, plan["a"], 0.0)
     world = World(strategy, group_instance_id="i")
     change(world)
     assert world.role.perform_assignment("a", strategy, joined(strategy, a=world, b=other), skip=True) == {}
-    world.role.take(ME, strategy, plan["a"], 0.0)
+    world.role.accept(ME, strategy, plan["a"], 0.0)
     return world
 
 
@@ -262,7 +262,7 @@ def test_a_restarted_static_leader_rejoins_if_its_subscription_changed():
     members = joined("range", a=world)
     world.role.perform_assignment("a", "range", members, skip=True)
     share = encode_assignment([A], note_of(world.role._assigned_with, withheld=False))
-    world.role.take(ME, "range", share, 0.0)
+    world.role.accept(ME, "range", share, 0.0)
     assert "not subscribed to" in world.role.rejoin_reason(0.0)
 
 
@@ -283,7 +283,7 @@ def test_only_a_static_leader_adds_a_note_and_assignors_do_not_see_it():
     plan = world.role.perform_assignment("a", "mine", joined("mine", a=world), skip=False)
     assert decode_assignment(plan["a"]).user_data == b"yours", "the assignor's user data is kept"
     share = encode_assignment([A], NOTE + b"anything")
-    world.role.take(ME, "mine", share, 0.0)
+    world.role.accept(ME, "mine", share, 0.0)
     world.do(world.role.install, ME, 0.0)
     assert mine.told[-1][0] == Assignment((A,), None)
 
@@ -293,11 +293,11 @@ def test_a_restarted_static_leader_without_a_note_rejoins_if_cooperative():
     world = World("cooperative-sticky")
     members = joined("cooperative-sticky", a=world)
     assert world.role.perform_assignment("a", "cooperative-sticky", members, skip=True) == {}
-    world.role.take(ME, "cooperative-sticky", encode_assignment([A]), 0.0)
+    world.role.accept(ME, "cooperative-sticky", encode_assignment([A]), 0.0)
     assert "assignment that it did not compute" in world.role.rejoin_reason(0.0)
     members = joined("cooperative-sticky", a=world)
     world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
-    world.role.take(ME, "cooperative-sticky", encode_assignment([A, B]), 0.0)
+    world.role.accept(ME, "cooperative-sticky", encode_assignment([A, B]), 0.0)
     assert world.role.rejoin_reason(1e9) is None, "once"
 
 
@@ -309,7 +309,7 @@ def test_the_leader_rejoins_if_owners_of_withheld_partitions_do_not(ends):
     members = joined("cooperative-sticky", a=world, b=other)
     plan = world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
     assert sum(len(t.partitions) for s in plan.values() for t in decode_assignment(s).assigned_partitions) == 1
-    world.role.take(ME, "cooperative-sticky", encode_assignment([]), 100.0)
+    world.role.accept(ME, "cooperative-sticky", encode_assignment([]), 100.0)
     assert world.role.rejoin_reason(144.9) is None, "the owner has a session timeout to rejoin"
     if ends == "as a follower":
         world.rebalance(A)
@@ -325,7 +325,7 @@ def test_owned_partitions_that_do_not_exist_are_not_awaited(gone):
     other.rebalance(B, gone)
     members = joined("cooperative-sticky", a=world, b=other)
     plan = world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
-    world.role.take(ME, "cooperative-sticky", plan["a"], 0.0)
+    world.role.accept(ME, "cooperative-sticky", plan["a"], 0.0)
     assert world.partitions.tps() == set() and world.role.rejoin_reason(1e9) is None
 
 
@@ -337,7 +337,7 @@ def test_after_a_missed_generation_kept_partitions_are_lost_not_revoked(share):
     kept = world.partitions.require(A)
     del world.heard[:]
     world.role.protocols()
-    world.role.take(ME.joined(5, "me"), "cooperative-sticky", encode_assignment(share), 0.0, missed=True)
+    world.role.accept(ME.joined(5, "me"), "cooperative-sticky", encode_assignment(share), 0.0, missed=True)
     assert world.heard == [("lost", [A, B])] and world.partitions.tps() == set()
     world.do(world.role.revoke, ME, 0.0)
     world.do(world.role.install, ME, 0.0)
@@ -349,7 +349,7 @@ def test_after_a_missed_generation_kept_partitions_are_lost_not_revoked(share):
 def test_after_a_missed_generation_without_partitions_nothing_is_lost():
     world = World("range")
     world.role.protocols()
-    world.role.take(ME, "range", encode_assignment([A]), 0.0, missed=True)
+    world.role.accept(ME, "range", encode_assignment([A]), 0.0, missed=True)
     assert world.heard == [] and world.role.rejoin_reason(0.0) is None
 
 
@@ -364,7 +364,7 @@ def test_rack_changes_matter_only_to_a_leader_with_client_rack():
     for rack, expected in (("", None), ("r1", "racks")):
         world = World("range", client_rack=rack)
         world.role.perform_assignment("a", "range", joined("range", a=world), skip=False)
-        world.role.take(ME, "range", encode_assignment([A, B]), 0.0)
+        world.role.accept(ME, "range", encode_assignment([A, B]), 0.0)
         world.topic("t", 2, leader=2)
         reason = world.role.rejoin_reason(0.0)
         assert reason is None if expected is None else expected in reason
@@ -402,12 +402,12 @@ def test_lost_is_called_once_and_drops_everything():
 @pytest.mark.parametrize("share", [b"\x00", b"\x00\x01\xff\xff\xff\xfe"])
 def test_an_undecodable_assignment_is_a_protocol_error(share):
     with pytest.raises(KafkaProtocolError):
-        World("range").role.take(ME, "range", share, 0.0)
+        World("range").role.accept(ME, "range", share, 0.0)
 
 
 def test_an_unknown_elected_assignor_is_a_protocol_error():
     with pytest.raises(KafkaProtocolError, match="sticky"):
-        World("range").role.take(ME, "sticky", encode_assignment([A]), 0.0)
+        World("range").role.accept(ME, "sticky", encode_assignment([A]), 0.0)
 
 
 def test_the_summary_lists_new_and_gone_partitions(caplog):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.group.revocation import PATIENCE, PartitionRevocation, RevocationStep
+from thinconsumer.group.revocation import COMMIT_TIMEOUT, PartitionRevocation, RevocationStep
 from thinconsumer.partitions import Partitions, PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
@@ -106,11 +106,11 @@ def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then
     revocation = make()
     commits.idle = False
     assert not revocation.revoke({A, B}, 1.0)
-    assert story == [("commit", {A, B}, 1.0 + PATIENCE)]
+    assert story == [("commit", {A, B}, 1.0 + COMMIT_TIMEOUT)]
     assert [p.tp for p in partitions if p.may_hand_out] == [C], (
         "polls return no record while its last commit is in flight"
     )
-    assert revocation.waiting_until(1.0) == 1.0 + PATIENCE
+    assert revocation.waiting_until(1.0) == 1.0 + COMMIT_TIMEOUT
     commits.idle = True
     assert revocation.waiting_until(1.0) == NEVER
     assert not revocation.revoke({A, B}, 1.5)
@@ -137,8 +137,8 @@ def test_a_wait_that_is_over_is_no_wake_up(make, partitions, commits):
     revocation = make()
     commits.idle = False
     assert not revocation.revoke({A}, 1.0)
-    assert revocation.waiting_until(1.0 + PATIENCE) == NEVER
-    assert not revocation.revoke({A}, 1.0 + PATIENCE), "told now"
+    assert revocation.waiting_until(1.0 + COMMIT_TIMEOUT) == NEVER
+    assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT), "told now"
     assert revocation.waiting_until(100.0) == NEVER, "also while the callback runs"
 
 
@@ -146,18 +146,18 @@ def test_the_wait_for_commits_of_a_callback_starts_after_it(make, partitions, co
     revocation = make(auto_commit=False)
     assert not revocation.revoke({A}, 1.0)
     commits.idle = False
-    assert not revocation.revoke({A}, 1.0 + 3 * PATIENCE) and A in partitions
-    assert revocation.waiting_until(1.0 + 3 * PATIENCE) == 1.0 + 4 * PATIENCE
-    assert revocation.revoke({A}, 1.0 + 4 * PATIENCE)
+    assert not revocation.revoke({A}, 1.0 + 3 * COMMIT_TIMEOUT) and A in partitions
+    assert revocation.waiting_until(1.0 + 3 * COMMIT_TIMEOUT) == 1.0 + 4 * COMMIT_TIMEOUT
+    assert revocation.revoke({A}, 1.0 + 4 * COMMIT_TIMEOUT)
 
 
 def test_commits_that_never_settle_do_not_block_the_rebalance(make, partitions, commits):
     revocation = make()
     commits.idle = False
     assert not revocation.revoke({A}, 1.0)
-    assert not revocation.revoke({A}, 1.0 + PATIENCE), "told now"
-    assert not revocation.revoke({A}, 1.0 + PATIENCE)
-    assert revocation.revoke({A}, 1.0 + 2 * PATIENCE)
+    assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT), "told now"
+    assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT)
+    assert revocation.revoke({A}, 1.0 + 2 * COMMIT_TIMEOUT)
     assert A not in partitions
 
 

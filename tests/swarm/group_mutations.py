@@ -145,7 +145,7 @@ ROWS = (
     bug(
         "given up without rejoining",
         "Who has given partitions up for others does not join again, so nobody gets them (KIP-429).",
-        (ConsumerRole, "take", "self._rejoin_due = \"revoked partitions can now be assigned\"", "pass"),
+        (ConsumerRole, "accept", "self._rejoin_due = \"revoked partitions can now be assigned\"", "pass"),
         # Else the leader, who would do so after a while, hides it.
         (ConsumerRole, "rejoin_reason", "now >= self._rejoin_by", "False"),
         needs=cooperative,

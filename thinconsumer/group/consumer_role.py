@@ -177,7 +177,7 @@ class ConsumerRole:
 
     # -- after the sync
 
-    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
+    def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
         """Decode the assignment, and stop returning records of partitions that it lacks.
 
         If the member ``missed`` a generation, drop all partitions that it had kept.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Seconds that a revocation waits for commits, before and again after the callback. A coordinator that does not respond
 #: must not keep the member from joining: the whole group waits for it, and a missed commit only causes duplicates.
-PATIENCE = 5.0
+COMMIT_TIMEOUT = 5.0
 
 
 class RevocationStep(enum.Enum):
@@ -71,8 +71,8 @@ class PartitionRevocation:
             for partition in self._revoking:
                 partition.pending_revocation = True
             if self._auto_commit is not None and self.auto_commits:
-                self._auto_commit.commit_now(self._revoking, min(now + PATIENCE, by), now)
-            self._wait(RevocationStep.COMMITTING, now + PATIENCE)
+                self._auto_commit.commit_now(self._revoking, min(now + COMMIT_TIMEOUT, by), now)
+            self._wait(RevocationStep.COMMITTING, now + COMMIT_TIMEOUT)
         if self.state is RevocationStep.COMMITTING:
             if not self._is_wait_over(now, by):
                 return False
@@ -83,8 +83,8 @@ class PartitionRevocation:
             self._call_listener("revoked", [p.tp for p in self._revoking])
             return False  # the listener took time, and its commits are not sent yet
         if self._until == NEVER:
-            # The wait starts after the callback, which may have taken longer than PATIENCE before it committed.
-            self._wait(RevocationStep.DRAINING, now + PATIENCE)
+            # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.
+            self._wait(RevocationStep.DRAINING, now + COMMIT_TIMEOUT)
         if not self._is_wait_over(now, by):
             return False
         revoked = {p.tp for p in self._revoking}

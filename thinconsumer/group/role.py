@@ -64,7 +64,7 @@ class Role(Protocol):
         """
         ...
 
-    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
+    def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         """Decode the assignment and compute what it revokes and adds. Call no listener, except for lost partitions.
 
         ``missed`` says that a generation passed without this member: others may have owned its partitions meanwhile.

@@ -106,8 +106,8 @@ class FakeRole:
         self.skips.append(skip)
         return {} if skip else {member.member_id: b"share of " + member.member_id.encode() for member in members}
 
-    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
-        self._do("take")
+    def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
+        self._do("accept")
         self.missed.append(missed)
         self.taken.append((identity, protocol, assignment))
 

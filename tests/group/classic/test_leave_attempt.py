@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer.connection.request import Target
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.group.classic.leave_attempt import PATIENCE, LeaveGroupAttempt
+from thinconsumer.group.classic.leave_attempt import LEAVE_TIMEOUT, LeaveGroupAttempt
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
@@ -24,7 +24,7 @@ def leave_attempt(options):
 
 def test_leave_group_is_sent_once(leave_attempt):
     request = leave_attempt.step("member", THERE, 100.0)
-    assert request.target == THERE and request.deadline == 100.0 + PATIENCE
+    assert request.target == THERE and request.deadline == 100.0 + LEAVE_TIMEOUT
     assert request.build(5).members[0].member_id == "m"
     assert leave_attempt.step("member", THERE, 100.0) is None and leave_attempt.wake_at(THERE) == NEVER
     leave_attempt.answered(100.1, again=False)
@@ -35,9 +35,9 @@ def test_leave_group_is_sent_once(leave_attempt):
 
 def test_it_waits_for_a_coordinator_until_its_deadline(leave_attempt):
     assert leave_attempt.step("member", None, 100.0) is None
-    assert leave_attempt.wake_at(None) == 100.0 + PATIENCE
+    assert leave_attempt.wake_at(None) == 100.0 + LEAVE_TIMEOUT
     assert leave_attempt.wake_at(THERE) <= 100.0
-    assert leave_attempt.step("member", None, 100.0 + PATIENCE) is None
+    assert leave_attempt.step("member", None, 100.0 + LEAVE_TIMEOUT) is None
     assert leave_attempt.is_over and leave_attempt.wake_at(None) == NEVER
 
 
@@ -48,7 +48,7 @@ def test_an_unprocessed_request_is_retried_after_a_backoff(leave_attempt):
     due = leave_attempt.wake_at(THERE)
     assert 100.07 < due < 100.13
     assert leave_attempt.step("member", THERE, due) is not None
-    leave_attempt.answered(100.0 + PATIENCE, again=True)
+    leave_attempt.answered(100.0 + LEAVE_TIMEOUT, again=True)
     assert leave_attempt.is_over
 
 

@@ -23,7 +23,7 @@ from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
 
 S = MemberState
-WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
+WHOLE = ["prepare", "protocols", "accept", "revoke", "install"]
 SILENCE = "silence"
 
 
@@ -131,7 +131,7 @@ def test_a_leader_waits_for_metadata_then_sends_the_assignments(world):
     assert world.member.state is S.STABLE and world.member.leads
     assert world.role.calls == [
         "prepare", "protocols", "ready_to_assign", "ready_to_assign", "ready_to_assign", "perform_assignment",
-        "take", "revoke", "install",
+        "accept", "revoke", "install",
     ]  # fmt: skip
     [sync] = world.sent(SyncGroupRequest)
     assert {s.member_id: bytes(s.assignment) for s in sync.assignments} == {
@@ -421,10 +421,10 @@ def test_rebalancing_lasts_from_the_join_to_the_end_of_the_sync(world):
     """A blocking commit() runs no listener; the generation is known once SyncGroup has succeeded."""
     seen = {}
     world.role.says["prepare"] = lambda: seen.setdefault("prepare", world.member.rebalancing) in (True, False)
-    for call in ("protocols", "take", "revoke", "install"):
+    for call in ("protocols", "accept", "revoke", "install"):
         world.role.says[call] = lambda call=call: seen.setdefault(call, world.member.rebalancing) in (True, False)
     world.join()
-    assert seen == {"prepare": False, "protocols": True, "take": False, "revoke": False, "install": False}
+    assert seen == {"prepare": False, "protocols": True, "accept": False, "revoke": False, "install": False}
 
 
 # -- states

@@ -17,7 +17,7 @@ from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
 
 S = MemberState
-WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
+WHOLE = ["prepare", "protocols", "accept", "revoke", "install"]
 SILENCE = "silence"
 
 

@@ -30,15 +30,15 @@ CODES = [
     Code.REQUEST_TIMED_OUT,
     Code.FENCED_INSTANCE_ID,
 ]
-CALLS = ["prepare", "protocols", "ready_to_assign", "perform_assignment", "take", "revoke", "install", "lose"]
+CALLS = ["prepare", "protocols", "ready_to_assign", "perform_assignment", "accept", "revoke", "install", "lose"]
 #: The role methods that may be called directly before each, other than itself.
 BEFORE = {
-    "prepare": {None, "protocols", "ready_to_assign", "perform_assignment", "take", "revoke", "install", "lose"},
+    "prepare": {None, "protocols", "ready_to_assign", "perform_assignment", "accept", "revoke", "install", "lose"},
     "protocols": {None, "prepare", "ready_to_assign", "perform_assignment"},
     "ready_to_assign": {"protocols"},
     "perform_assignment": {"protocols", "ready_to_assign"},
-    "take": {"protocols", "perform_assignment"},
-    "revoke": {"take"},
+    "accept": {"protocols", "perform_assignment"},
+    "revoke": {"accept"},
     "install": {"revoke"},
     "lose": {None, *CALLS},
 }

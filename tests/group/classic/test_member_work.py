@@ -18,7 +18,7 @@ from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
 
 S = MemberState
-WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
+WHOLE = ["prepare", "protocols", "accept", "revoke", "install"]
 SILENCE, RESET = "silence", "reset"
 
 
@@ -85,12 +85,12 @@ def test_protocols_that_raise_are_asked_for_again_after_a_backoff(world):
 
 def test_after_an_undecodable_assignment_the_member_joins_again(world):
     """As long as it kept the assignment, no member would read these partitions."""
-    world.role.says["take"] = deque([KafkaProtocolError("garbage")])
+    world.role.says["accept"] = deque([KafkaProtocolError("garbage")])
     with pytest.raises(KafkaProtocolError):
         world.join()
     world.run(1.0)
     assert world.member.state is S.STABLE and world.member.identity.generation_id == 2
-    assert world.role.calls == ["prepare", "protocols", "take", *WHOLE]
+    assert world.role.calls == ["prepare", "protocols", "accept", *WHOLE]
 
 
 @pytest.mark.parametrize("call", WHOLE)

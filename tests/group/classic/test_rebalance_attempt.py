@@ -26,7 +26,7 @@ def test_a_retried_join_resets_protocols_and_assignments():
     attempt = RebalanceAttempt("why", 3.0, protocols=[("a", b"")])
     attempt.joined(Identity("g"), response(), 5.0)
     attempt.ready, attempt.plan = True, {"m": b""}
-    attempt.again()
+    attempt.restart_join()
     assert attempt.protocols is None and not attempt.leads
     assert (attempt.reason, attempt.started_at) == ("why", 3.0), "a retried join belongs to the same rebalance"
     attempt.joined(Identity("g"), response(), 6.0)

@@ -16,7 +16,7 @@ from ..settings import GroupSettings
 from . import requests
 
 #: Seconds to find the coordinator and receive its response; ``request_timeout_ms`` applies if it is shorter.
-PATIENCE = 5.0
+LEAVE_TIMEOUT = 5.0
 
 
 class LeaveGroupAttempt:
@@ -29,7 +29,7 @@ class LeaveGroupAttempt:
         self.is_over = False
         self._reason = reason
         self.channel = channel  #: The name of the connection to the coordinator to use.
-        self._deadline = now + min(settings.request_timeout_ms / 1000, PATIENCE)
+        self._deadline = now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT)
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(backoff, random)
         self.in_flight: Request | None = None

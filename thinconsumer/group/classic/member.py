@@ -130,7 +130,7 @@ class ClassicMember:
         """Join again (KIP-568), after a rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
         self._rejoin = reason
         if self.state is _S.PREPARING_REBALANCE and self._channel.in_flight is None:
-            self._attempt.again()  # the subscription in the unsent JoinGroup may be outdated
+            self._attempt.restart_join()  # the subscription in the unsent JoinGroup may be outdated
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
         """Leave the group without callbacks: the caller revokes the owned partitions first.
@@ -252,7 +252,7 @@ class ClassicMember:
         self._in_role_method = False
         self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
-            self._attempt.again()
+            self._attempt.restart_join()
 
     # -- moves
 
@@ -355,7 +355,7 @@ class ClassicMember:
 
     def _join_anew(self) -> None:
         """Go back to the beginning of the join."""
-        self._attempt.again()
+        self._attempt.restart_join()
         if self.state is _S.COMPLETING_REBALANCE:
             self._move(_E.RETRY)
 
@@ -388,7 +388,7 @@ class ClassicMember:
             error = unusable_sync(answer, self._role.protocol_type, self._attempt.protocol)
         if error is None:
             self.stats.syncs.add(now - self._channel.sent_at)
-            self._attempt.share = bytes(response.assignment)
+            self._attempt.assignment = bytes(response.assignment)
             self._attempt.synced_at = now
             self._channel.heartbeats.session_restarted(now)
             self._join_failures.recovered(now)
@@ -515,9 +515,9 @@ class ClassicMember:
 
     def _revoke(self, now: float) -> MemberEvent | None:
         attempt = self._attempt
-        if not attempt.taken:
-            self._role.take(self.identity, attempt.protocol, attempt.share, now, missed=attempt.missed)
-            attempt.taken = True
+        if not attempt.is_decoded:
+            self._role.accept(self.identity, attempt.protocol, attempt.assignment, now, missed=attempt.missed)
+            attempt.is_decoded = True
             return None
         return self._unless_done(self._role.revoke(self.identity, now), _E.REVOKED, now)
 
@@ -530,7 +530,7 @@ class ClassicMember:
 
     def _after_failure(self, now: float) -> MemberEvent | None:
         """Return the event that follows a role method that raised."""
-        if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.taken:
+        if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
             # The assignment cannot be decoded: join again, or its partitions stay unread.
             self._join_failures.back_off(now)
             return _E.REJOIN

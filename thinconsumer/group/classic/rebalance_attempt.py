@@ -32,18 +32,18 @@ class RebalanceAttempt:
     ready_by: float = NEVER
     ready: bool = False
     plan: Mapping[str, bytes] | None = None  #: Assignments for SyncGroup, by member id; a follower's is empty.
-    share: bytes = b""
+    assignment: bytes = b""
     synced_at: float = 0.0  #: When the SyncGroup response arrived.
-    taken: bool = False  #: Whether the role has decoded the assignment.
+    is_decoded: bool = False  #: Whether the role has decoded the assignment.
     is_confirmed: bool = False  #: Whether a heartbeat of the new generation has succeeded.
     install_called: bool = False  #: Whether ``Role.install`` has been called.
 
     @property
     def drops_kept_partitions(self) -> bool:
         """Whether partitions kept across a missed generation may have had another owner, and are not dropped yet."""
-        return self.missed and not self.taken
+        return self.missed and not self.is_decoded
 
-    def again(self) -> None:
+    def restart_join(self) -> None:
         """Go back to before the join. The role supplies new protocols, since its owned partitions may have changed."""
         self.protocols = None
         self.leads = False
