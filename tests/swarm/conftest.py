@@ -1,18 +1,46 @@
-"""What all worlds of a run have brought about together, although they may run in several processes."""
+"""Fixtures of both swarms: sums of counts over all worlds of a run, and the trace of a seed in a process of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from thinconsumer.testing.simulation import swarm as swarm_module
+
+#: Runs a seed, and prints the digest of its trace.
+CHILD = """
+from thinconsumer.testing.simulation import {swarm}
+swarm = {swarm}(7, traced=True)
+swarm.run()
+print(swarm.sim.trace.digest())
+"""
+
+
+@pytest.fixture
+def digest_in_child() -> Callable[[str, str], str]:
+    """``digest_in_child(swarm, hash_seed)``: run seed 7 in another process, and return its trace's digest."""
+
+    def run(swarm: str, hash_seed: str) -> str:
+        path = str(Path(swarm_module.__file__).parents[3])
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
+        code = CHILD.format(swarm=swarm)
+        child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+        assert child.returncode == 0, child.stderr
+        return child.stdout.strip()
+
+    return run
 
 
 @pytest.fixture
 def summed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
-    """``summed(run, part, parts, counts, minimums)``: whoever comes last looks at the sum of all parts of a run.
+    """``summed(run, part, parts, counts, minimums)``: the test that runs last compares the sum of all parts.
 
     Tests come in any order, and each of xdist's workers sees only its own.
     """

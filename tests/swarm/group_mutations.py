@@ -53,7 +53,7 @@ def raising(knobs: Knobs) -> bool:
 
 
 ROWS = (
-    # -- who we are
+    # -- identity
     bug(
         "identity kept after UNKNOWN_MEMBER_ID",
         "Who is expelled goes on under its old id, which is refused for ever; it must come back as nobody.",
@@ -96,7 +96,7 @@ ROWS = (
         (Coordinator, "lost", "if self.state is not CoordinatorState.KNOWN or", "if True or"),
         needs=lambda knobs: knobs.coordinator_moves or knobs.coordinator_kills,
     ),
-    # -- what we own, and what users hear of it
+    # -- ownership and rebalance callbacks
     bug(
         "losing keeps partitions",
         "Partitions stay after they were lost, and are read on; they belong to others by now.",
@@ -131,7 +131,7 @@ ROWS = (
     ),
     bug(
         "eager keeps everything",
-        "Eager members join with what they own, and are given it again; they must give it up first (seeds/004).",
+        "Eager members join with what they own, and are given it again; they must give it up first.",
         (ConsumerRole, "prepare", "return self.revocation.revoke(owned, now, always_call=identity.is_member)",
          "return True"),
         needs=eager,
@@ -146,7 +146,7 @@ ROWS = (
         "given up without rejoining",
         "Who has given partitions up for others does not join again, so nobody gets them (KIP-429).",
         (ConsumerRole, "accept", "self._rejoin_due = \"revoked partitions can now be assigned\"", "pass"),
-        # Else the leader, who would do so after a while, hides it.
+        # The leader would rejoin after a while, which hides the bug.
         (ConsumerRole, "rejoin_reason", "now >= self._rejoin_by", "False"),
         needs=cooperative,
     ),
@@ -172,7 +172,7 @@ ROWS = (
         (MemberRole, "install", "self._works = True", "pass"),
         needs=lambda knobs: knobs.shards,
     ),
-    # -- who rejoins for what
+    # -- reasons to rejoin
     bug(
         "rejoin with every refresh",
         "Every metadata refresh is a reason to join, so the group never comes to rest (E5).",

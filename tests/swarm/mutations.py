@@ -40,17 +40,17 @@ def truncation(knobs: Knobs) -> object:
 
 
 def oddities(knobs: Knobs) -> object:
-    """Somebody seeks, pauses or assigns anew."""
+    """A reader seeks, pauses or assigns anew."""
     return any(client.odd_rate for client in knobs.clients)
 
 
 def old_metadata(knobs: Knobs) -> object:
-    """Somebody would not learn of new leaders in time by the age of what it knows."""
+    """A reader refreshes its metadata too rarely to find a new leader in time by that alone."""
     return any(client.metadata_max_age_ms >= 300_000 for client in knobs.clients)
 
 
 def corruption(knobs: Knobs) -> object:
-    """Bits flip on their way to somebody who looks."""
+    """Bits flip on their way to a reader that checks CRCs."""
     return knobs.corruptions and any(client.check_crcs for client in knobs.clients)
 
 

@@ -1,4 +1,4 @@
-"""Plants deliberate bugs in the client, and finds seeds whose swarm notices them.
+"""Plants deliberate bugs in the client, and finds seeds in which a checker notices them.
 
 A bug that no checker notices shows that the checkers miss something. A :class:`Mutation` replaces methods of the client
 by themselves with a few words changed; it raises LookupError once these words are gone from the client. A
@@ -90,7 +90,7 @@ def bug(
 class Outcome:
     """How one run ended."""
 
-    accuser: str  #: Who found something wrong; empty: nobody did.
+    accuser: str  #: The checker that accused; empty if none did.
     words: str
     events: int
     seconds: float

@@ -22,25 +22,31 @@ UNCLEAN = ("unclean_elections", "takeovers")
 
 def kill(chaos: Chaos, random: Random) -> bool:
     """Kill a broker, and start it again later."""
-    sim = chaos.sim
-    node = random.choice([*sim.cluster.nodes.values()])
-    seconds, silently = random.uniform(0.2, 12), random.random() < chaos.knobs.silent_share
-    if not node.is_alive:
+    return kill_node(chaos, random, random.choice([*chaos.sim.cluster.nodes]), 12)
+
+
+def kill_node(chaos: Chaos, random: Random, node: int, most_s: float) -> bool:
+    """Kill this broker for at most so many seconds; return whether it was alive."""
+    seconds, silently = random.uniform(0.2, most_s), random.random() < chaos.knobs.silent_share
+    if node < 0 or not chaos.sim.cluster.nodes[node].is_alive:
         return False
-    sim.kill(node.node_id, silently=silently)
-    chaos.later(seconds, lambda: sim.start(node.node_id))
+    chaos.sim.kill(node, silently=silently)
+    chaos.later(seconds, lambda: chaos.sim.start(node))
     return True
 
 
 def pause(chaos: Chaos, random: Random) -> bool:
     """Pause a broker's process for a while."""
-    sim = chaos.sim
-    node = random.choice([*sim.cluster.nodes.values()])
-    seconds = random.uniform(0.1, 8)
-    if not node.is_running:
+    return pause_node(chaos, random.choice([*chaos.sim.cluster.nodes]), random.uniform(0.1, 8))
+
+
+def pause_node(chaos: Chaos, node: int, seconds: float) -> bool:
+    """Pause this broker; return whether it was running."""
+    if node < 0 or not chaos.sim.cluster.nodes[node].is_running:
         return False
-    sim.pause(node.node_id)
-    chaos.later(seconds, lambda: sim.resume(node.node_id) if node.is_paused else None)
+    found = chaos.sim.cluster.nodes[node]
+    chaos.sim.pause(node)
+    chaos.later(seconds, lambda: chaos.sim.resume(node) if found.is_paused else None)
     return True
 
 

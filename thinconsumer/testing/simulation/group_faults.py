@@ -10,7 +10,7 @@ from ...broker.naming import OFFSETS_TOPIC
 from ...types import TopicPartition
 from .actors import MemberActor
 from .checkers.base import names
-from .faults import Fault
+from .faults import Fault, kill_node, pause_node
 from .knobs import STYLES
 from .ledger import SimulatedGroup
 
@@ -81,25 +81,12 @@ def restart(chaos: Chaos, member: MemberActor, graceful: bool, after_s: float) -
 
 def kill_coordinator(chaos: Chaos, random: Random) -> bool:
     """Kill a group's coordinator, and start it again later."""
-    node = coordinator(chaos, random)
-    seconds, silently = random.uniform(0.2, 10), random.random() < chaos.knobs.silent_share
-    if node < 0 or not chaos.sim.cluster.nodes[node].is_alive:
-        return False
-    chaos.sim.kill(node, silently=silently)
-    chaos.later(seconds, lambda: chaos.sim.start(node))
-    return True
+    return kill_node(chaos, random, coordinator(chaos, random), 10)
 
 
 def pause_coordinator(chaos: Chaos, random: Random) -> bool:
     """Pause a group's coordinator for a while."""
-    node = coordinator(chaos, random)
-    seconds = random.uniform(0.3, 10)
-    if node < 0 or not chaos.sim.cluster.nodes[node].is_running:
-        return False
-    found = chaos.sim.cluster.nodes[node]
-    chaos.sim.pause(node)
-    chaos.later(seconds, lambda: chaos.sim.resume(node) if found.is_paused else None)
-    return True
+    return pause_node(chaos, coordinator(chaos, random), random.uniform(0.3, 10))
 
 
 def move_coordinator(chaos: Chaos, random: Random) -> bool:

@@ -13,25 +13,19 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ...timers import NEVER
 from ..clock import VirtualClock
 from .streams import Streams
 from .trace import Trace
 
+if TYPE_CHECKING:
+    from .driver import SimDriver
+
 
 class Violation(AssertionError):
     """A promise was broken. The message says which, by which client and when; the trace has the events before."""
-
-
-class Waiting(Protocol):
-    """A driver that waits for messages."""
-
-    @property
-    def has_mail(self) -> bool:
-        """Whether anything has come that was not looked at yet."""
-        ...
 
 
 class World:
@@ -84,11 +78,11 @@ class World:
             self.step()
         self.clock.advance_to(moment)
 
-    def wait(self, who: Waiting, deadline: float) -> None:
-        """Let the world go on until something has arrived for ``who``, or its deadline has passed."""
+    def wait(self, driver: SimDriver, deadline: float) -> None:
+        """Let the world go on until something has arrived for ``driver``, or its deadline has passed."""
         self.depth += 1
         try:
-            while not who.has_mail:
+            while not driver.has_mail:
                 moment = self.next_event_at()
                 if moment > deadline:
                     self.clock.advance_to(deadline)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.testing.simulation.checkers import PaceChecker
-from thinconsumer.testing.simulation.checkers.pace import FRUITLESS_MAX, REPEATS_MAX, WINDOW_S
+from thinconsumer.testing.simulation.checkers.pace import (
+    DIALS_MAX,
+    DIALS_PER_REQUEST,
+    FRUITLESS_MAX,
+    REPEATS_MAX,
+    WINDOW_S,
+)
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -114,3 +120,12 @@ def test_topics_are_counted_apart(court, fetched):
         for topic, offset in (("t", 5), ("u", 6)):
             court.checker.answered("ann", 1, *fetched({0: batch(offset)}, topic=topic), n * WINDOW_S)
     assert [words.split(" times")[0].split("offset ")[1].split()[0] for words in court.accused] == ["5", "6"]
+
+
+def test_connection_attempts_are_limited_by_the_requests_that_brokers_get(court):
+    ask(court, 1)
+    for line in range(DIALS_MAX + DIALS_PER_REQUEST):
+        court.checker.connection_opened(court.reader, line, "kafka1", 9092)
+    assert court.verdict() == ""
+    court.checker.connection_opened(court.reader, 0, "kafka1", 9092)
+    assert court.verdict() == f"ann has dialled {DIALS_MAX + DIALS_PER_REQUEST + 1} times, and brokers got 1 requests"

@@ -1,10 +1,12 @@
-"""Checks that no client repeats requests without progress.
+"""Checks that no client repeats requests or connection attempts without progress.
 
 Counts the requests of each two seconds per reader, node and API. A Fetch that returned records is progress and does not
 count. The limits are far above what backoffs allow, and far below what a loop without one makes.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from ....wire import Message
 from ....wire.fetch import FetchResponse
@@ -16,6 +18,8 @@ FRUITLESS_MAX = 150
 #: Times in a row that a broker may send records of the same offset of a partition to a client: once in a while they are
 #: lost with their connection or come too late, but each retry has to get further in the end.
 REPEATS_MAX = 40
+#: Connection attempts of a client in a run, and how many more for each of its requests: backoffs allow far fewer.
+DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 
 
 class PaceChecker(Checker):
@@ -25,14 +29,23 @@ class PaceChecker(Checker):
         super().__init__(*args)  # type: ignore[arg-type]
         self._watched: set[str] = set()  #: Names of readers; other clients are not limited.
         self._counts: dict[tuple[str, int, int], tuple[float, int]] = {}
+        self._dials: Counter[str] = Counter()
+        self._requests: Counter[str] = Counter()
         self._repeats: dict[tuple[str, int, bytes | str, int], tuple[bytes, int, int]] = {}
 
     def started(self, reader: SimReader) -> None:
         self._watched.add(reader.name)
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
+        self._requests[client] += 1
         if client in self._watched:
             self._count(client, node, request, now, 1)
+
+    def connection_opened(self, member: SimReader, line: int, host: str, port: int) -> None:
+        self._dials[member.name] += 1
+        requests = self._requests[member.name]
+        if self._dials[member.name] > DIALS_MAX + DIALS_PER_REQUEST * requests:
+            self.accuse(f"{member} has dialled {self._dials[member.name]} times, and brokers got {requests} requests")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """Uncount a Fetch that returned records, and check whether the same records are sent again."""
