@@ -22,7 +22,6 @@ from thinconsumer.broker.process import BrokerProcess
 
 TOOLS = "org.apache.kafka.tools."
 CONSOLE_CONSUMER = f"{TOOLS}consumer.ConsoleConsumer"
-GROUP_COMMAND = f"{TOOLS}consumer.group.ConsumerGroupCommand"
 PARTITIONS = 8
 EACH = 400
 
@@ -47,37 +46,6 @@ def java_command() -> Callable[..., list[str]]:
 
 def lines(count: int, who: str) -> list[str]:
     return [f"{who}-{n}" for n in range(count)]
-
-
-def test_kafkas_tools_manage_it(broker: BrokerProcess, java_command: Any) -> None:
-    """Create, describe, write, read in a group, and look at the group: all with Kafka's own tools."""
-
-    def run(tool: str, *arguments: str, given: str = "") -> str:
-        command = java_command(tool, "--bootstrap-server", broker.bootstrap_servers, *arguments)
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    topic_command = f"{TOOLS}TopicCommand"
-    run(topic_command, "--create", "--topic", "j", "--partitions", "3", "--config", "retention.ms=1000000")
-    described = run(topic_command, "--describe", "--topic", "j")
-    assert "PartitionCount: 3\tReplicationFactor: 3" in described
-    assert "retention.ms=1000000" in described
-    run(f"{TOOLS}ConsoleProducer", "--topic", "j", given="\n".join(lines(50, "java")) + "\n")
-    read = run(
-        CONSOLE_CONSUMER, "--topic", "j", "--from-beginning", "--group", "tools", "--max-messages", "50",
-        "--timeout-ms", "20000",
-    )  # fmt: skip
-    assert sorted(read.split()) == sorted(lines(50, "java"))
-    assert "tools" in run(GROUP_COMMAND, "--list").split()
-    rows = [line.split() for line in run(GROUP_COMMAND, "--describe", "--group", "tools").splitlines()]
-    # The producer may put everything into one partition, and the consumer be through before it is elsewhere.
-    assert {row[5] for row in rows if row[:2] == ["tools", "j"]} == {"0"}
-    assert "Empty" in run(GROUP_COMMAND, "--describe", "--group", "tools", "--state")
-    run(GROUP_COMMAND, "--delete", "--group", "tools")
-    assert "tools" not in run(GROUP_COMMAND, "--list").split()
-    run(topic_command, "--delete", "--topic", "j")
-    assert "j" not in run(topic_command, "--list").split()
 
 
 class Member:

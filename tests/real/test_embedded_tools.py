@@ -1,17 +1,20 @@
-"""Kafka's own tools on the embedded broker: codecs, transactions of Java's producer, offsets, records, settings.
+"""Kafka's own tools on the embedded broker: topics, groups, codecs, transactions of Java's producer, offsets, records.
 
-Topics, groups and a group shared with other clients are in ``test_embedded_judges``. No real broker runs.
+A group shared with other clients is in ``test_embedded_judges``. No real broker runs.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from realkafka.jars import NoJars, java, tools_class_path
+from proving.java import java_arguments
+from realkafka import processes
+from realkafka.jars import NoJars
 
 from thinconsumer.broker.process import BrokerProcess
 
@@ -19,6 +22,7 @@ COUNT = 300
 LINES = [f"line {number}" for number in range(COUNT)]
 CONSUMER = "consumer.ConsoleConsumer"
 GROUPS = "consumer.group.ConsumerGroupCommand"
+PATIENCE = ("--timeout-ms", "20000")
 
 Run = Callable[..., str]
 
@@ -31,32 +35,60 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="module")
-def run(broker: BrokerProcess) -> Run:
+def run(broker: BrokerProcess) -> Iterator[Run]:
     """``run(tool, *arguments, given="", fails=False)`` runs one of the tools, and returns what it printed."""
     try:
-        classes = tools_class_path()
+        command = processes.java_command(java_arguments("RunTools.java"))
     except NoJars as error:
         pytest.skip(str(error))
-    start = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF", "-cp", classes]
 
     def call(tool: str, *arguments: str, given: str = "", fails: bool = False) -> str:
-        command = [*start, f"org.apache.kafka.tools.{tool}", "--bootstrap-server", broker.bootstrap_servers, *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
-        assert (done.returncode != 0) is fails, done.stdout + done.stderr
-        return done.stdout
+        fields = [f"org.apache.kafka.tools.{tool}", given, "--bootstrap-server", broker.bootstrap_servers, *arguments]
+        jvm.stdin.write("".join(f",{b64encode(field.encode()).decode()}" for field in fields) + "\n")
+        jvm.stdin.flush()
+        status, *printed = jvm.stdout.readline().split(",")
+        output, errors = (b64decode(each).decode() for each in printed)
+        assert (status != "0") is fails, output + errors
+        return output
 
-    return call
+    # It ends when its standard input does.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as jvm:
+        yield call
+
+
+def test_topics_and_groups_are_managed(run: Run) -> None:
+    """Create, describe, write, read in a group, describe and delete the group: all with Kafka's own tools."""
+    run("TopicCommand", "--create", "--topic", "j", "--partitions", "3", "--config", "retention.ms=1000000")
+    described = run("TopicCommand", "--describe", "--topic", "j")
+    assert "PartitionCount: 3\tReplicationFactor: 3" in described
+    assert "retention.ms=1000000" in described
+    run("ConsoleProducer", "--topic", "j", given="\n".join(LINES) + "\n")
+    group = ("--group", "tools")
+    read = run(CONSUMER, "--topic", "j", "--from-beginning", *group, "--max-messages", str(COUNT), *PATIENCE)
+    assert sorted(read.splitlines()) == sorted(LINES)
+    assert "tools" in run(GROUPS, "--list").split()
+    rows = [line.split() for line in run(GROUPS, "--describe", *group).splitlines()]
+    # Java's producer may put everything into one partition, and its consumer stop before it has read the others.
+    assert {row[5] for row in rows if row[:2] == ["tools", "j"]} == {"0"}
+    run(GROUPS, "--reset-offsets", *group, "--topic", "j", "--to-earliest", "--execute")
+    lags = re.findall(r"tools\s+j\s+\d+\s+\d+\s+\d+\s+(\d+)", run(GROUPS, "--describe", *group))
+    assert len(lags) == 3
+    assert sum(map(int, lags)) == COUNT
+    assert "Empty" in run(GROUPS, "--describe", *group, "--state")
+    run(GROUPS, "--delete", *group)
+    assert "tools" not in run(GROUPS, "--list").split()
+    run("TopicCommand", "--delete", "--topic", "j")
+    assert "j" not in run("TopicCommand", "--list").split()
 
 
 def test_every_codec_of_javas_producer(broker: BrokerProcess, run: Run) -> None:
-    """One consumer reads the topics of all codecs: each of Kafka's tools takes seconds to start."""
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
     for codec in codecs:
         broker.create_topic(f"codec-{codec}", 3)
         lines = "".join(f"{codec} {line}\n" for line in LINES)
         run("ConsoleProducer", "--topic", f"codec-{codec}", "--compression-codec", codec, given=lines)
     count = str(len(codecs) * COUNT)
-    read = run(CONSUMER, "--include", "codec-.*", "--from-beginning", "--max-messages", count, "--timeout-ms", "20000")
+    read = run(CONSUMER, "--include", "codec-.*", "--from-beginning", "--max-messages", count, *PATIENCE)
     assert sorted(read.splitlines()) == sorted(f"{codec} {line}" for codec in codecs for line in LINES)
 
 
@@ -70,7 +102,7 @@ def test_transactions_of_javas_producer(broker: BrokerProcess, run: Run) -> None
     assert "5000 records sent" in printed
     read = run(
         CONSUMER, "--topic", "transactions", "--from-beginning", "--isolation-level", "read_committed",
-        "--max-messages", "5000", "--timeout-ms", "20000",
+        "--max-messages", "5000", *PATIENCE,
     )  # fmt: skip
     assert len(read.splitlines()) == 5000
 
@@ -83,23 +115,6 @@ def test_topics_grow_and_refusals_reach_the_user(broker: BrokerProcess, run: Run
     assert "Unknown topic config name" in run(
         "TopicCommand", "--create", "--topic", "odd", "--config", "retention.hours=1", fails=True
     )
-
-
-def test_offsets_are_reset(broker: BrokerProcess, run: Run) -> None:
-    broker.create_topic("reset", 3)
-    run("ConsoleProducer", "--topic", "reset", given="\n".join(LINES) + "\n")
-    group = ("--group", "resetters")
-    run(CONSUMER, "--topic", "reset", "--from-beginning", "--max-messages", str(COUNT), *group)
-
-    def lags() -> list[int]:
-        described = run(GROUPS, "--describe", *group)
-        return [int(lag) for lag in re.findall(r"resetters\s+reset\s+\d+\s+\d+\s+\d+\s+(\d+)", described)]
-
-    # Java's producer may put everything into one partition, and its consumer stop before it is elsewhere.
-    assert set(lags()) == {0}
-    run(GROUPS, "--reset-offsets", *group, "--topic", "reset", "--to-earliest", "--execute")
-    assert len(lags()) == 3
-    assert sum(lags()) == COUNT
 
 
 def test_ends_of_logs_and_deleted_records(broker: BrokerProcess, run: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from realkafka import KafkaCluster, wait_for
@@ -35,13 +36,6 @@ def _by_librdkafka(codec: str) -> Callable[[KafkaCluster, str], None]:
 def _by_kafka_python(codec: str) -> Callable[[KafkaCluster, str], None]:
     def fill(cluster: KafkaCluster, topic: str) -> None:
         filling.write_like_kafka_python(cluster.bootstrap, topic, codec, 1500)
-
-    return fill
-
-
-def _by_java(codec: str) -> Callable[[KafkaCluster, str], None]:
-    def fill(cluster: KafkaCluster, topic: str) -> None:
-        """One JVM fills all of Java's topics, at the end."""
 
     return fill
 
@@ -137,7 +131,7 @@ def _cleaned(cluster: KafkaCluster, topic: str, partition: int) -> int:
 TOPICS: dict[str, tuple[Callable[[KafkaCluster, str], None], int, dict[str, Any]]] = {
     **{f"librdkafka-{codec}": (_by_librdkafka(codec), 2, {}) for codec in filling.CODECS},
     **{f"kafka-python-{codec}": (_by_kafka_python(codec), 2, {}) for codec in filling.CODECS if codec != "snappy"},
-    **{f"java-{codec}": (_by_java(codec), 2, {}) for codec in filling.CODECS},
+    **{f"java-{codec}": (_nothing, 2, {}) for codec in filling.CODECS},  # one JVM fills them all
     "transactions": (_transactions, 2, {}),
     "log-append-time": (_stamped_by_the_broker, 2, {"message.timestamp.type": "LogAppendTime"}),
     "recompressed": (_by_librdkafka("gzip"), 2, {"compression.type": "zstd"}),
@@ -153,9 +147,13 @@ TOPICS: dict[str, tuple[Callable[[KafkaCluster, str], None], int, dict[str, Any]
 
 def fill(cluster: KafkaCluster, names: Mapping[str, str]) -> None:
     """Make the topics of these kinds, by the names that they are to have on the cluster."""
+    java = [f"{codec}={names[f'java-{codec}']}" for codec in filling.CODECS if f"java-{codec}" in names]
     for kind, name in names.items():
-        write, partitions, config = TOPICS[kind]
+        _, partitions, config = TOPICS[kind]
         cluster.create_topic(name, partitions, config=KEEP | config)
-        write(cluster, name)
-    if by_java := [f"{codec}={names[f'java-{codec}']}" for codec in filling.CODECS if f"java-{codec}" in names]:
-        run_java("ProduceRecords.java", cluster.bootstrap, "2000", *by_java)
+    with ThreadPoolExecutor() as pool:  # transactions and compaction wait for the broker most of the time
+        done = [pool.submit(TOPICS[kind][0], cluster, name) for kind, name in names.items()]
+        if java:
+            done.append(pool.submit(run_java, "ProduceRecords.java", cluster.bootstrap, "2000", *java))
+    for each in done:
+        each.result()

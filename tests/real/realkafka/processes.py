@@ -26,7 +26,7 @@ class Process:
     def __init__(self, arguments: list[str], log: Path) -> None:
         with log.open("ab") as output:
             self._child = subprocess.Popen(
-                _command(arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=log.parent
+                java_command(arguments), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=log.parent
             )
         self._paused = False
 
@@ -71,11 +71,12 @@ class Process:
 
 def run(arguments: list[str], seconds: float = 60) -> str:
     """Run a Java program to its end and return what it printed; raise with its errors if it failed."""
-    done = subprocess.run(_command(arguments), capture_output=True, text=True, timeout=seconds, check=False)
+    done = subprocess.run(java_command(arguments), capture_output=True, text=True, timeout=seconds, check=False)
     if done.returncode:
         raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
     return done.stdout
 
 
-def _command(arguments: list[str]) -> list[str]:
+def java_command(arguments: list[str]) -> list[str]:
+    """Return the command that runs Java with these arguments, and dies with this process."""
     return [sys.executable, "-ISE", str(LAUNCHER), str(os.getpid()), jars.java(), *arguments]
