@@ -110,7 +110,7 @@ def test_rules_round_trip(rule):
 
 
 def test_rule_with_a_function_is_rejected(broker):
-    with pytest.raises(IllegalArgumentError, match="cannot leave this process"):
+    with pytest.raises(IllegalArgumentError, match="cannot be sent to another process"):
         ask(broker, "on", FaultRule("Fetch", lambda call: None))
 
 

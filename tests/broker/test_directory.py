@@ -137,7 +137,7 @@ def test_incomplete_end_is_truncated_with_a_warning(open_store, folder, caplog):
         (bytes(61), "invalid batch header"),
         (batch(b"b", base=1)[:-1], "incomplete batch"),
         (batch(b"b", base=1)[:-1] + b"x", "wrong checksum"),
-        (batch(b"b", base=0), "base offset 0 where 1 was expected"),
+        (batch(b"b", base=0), "base offset 0 and last offset delta 0 after offset 0"),
         (b"\xff" * 8 + batch(b"b")[8:], "offset -1"),
         (batch(b"b", base=1, last_offset_delta=-1), "offset 1"),
     ],

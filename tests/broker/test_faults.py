@@ -74,7 +74,7 @@ def test_an_api_is_named_by_its_class_or_as_kafka_names_it(rules, api):
 def test_a_name_that_does_not_exist_is_refused_with_one_that_does(rules):
     with pytest.raises(IllegalArgumentError, match="did you mean 'Fetch'"):
         rules.on("Fetsch", Silence())
-    with pytest.raises(IllegalArgumentError, match="is no request"):
+    with pytest.raises(IllegalArgumentError, match="is not the request class"):
         rules.on(HeartbeatResponse, Silence())
 
 
@@ -251,7 +251,7 @@ def test_a_rule_without_functions_survives_json(rule):
     ],
 )
 def test_a_rule_with_functions_or_messages_stays_here(rule):
-    with pytest.raises(IllegalArgumentError, match="cannot leave this process"):
+    with pytest.raises(IllegalArgumentError, match="cannot be sent to another process"):
         rule.as_dict()
 
 
@@ -266,7 +266,7 @@ def test_a_rule_with_functions_or_messages_stays_here(rule):
     ],
 )
 def test_what_is_no_rule_is_refused(told):
-    with pytest.raises(IllegalArgumentError, match="is no rule"):
+    with pytest.raises(IllegalArgumentError, match="does not describe a fault rule"):
         FaultRule.from_dict(told)
 
 

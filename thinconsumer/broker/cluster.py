@@ -79,7 +79,7 @@ class Cluster:
         self.bugs: list[str] = []  #: Unexpected exceptions of handlers and timers; tests assert that there are none.
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        #: Per broker that the controller cannot reach: expires its session.
+        #: Timers that expire the controller sessions of unreachable brokers, by node id.
         self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
@@ -103,7 +103,7 @@ class Cluster:
     def __repr__(self) -> str:
         return f"<Cluster of {list(self.nodes.values())}>"
 
-    # -- for shells
+    # -- for the shells (``server``, ``testing``)
 
     def advance(self, now: float, wall_time: float | None = None) -> None:
         """Advance the time and run what is due."""
@@ -306,7 +306,7 @@ class Cluster:
             self._storage.save(topics, cluster_id=self.cluster_id, next_producer_id=self._producer_ids_end)
 
     def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
-        """Return a node's log of a partition; a new log if the node had none of this topic id."""
+        """Return a node's log of a partition; a new log if the node has none with this topic id."""
         topic_id, log = self._logs.get((node_id, row.tp), (b"", None))
         if log is None or topic_id != row.topic_id:
             store = self._storage.log_store(node_id, row.tp) if self._storage is not None else None
@@ -348,7 +348,7 @@ class Cluster:
         if not self.reachable(node.node_id, CONTROLLER):
             return
         if not node.has_metadata:
-            self.controller.fence(node.node_id)  # a restart within the session timeout also needs new leaders
+            self.controller.fence(node.node_id)  # elect new leaders even if its session never expired
             self._delete_stray_logs(node.node_id)
             node.load_metadata()
         if node.is_running and node.node_id not in self.controller.image.brokers:
@@ -370,7 +370,7 @@ class Cluster:
         """Apply retention to all logs and expire idle producer ids, as brokers do periodically.
 
         Coordinators' logs are also compacted once they have grown, because groups that commit all the time would fill
-        the memory. Users' topics are not: their tests decide when.
+        the memory. Users compact other topics with :meth:`compact`.
         """
         now_ms = self.schedule.wall_ms()
         for node in self.nodes.values():

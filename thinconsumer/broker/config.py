@@ -25,7 +25,7 @@ class BrokerConfig:
 
     num_partitions: int = 1
     default_replication_factor: int = (
-        0  #: 0: three, or the number of brokers if lower. Kafka's default is 1, which loses data with one broker.
+        0  #: 0 means three, or the number of brokers if lower. Kafka's 1 loses data when one broker fails.
     )
     auto_create_topics_enable: bool = True
     min_insync_replicas: int = 1
@@ -42,7 +42,7 @@ class BrokerConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     group_initial_rebalance_delay_ms: int = 0  #: Kafka's 3000 would delay every new group by that time.
-    #: Kafka's 6000 would be the shortest time for a test to detect a crashed member.
+    #: With Kafka's 6000, every test of a crashed member would take that long.
     group_min_session_timeout_ms: int = 100
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2_147_483_647
@@ -108,7 +108,7 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
 }
 
 
-#: Precedes segment.bytes; Kafka has it for tests, too.
+#: Overrides segment.bytes and may be smaller; Kafka has it for tests, too.
 _SMALL_SEGMENTS = "internal.segment.bytes"
 
 
@@ -139,7 +139,7 @@ class TopicConfig:
         """
         broker = broker or BrokerConfig()
         for name, value in configs.items():
-            # This broker's users may set smaller segments than clients may.
+            # The higher minimum of segment.bytes applies to clients only: see validate_topic_configs.
             check_topic_config(name, value, TOPIC_CONFIGS.get(_SMALL_SEGMENTS if name == "segment.bytes" else name))
         own = {
             "max.message.bytes": str(broker.message_max_bytes),
@@ -148,7 +148,7 @@ class TopicConfig:
         }
         values = {name: value.strip() for name, value in {**TOPIC_DEFAULTS, **own, **configs}.items()}
         values["segment.bytes"] = values.get(_SMALL_SEGMENTS, values["segment.bytes"])
-        # no policy is valid since 4.1: the log is then never cleaned
+        # Since Kafka 4.1 the list may be empty: records are then neither deleted nor compacted.
         policies = parse_list(values["cleanup.policy"])
         return cls(
             compact="compact" in policies,

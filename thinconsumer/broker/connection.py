@@ -141,7 +141,7 @@ class ServerConnection:
             return None
         size = int.from_bytes(buffer[start : start + SIZE], "big", signed=True)
         if not 0 < size <= self.node.config.socket_request_max_bytes:
-            self._close_invalid(f"invalid frame size of {size} bytes")
+            self._close_invalid(f"invalid request size of {size} bytes")
             return None
         stop = start + SIZE + size
         if len(buffer) < stop:
@@ -209,7 +209,7 @@ class ServerConnection:
         elif isinstance(action, Reply):
             self._send_reply(call, action.answer(call, api))
         elif isinstance(action, (Edit, EntryError)):
-            edited = action.edited  # the function gets the original call, whichever code replies
+            edited = action.edited
             done = self._answer
             self._call = call = self._new_call(
                 header,
@@ -237,7 +237,7 @@ class ServerConnection:
         try:
             answer = self.node.handle(call)
         except Exception as error:
-            log.exception("handler of %r failed", call)
+            log.exception("the handler of %r failed; responding with UNKNOWN_SERVER_ERROR", call)
             self.node.cluster.bugs.append(f"{call!r}: {error!r}")
             self._send_reply(call, api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR)))
         else:
@@ -260,7 +260,7 @@ class ServerConnection:
             try:
                 data = encode_response(message, header.api_version, header.correlation_id)
             except KafkaError as error:
-                log.exception("cannot encode the response to %r", header)
+                log.exception("cannot encode the response to %r; closing the connection", header)
                 self.node.cluster.bugs.append(f"{type(message).__name__} v{header.api_version}: {error!r}")
                 self.close()
                 return
@@ -268,7 +268,7 @@ class ServerConnection:
         self._finish(data)
 
     def _finish(self, data: bytes) -> None:
-        """Send what there is to send of the request in work, and go on with the next one."""
+        """Send the response, if there is one, and process the next buffered request."""
         self._call = None
         if data:
             self.transport.write(data)
@@ -276,6 +276,6 @@ class ServerConnection:
         self.process_frames()
 
     def _close_invalid(self, why: str) -> None:
-        log.info("closed connection %d of %s: %s", self.connection_id, self.transport.client_host, why)
+        log.info("closing connection %d of client %s: %s", self.connection_id, self.transport.client_host, why)
         self.node.cluster.invalid_requests.append(why)
         self.close()

@@ -66,7 +66,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, TopicPartition):
         return {"$partition": list(value)}
     if isinstance(value, TopicImage):
-        return None  # a metadata row is useless outside the broker's image
+        return None  # callers in another process get no topic metadata
     if isinstance(value, Mapping):
         return {str(key): pack(item) for key, item in value.items()}
     try:
@@ -202,7 +202,7 @@ def _error_to_json(error: Exception) -> dict[str, Any]:
         try:
             return {"type": kind.__name__, "args": pack(error.args), "state": pack(error.__dict__)}
         except IllegalArgumentError:
-            pass  # its arguments have no JSON form; its traceback is sent instead
+            pass  # the exception's arguments have no JSON form: send its traceback instead
     text = "".join(traceback.format_exception(error))
     return {"type": "BrokerProcessError", "args": [f"the broker has a bug: {error!r}"], "state": {"stderr": text}}
 

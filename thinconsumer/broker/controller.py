@@ -395,7 +395,7 @@ class Controller:
         for name in list(self.image.topics):
             topic = self.image.topics.get(name)
             if topic is None:
-                continue  # deleted by a callback of an earlier publication
+                continue  # a callback of an earlier publication has deleted the topic
             rows = tuple(change(row, topic) for row in topic.partitions)
             if rows != topic.partitions:
                 self.put_topic(topic._replace(partitions=rows))
@@ -403,7 +403,7 @@ class Controller:
     def _without_broker(self, row: PartitionImage, node_id: int) -> PartitionImage:
         if node_id not in row.replicas:
             return row
-        # The last ISR member stays in the ISR, so that only it can be elected cleanly when it returns.
+        # The last ISR member stays in the ISR, so that only this broker can be elected cleanly when it returns.
         isr = tuple(n for n in row.isr if n != node_id) or row.isr
         if row.leader != node_id:
             return row._replace(isr=isr)

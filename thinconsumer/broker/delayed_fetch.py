@@ -38,7 +38,7 @@ class _WatchedPartition:
         self.fetch = fetch
         self.partition = partition
         self.cached = cached
-        self.size = size  #: Bytes available, up to the client's limit for the partition.
+        self.size = size  #: Bytes available to this fetch, at most partition_max_bytes.
         self.counted_up_to = max(readable_end(partition, fetch.params.isolation), cached.request.fetch_offset)
         self.number = partition.add_listener(self)
 
@@ -57,7 +57,7 @@ class _WatchedPartition:
             fetch.complete_soon()
 
     def _must_complete(self) -> bool:
-        """Count new bytes; return whether another event completes the fetch. Raises: PartitionReadError."""
+        """Count new bytes; return whether the fetch must complete whatever their size. Raises: PartitionReadError."""
         partition, request = self.partition, self.cached.request
         check_epoch(partition, request.current_leader_epoch, self.fetch.params.leader_only)
         end = readable_end(partition, self.fetch.params.isolation)

@@ -94,7 +94,7 @@ class NodeDirectory:
     def log_store(self, tp: TopicPartition) -> PartitionFile:
         """Return the store of a partition's log, with the contents of its file.
 
-        It is empty if the partition was opened before: the earlier replica was removed.
+        If this process has opened it before, the store is empty: that replica was removed.
         """
         self._check_open()
         before = self._logs.get(tp)
@@ -365,7 +365,7 @@ def valid_prefix(data: bytes) -> tuple[int, str]:
         if _crc32c.crc32c(view[pos + CRC_COVERS_FROM : stop]) != crc:
             return pos, "a batch with a wrong checksum"
         if not next_offset <= base < OFFSET_MAX or delta < 0:
-            return pos, f"a batch with base offset {base} where {next_offset} was expected"
+            return pos, f"a batch with base offset {base} and last offset delta {delta} after offset {next_offset - 1}"
         pos, next_offset = stop, base + delta + 1
     return pos, ""
 
@@ -393,7 +393,7 @@ def _topic_to_json(topic: TopicImage) -> dict[str, Any]:
 def _topic_from_json(row: Mapping[str, Any]) -> TopicImage:
     name, topic_id = str(row["name"]), bytes.fromhex(row["topic_id"])
     if len(topic_id) != 16:
-        raise ValueError(f"the topic id of {name!r} has {len(topic_id)} bytes")
+        raise ValueError(f"the topic id of {name!r} has {len(topic_id)} bytes, not 16")
     partitions = [
         PartitionImage(
             name, topic_id, number, int(one["leader"]), int(one["leader_epoch"]),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FaultAction:
-    """The base class of what a broker can do with a request."""
+    """Base class of the actions that a broker can take on a request."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ class EntryError(FaultAction):
 class Raw(FaultAction):
     """The client gets these bytes in place of a response, as they are: a frame with its size, or anything else.
 
-    ``after``: the request takes effect.
+    With ``after`` the broker also handles the request.
     """
 
     data: bytes
@@ -103,7 +103,7 @@ class Raw(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Delay(FaultAction):
-    """The request waits for so many seconds, and all behind it on its connection; then ``then`` happens to it."""
+    """The request and all later ones of its connection wait for ``seconds``; then ``then`` is applied to it."""
 
     seconds: float
     then: FaultAction = PASS
@@ -113,7 +113,7 @@ class Delay(FaultAction):
 class Disconnect(FaultAction):
     """The broker closes the connection before it handles the request or, with ``after``, in place of the response.
 
-    ``reset`` breaks the connection off instead, as a crashed host does.
+    ``reset`` sends a TCP reset, as after a crash.
     """
 
     after: bool = False
@@ -122,7 +122,7 @@ class Disconnect(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Silence(FaultAction):
-    """The request, and all behind it, gets no response; the connection stays open. ``after``: it takes effect."""
+    """The connection stays open, but this request and later ones get no response; ``after``: it is handled."""
 
     after: bool = False
 
@@ -157,7 +157,7 @@ class FaultRule:
         times: How often the rule applies; None: without limit.
         where: Only these requests: a function of the call, or field names with values. One struct of the request,
             together with the structs around it, must have all the values: ``{"topic": "orders", "partition": 0}``.
-            Topics are named also where the request has their ids. An incremental Fetch has no fields for the
+            Topic names also match requests with topic ids. An incremental Fetch has no fields for the
             partitions that it leaves unchanged.
 
     Raises:
@@ -213,7 +213,7 @@ class FaultRule:
             IllegalArgumentError: The rule holds a function, a message or bytes.
         """
         if not isinstance(self.action, FaultAction) or callable(self.where):
-            raise IllegalArgumentError(f"{self!r} holds a function and cannot leave this process")
+            raise IllegalArgumentError(f"{self!r} holds a function and cannot be sent to another process")
         api = None if self.api_key is None else _NAMES_BY_KEY[self.api_key]
         return {
             "api": api,
@@ -234,7 +234,7 @@ class FaultRule:
             limits = {name: told.get(name) for name in _LIMITS}
             return cls(told["api"], _action_from_dict(told["action"]), **limits)
         except (KeyError, TypeError) as error:
-            raise IllegalArgumentError(f"{told!r} is no rule: {error!r}") from None
+            raise IllegalArgumentError(f"{told!r} does not describe a fault rule: {error!r}") from None
 
 
 class ReceivedRequest(NamedTuple):
@@ -311,7 +311,7 @@ def api_key_of(api: type[Message] | str) -> int:
             raise IllegalArgumentError(f"no API is called {api!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
         return key
     if REQUESTS.get(getattr(api, "API_KEY", -1)) is not api:
-        raise IllegalArgumentError(f"{api!r} is no request")
+        raise IllegalArgumentError(f"{api!r} is not the request class of a Kafka API")
     return api.API_KEY
 
 
@@ -338,7 +338,7 @@ def _structs(message: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Any
 
 def _action_as_dict(action: FaultAction) -> dict[str, Any]:
     if type(action).__name__ not in _ACTIONS or (isinstance(action, Reply) and not isinstance(action.with_, int)):
-        raise IllegalArgumentError(f"{action!r} holds a response or a function and cannot leave this process")
+        raise IllegalArgumentError(f"{action!r} holds a response or a function and cannot be sent to another process")
     details = {}
     for one in fields(action):  # type: ignore[arg-type]  # every action is a dataclass
         value = getattr(action, one.name)

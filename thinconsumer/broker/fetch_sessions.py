@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .image import ClusterImage
     from .node import BrokerNode
 
-#: Seconds after which an unused session may be evicted by any other, and after its creation by a larger one.
+#: A session that is unused for so many seconds may be evicted by any other; one that was in use for longer than this,
+#: by a larger one.
 EVICTION_S = 120.0
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -73,7 +74,7 @@ class CachedPartition:
         )
         self.remember_sent(data)
         if data.error_code:
-            # Unset, so that the partition is sent again once the error is over, even if nothing else has changed.
+            # Unset, so that the partition is sent again after the error, even if its offsets have not changed.
             self.high_watermark = -1
         return is_changed
 
@@ -235,8 +236,8 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _try_evict(self, size: int, is_follower: bool) -> bool:
-        """Evict the least recently used session if it is expired, else the one with the lowest eviction key if it is
-        below this.
+        """Evict the least recently used session if it is expired, else the one with the lowest eviction key if that is
+        below the new session's.
         """
         now = self._node.schedule.now
         oldest = next(iter(self._sessions.values()), None)
@@ -252,7 +253,7 @@ class FetchSessionCache:
         return True
 
     def _evictable(self, by_follower: bool) -> Iterable[ServedFetchSession]:
-        """Yield sessions that are old enough to be evicted; a follower may evict consumers' sessions of any age."""
+        """Yield sessions that were used longer than EVICTION_S; for a follower, also all sessions of consumers."""
         for session in self._sessions.values():
             if session.last_used - session.created > EVICTION_S or (by_follower and not session.is_follower):
                 yield session

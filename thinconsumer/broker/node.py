@@ -49,7 +49,7 @@ class BrokerNode:
         self.config = cluster.config
         self.schedule = cluster.schedule
         self.random = cluster.random
-        self.apis = cluster.apis  #: The APIs that it offers and handles, by key.
+        self.apis = cluster.apis  #: The APIs that the broker supports, by API key.
         self.is_alive = False
         self.is_paused = False
         self.has_metadata = False  #: Whether it has loaded the controller's metadata since it was started.
@@ -184,7 +184,7 @@ class BrokerNode:
         """
         incarnation = self._incarnation
         if self._applying_incarnation == incarnation:
-            return False  # a delta that is being applied may publish another, which is applied after it
+            return False  # the delta being applied has published another: it is applied next
         applied = False
         self._applying_incarnation = incarnation
         try:

@@ -77,7 +77,7 @@ class PartitionReplica:
         old, self.image = self.image, image
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
-                # A follower's old end offset proves nothing now; followers may join the ISR with their next fetch.
+                # The ISR does not grow here: known end offsets may be outdated. Followers join with their next fetch.
                 self._update_followers()
                 self.advance_high_watermark()
             return
@@ -91,8 +91,8 @@ class PartitionReplica:
             self._update_followers()
             self.advance_high_watermark()
         else:
-            # Last, because a failed callback may append again. A leader that keeps leading in a new epoch does not fail
-            # them.
+            # After all other changes, because a produce callback may append again. A leader that also leads the new
+            # epoch keeps its delayed produces.
             self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
 
@@ -270,7 +270,7 @@ class PartitionReplica:
     # -- followers, as leader
 
     def update_follower_end(self, node_id: int, end: int) -> None:
-        """Set a follower's log end offset; the follower may join the ISR by that once it is caught up (KIP-966)."""
+        """Set a follower's log end offset; a follower that has caught up joins the ISR (KIP-966)."""
         if not self.is_leader or node_id not in self.image.replicas:
             return
         self.follower_ends[node_id] = end
@@ -305,7 +305,7 @@ class PartitionReplica:
         self.set_high_watermark(min((self.log.end_offset, *ends)))
 
     def _is_under_min_isr(self) -> bool:
-        """Return whether the ISR is smaller than min.insync.replicas, which counts at most all replicas."""
+        """Return whether the ISR is smaller than min.insync.replicas, or than all replicas if they are fewer."""
         return len(self.image.isr) < min(self.config.min_insync_replicas, len(self.image.replicas))
 
     def set_high_watermark(self, offset: int) -> None:

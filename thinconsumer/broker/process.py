@@ -131,7 +131,7 @@ class BrokerProcess(BrokerOperations):
         try:
             child.stdin.close()
             if sys.platform != "win32":
-                child.terminate()  # a forked child may hold that pipe open; the broker stops cleanly on both
+                child.terminate()  # a forked process may keep the pipe open
             child.wait(STOP_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
             pass
@@ -211,7 +211,7 @@ class BrokerProcess(BrokerOperations):
             try:
                 left = left[os.write(pipe, left) :]
             except BlockingIOError:
-                pass  # a writable pipe may have less room than is offered
+                pass  # poll reports a pipe writable that has too little room
             except OSError:
                 raise self._process_error("has ended", EXIT_GRACE_S) from None
 

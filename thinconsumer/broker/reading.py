@@ -31,9 +31,9 @@ _NOTHING = b""
 class FetchIsolation(enum.Enum):
     """The offset up to which a reader may read."""
 
-    LOG_END = enum.auto()  #: Followers.
+    LOG_END = enum.auto()  #: For followers.
     HIGH_WATERMARK = enum.auto()
-    LAST_STABLE = enum.auto()  #: read_committed.
+    LAST_STABLE = enum.auto()  #: For consumers with read_committed.
 
 
 class FetchParams(NamedTuple):
@@ -188,7 +188,7 @@ def _read(
         raise PartitionReadError(Code.OFFSET_OUT_OF_RANGE)
     end = readable_end(partition, params.isolation)
     if offset >= end:
-        # An offset beyond the readable end is a truncated log to Kafka, which responds immediately.
+        # Kafka takes an offset beyond the readable end for a truncated log, and responds immediately.
         return None, offset > end
     size = min(request.partition_max_bytes, remaining_bytes)
     if size < 0:
@@ -225,7 +225,7 @@ def _first_is_cut(records: bytes) -> bool:
 def _aborted(partition: PartitionReplica, offset: int, records: bytes) -> list[AbortedTransaction]:
     """Return the aborted transactions for the returned records.
 
-    Kafka's transaction index is sparse, so it may return more than needed; so does this up to ABORTED_MAX of them.
+    Kafka's index may return more of them than needed; so does this function, up to ABORTED_MAX.
     """
     found = partition.log.aborted(offset, partition.log.end_offset)
     if len(found) > ABORTED_MAX:

@@ -84,7 +84,7 @@ class Replication:
             for batch in source.log.batches_from(target.log.end_offset):
                 target.log.append_stored(batch)
         except AppendRefused:
-            log.debug("node %d cannot store %r: the replica falls behind", follower, target.log)
+            log.debug("broker %d cannot append to %r: its replica falls behind the leader", follower, target.log)
         if source.log.start_offset > target.log.start_offset:
             target.log.delete_before(source.log.start_offset)
         epoch, before = source.leader_epoch, source.high_watermark
@@ -96,7 +96,7 @@ class Replication:
             self._update_other_followers(source, follower)
 
     def _update_other_followers(self, source: PartitionReplica, but: int) -> None:
-        """Schedule fetches of other followers with a high watermark behind the leader's new one."""
+        """Schedule fetches of other followers whose high watermark is behind the leader's."""
         for follower in source.image.replicas:
             if follower not in (but, source.node.node_id):
                 target = self._replica(follower, source.tp)
@@ -120,7 +120,7 @@ class Replication:
                 continue
             break
         if log.end_offset > source.log.end_offset:
-            target.truncate_to(source.log.end_offset)  # the follower's log is empty, without epochs, and starts later
+            target.truncate_to(source.log.end_offset)  # an empty log has no epochs to compare, but may start later
         if self._needs_full_copy(source, log.end_offset):
             target.truncate_to(log.start_offset)
             log.start_at(source.log.start_offset)
@@ -128,7 +128,7 @@ class Replication:
 
     @staticmethod
     def _needs_full_copy(source: PartitionReplica, end: int) -> bool:
-        """Return whether the log cannot continue with the leader's, which starts later or in the middle of a batch."""
+        """Return whether the leader has no batch that begins at ``end``: its log starts later, or within a batch."""
         start = source.log.start_offset
         if end != start:
             return end < start

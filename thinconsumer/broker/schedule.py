@@ -40,9 +40,7 @@ class Timer:
                 self._schedule.on_cancelled()
 
     def rearm(self, callback: Callable[[], object]) -> None:
-        """Make a fired timer pending again, with ``callback`` for the caller's own :meth:`fire`: a paused node defers
-        callbacks.
-        """
+        """Make the firing timer pending again; the caller must :meth:`fire` it later, as a paused node does."""
         self._callback = callback
 
     def fire(self) -> None:
@@ -86,9 +84,7 @@ class Schedule:
         return heap[0][0] if heap else NEVER
 
     def on_cancelled(self) -> None:
-        """Rebuild the heap once most of it is cancelled: timers of requests with very long timeouts would stay for that
-        long.
-        """
+        """Count a cancelled timer, and remove all from the heap once they are most of it."""
         self._cancelled_count += 1
         if self._cancelled_count >= CANCELLED_MAX and self._cancelled_count * 2 > len(self._heap):
             self._heap[:] = [entry for entry in self._heap if entry[2].is_pending]

@@ -97,7 +97,7 @@ class EmbeddedBroker(BrokerOperations):
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._channels: set[_Channel] = set()
         self._channels_to_flush: dict[_Channel, None] = {}
-        self._unread_channels: set[_Channel] = set()  #: Channels that are not read from now.
+        self._unread_channels: set[_Channel] = set()  #: Channels that are open but not read from at present.
         self._listeners: dict[int, _PortListener] = {}
         self._is_open = True
         self._is_stopping = False
@@ -236,7 +236,7 @@ class EmbeddedBroker(BrokerOperations):
         try:
             self._cluster.advance(time.monotonic(), time.time())
         except Exception as error:  # one client's timer must not stop the broker for all clients
-            log.exception("a timer callback failed")
+            log.exception("a timer callback of the broker failed; the broker continues")
             self._cluster.bugs.append(f"a timer callback: {error!r}")
 
     def _run_until_idle(self) -> None:
@@ -460,7 +460,7 @@ class _Channel:
         try:
             self.connection.data_received(buffer[:size])
         except Exception as error:  # one client's bytes must not stop the broker for all clients
-            log.exception("%r failed on received data", self.connection)
+            log.exception("%r failed to process received data; resetting it", self.connection)
             self._broker._cluster.bugs.append(f"{self.connection!r}: {error!r}")
             self.connection.abort()
         self.update_interest()
@@ -488,7 +488,7 @@ class _Channel:
         return is_all
 
     def _lost(self, error: OSError | None) -> None:
-        log.debug("%r lost: %s", self.connection, error or "closed by the client")
+        log.debug("lost %r: %s", self.connection, error or "closed by the client")
         self.connection.connection_lost()
         self._release()
 

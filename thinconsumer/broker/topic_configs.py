@@ -164,7 +164,7 @@ def validate_topic_configs(configs: Mapping[str, str]) -> None:
 
 
 def check_topic_config(name: str, value: str, setting: ConfigKey | None) -> None:
-    """Check one config by the rules of a key, None if it is unknown.
+    """Check one value by the rules of its config; ``setting`` is None for an unknown config.
 
     Raises:
         IllegalArgumentError: It is unknown, or the value is invalid.

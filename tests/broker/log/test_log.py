@@ -93,7 +93,7 @@ def test_followers_share_batch_objects(log, write, new_log):
         follower.append_stored(batch)
     assert [id(one) for one in follower.batches_from(0)] == [id(one) for one in log.batches_from(0)]
     assert follower.epochs == log.epochs
-    with pytest.raises(ValueError, match="base offset 2 where 3 was expected"):
+    with pytest.raises(ValueError, match="cannot append base offset 2 at log end offset 3"):
         follower.append_stored(next(log.batches_from(2)))
 
 

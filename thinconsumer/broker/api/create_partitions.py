@@ -50,7 +50,7 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
     controller = call.node.cluster.controller
     known = controller.image.topics.get(topic.name)
     if known is not None and topic.count - len(known.partitions) > RECORDS_MAX:
-        # Kafka's controller fails with an unexpected exception.
+        # Kafka's controller fails with an unexpected exception, for which clients get this code.
         return CreatePartitionsTopicResult(name=topic.name, error_code=int(Code.UNKNOWN_SERVER_ERROR))
     assignment = None if topic.assignments is None else [list(one.broker_ids) for one in topic.assignments]
     try:
@@ -59,7 +59,7 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
             _check_sizes(assignment, len(controller.image.topics[topic.name].partitions[0].replicas))
         controller.create_partitions(topic.name, topic.count, assignment, validate_only=call.request.validate_only)
     except ControllerError as error:
-        # Kafka sends no message with this code.
+        # Kafka sends no message with UNKNOWN_TOPIC_OR_PARTITION.
         message = None if error.code == Code.UNKNOWN_TOPIC_OR_PARTITION else error.message
         return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=message)
     return CreatePartitionsTopicResult(name=topic.name, error_code=0)

@@ -67,7 +67,7 @@ def _states(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState
 
 
 def _asked(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) -> tuple[Counter[str], Counter[bytes]]:
-    """Return the counts of requested names and ids; entries with neither or both get their error immediately."""
+    """Return how often each name and id is requested; add error results for entries with neither or both."""
     names = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()
     for topic in request.topics:

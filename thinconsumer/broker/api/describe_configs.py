@@ -28,7 +28,7 @@ from ..topic_configs import ConfigSource, ConfigSynonym, ConfigType, describe_to
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
-#: Configs that are dynamic on real brokers.
+#: Broker configs that Kafka can change at run time; all others are described as read-only.
 _DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leader.election.enable", "max.connections"))
 _LONG = frozenset(("replica.lag.time.max.ms",))
 
@@ -88,7 +88,7 @@ def _topic(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
 
 def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     config, node = call.node.config, call.node
-    if not name:  # the cluster-wide dynamic defaults
+    if not name:  # an empty name requests the cluster-wide dynamic defaults
         value = str(config.min_insync_replicas)
         return [_broker_row("min.insync.replicas", ConfigType.INT, (value, ConfigSource.DYNAMIC_DEFAULT))]
     _check_broker(call, name)
@@ -98,7 +98,7 @@ def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     rows += [
         _broker_field(field.name.replace("_", "."), getattr(config, field.name), field.default)
         for field in dataclasses.fields(BrokerConfig)
-        if not field.name.endswith("_s")  # not a Kafka config
+        if not field.name.endswith("_s")  # fields in seconds are not Kafka configs
     ]
     return rows
 
@@ -138,7 +138,7 @@ def _check_broker(call: ApiCall, name: str) -> None:
     except ValueError:
         raise ControllerError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if number != call.node.node_id:
-        raise ControllerError(Code.INVALID_REQUEST, f"This is broker {call.node.node_id}, not {name}")
+        raise ControllerError(Code.INVALID_REQUEST, f"Broker {call.node.node_id} cannot describe broker {name}")
 
 
 def _loggers(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
@@ -150,7 +150,7 @@ def _loggers(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
 
 def _nothing(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     if not name:
-        raise ControllerError(Code.INVALID_REQUEST, "The name must not be empty")
+        raise ControllerError(Code.INVALID_REQUEST, "The resource name must not be empty")
     return []
 
 

@@ -30,7 +30,7 @@ _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOC
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Respond, or wait until there is enough data."""
+    """Respond, or park the request until enough data is available."""
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []
@@ -62,7 +62,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
-    """Return the error response; below version 13 with the code in every partition: early clients only look there."""
+    """Return the error response; below version 13 every partition has the code, too: early clients read no other."""
     topics = []
     if version < FIRST_WITH_IDS:
         topics = [
@@ -117,7 +117,7 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
     last: Any = None
     for one, row in to_send:
         name = one.key[0]
-        # Only adjacent rows share a topic entry, because the order of partitions is the order of the next read.
+        # As in Kafka, only adjacent rows share a topic entry, so that partitions stay in the order they were read.
         if name != last:
             topics.append(FetchableTopicResponse(topic=one.topic or "", topic_id=one.topic_id))
             last = name
@@ -132,7 +132,7 @@ def add_current_leader(
 ) -> None:
     """Add the current leader and its address, so that the client need not refresh its metadata (KIP-951).
 
-    The leader is that of this broker's replica, else that of its metadata image.
+    Uses this broker's replica if it has one, else its metadata image.
     """
     partition = call.node.partitions.get(tp)
     image = call.node.image.partition(*tp) if partition is None else partition.image

@@ -13,8 +13,8 @@ from ..call import Api, ApiCall
 from ..image import BrokerImage
 
 MANY_FROM = 4
-KINDS = (0, 1)  #: Group ids and transactional ids.
-SHARE = 2  #: Keys of share group state.
+KINDS = (0, 1)  #: Key types: group ids and transactional ids.
+SHARE = 2  #: Key type of share group state (KIP-932).
 SHARE_FROM = 6
 NO_BROKER = BrokerImage(-1, "", -1)
 
@@ -37,7 +37,7 @@ def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoor
         return _single(code, NO_BROKER)
     refused = [_one_of_many(key, code, NO_BROKER) for key in request.coordinator_keys]
     for one in refused:
-        one.error_message = _message(code)  # Kafka sends messages only if the whole request fails
+        one.error_message = _message(code)  # as in Kafka, only if the whole request fails
     return FindCoordinatorResponse(coordinators=refused)
 
 
@@ -45,7 +45,7 @@ API = Api(FindCoordinatorRequest, 0, 6, handle, refuse)
 
 
 def _look_up(call: ApiCall, key: str) -> tuple[int, BrokerImage]:
-    if call.request.key_type == SHARE:  # group ids are not valid keys of share group state
+    if call.request.key_type == SHARE:  # as for keys that Kafka cannot parse: no share groups here
         return int(Code.INVALID_REQUEST), NO_BROKER
     code, broker = call.node.coordinator_for(call.request.key_type, key)
     return code, broker or NO_BROKER
@@ -62,5 +62,5 @@ def _one_of_many(key: str, code: int, broker: BrokerImage) -> FindCoordinatorRes
 
 
 def _message(code: int) -> str:
-    """Return "NONE" without an error, as Kafka does; its other messages are not reproduced."""
+    """Return "NONE" for code 0, as Kafka does, else the name of the code in place of Kafka's message."""
     return "NONE" if not code else Code(code).name

@@ -83,7 +83,7 @@ def _check(request: MetadataRequest, version: int) -> int:
         if version < FIRST_WITH_IDS and (topic.name is None or topic.topic_id != ZERO_UUID):
             return int(Code.INVALID_REQUEST)
         if topic.name is None and topic.topic_id == ZERO_UUID:
-            return int(Code.UNKNOWN_SERVER_ERROR)  # Kafka fails with an exception on a null name
+            return int(Code.UNKNOWN_SERVER_ERROR)  # as in Kafka, where a null name throws an exception
     return 0
 
 

@@ -88,7 +88,7 @@ def _answers(topics: Iterable[OffsetCommitRequestTopic], codes: Iterator[int]) -
 def split_by_existence(
     partitions: Iterable[_PartitionT], topic: TopicImage | None
 ) -> tuple[list[_PartitionT], list[_PartitionT]]:
-    """Return the partitions that exist in the topic, and the others."""
+    """Return the partitions that exist in the topic, and those that do not."""
     count = 0 if topic is None else len(topic.partitions)
     known: list[_PartitionT] = []
     unknown: list[_PartitionT] = []

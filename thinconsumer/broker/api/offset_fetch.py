@@ -99,7 +99,7 @@ def _translated(
 
 
 def _with_ids(image: ClusterImage, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
-    """Return the topics with their ids; topics without an id cannot be sent in this version."""
+    """Return the topics with their ids; omit topics without one, because version 10 has no topic names."""
     found = []
     for topic in topics:
         known = image.topics.get(topic.name)

@@ -43,7 +43,7 @@ ADMIN_CLIENT_ID = "__admin_client"  #: This client id may write to internal topi
 LOG_OVERHEAD = 12
 UP_TO_MAGIC = 17
 LENGTH_MIN = 14
-#: Offset, length, leader epoch, magic, CRC, attributes, last delta, two timestamps, producer id and epoch, sequence.
+#: Batch header: offset, length, leader epoch, magic, CRC, attributes, last delta, timestamps, producer, sequence.
 _HEADER = Struct(">qiibIhiqqqhi")
 _CODEC, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
 
@@ -55,7 +55,7 @@ _WITHOUT_LOG_START = (
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Append; respond when all partitions are done, or not at all with ``acks=0``."""
+    """Append the batches; respond once each is appended or rejected. With ``acks=0`` there is no response."""
     request: ProduceRequest = call.request
     if call.version < FIRST_ACCEPTED:
         call.close_connection()
@@ -122,7 +122,7 @@ class _PartitionProduce:
     name: str
     topic_id: bytes
     response: PartitionProduceResponse
-    batch: _Batch | None = None  #: None once it is rejected.
+    batch: _Batch | None = None  #: None once the batch is rejected or appended.
 
     @property
     def tp(self) -> TopicPartition:
@@ -135,7 +135,7 @@ class _PartitionProduce:
 
 
 class _ProduceRequest:
-    """The progress of one request."""
+    """A Produce request, until each of its partitions is appended or rejected."""
 
     __slots__ = ("_call", "_entries", "_pending", "_request")
 
@@ -176,13 +176,13 @@ class _ProduceRequest:
         return 0
 
     def start(self) -> None:
-        """Verify transactional writes that begin a transaction in their partition; then append."""
+        """Append, after the coordinator has verified batches that begin a transaction in their partition (KIP-890)."""
         call = self._call
         to_verify: list[_PartitionProduce] = []
         for entry, batch in self._transactional():
             partition = call.node.partitions.get(entry.tp)
             if partition is None or not partition.is_leader:
-                continue  # the append below rejects the batch, without verification
+                continue  # the append rejects the batch: not the leader
             if partition.log.producers.would_begin_transaction(batch.producer_id, batch.producer_epoch):
                 to_verify.append(entry)
                 partition.log.producers.start_verification(
@@ -279,7 +279,7 @@ class _ProduceRequest:
 
 
 def _add_record_errors(response: PartitionProduceResponse, refusal: AppendRefused) -> None:
-    """Add the errors of single records; as in Kafka there is no message otherwise."""
+    """Add the message and the errors of single records; as in Kafka, other rejections have no message."""
     if refusal.record_errors:
         response.error_message = refusal.message
         response.record_errors = [
@@ -293,7 +293,7 @@ def _failed(index: int, code: int) -> PartitionProduceResponse:
 
 
 def _parse_single_batch(data: memoryview, version: int) -> _Batch:
-    """Return the only batch in the data. Raises: _InvalidBatch."""
+    """Return the single batch in the data. Raises: _InvalidBatch."""
     size = _batch_size(data)
     if size == 0 or data[16] != 2:
         raise _InvalidBatch(Code.INVALID_RECORD)

@@ -1,6 +1,6 @@
 """The APIs of transactional producers: the transaction coordinator answers them once it has logged the change.
 
-Follows ``KafkaApis``. Older versions of each have INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
+Follows ``KafkaApis``. Older versions of each API return INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..txn.offsets import partition_of_group
 from ..txn.transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..txn.transitions import ProducerIdAndEpoch
 
-#: InitProducerId; the other APIs have PRODUCER_FENCED from version 2 on.
+#: First versions with PRODUCER_FENCED: of InitProducerId, and of the other APIs.
 INIT_WITH_FENCED = 4
 FIRST_WITH_FENCED = 2
 FIRST_WITH_EPOCH = 5
@@ -43,7 +43,7 @@ def init_producer_id(call: ApiCall) -> Message | None:
     """InitProducerId 0 to 5: assign a producer id and epoch.
 
     With a transactional id its coordinator assigns them, without one any broker. Version 3 adds the id and epoch to
-    continue from (KIP-360). Kafka enables version 6 only with unstable versions.
+    continue from (KIP-360). Version 6 is unstable in Kafka, and not supported.
     """
     request: InitProducerIdRequest = call.request
     has_identity = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
@@ -132,7 +132,7 @@ def add_partitions_to_txn(call: ApiCall) -> Message | None:
 
 
 def _refuse_partitions(request: AddPartitionsToTxnRequest, version: int, code: int) -> AddPartitionsToTxnResponse:
-    """Return the error response: the code in every partition, from version 4 on a code of its own."""
+    """Return the error response: up to version 3 every partition has the code, from 4 on only the top level."""
     if version >= FIRST_OF_BROKERS:
         return AddPartitionsToTxnResponse(error_code=int(code))
     topics = request.v3_and_below_topics

@@ -47,10 +47,10 @@ def check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetCo
         if generation != group.generation:
             return int(Code.ILLEGAL_GENERATION)
     elif not transactional:
-        # The group has members: a commit by a non-member would reset their offsets.
+        # The group has members: a commit by another consumer would overwrite their offsets.
         return int(Code.UNKNOWN_MEMBER_ID)
     if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
-        # The next assignment may give the member's partitions to another.
+        # The next assignment may give the member's partitions to another member.
         return int(Code.REBALANCE_IN_PROGRESS)
     return 0
 

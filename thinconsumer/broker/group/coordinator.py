@@ -313,7 +313,7 @@ class GroupCoordinator:
 
 
 def _nothing() -> None:
-    """Do nothing: an empty operation sends the deferred replies."""
+    """Do nothing: running an operation sends the deferred replies."""
 
 
 def _join(shard: GroupCoordinatorShard, call: JoinGroupCall) -> None:

@@ -73,8 +73,7 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Rejoined members count, and not all members: in a group above group.max.size the last ones to rejoin are
-        # rejected.
+        # Only rejoined members count: if the group exceeds group.max.size, the last members to rejoin are rejected.
         return (member is not None and member.join is not None) or group.awaiting_join < limit
     return member is not None or len(group.members) < limit
 
@@ -140,7 +139,7 @@ def _rejoin(group: ClassicGroup, call: JoinGroupCall) -> None:
         call.reply(group.join_response(member_id, with_members=False))
     else:
         # The leader of a stable group rejoins to assign anew, for example after a topic has changed.
-        _update(group, call, member, f"member {member_id} rejoins, leader or with new metadata")
+        _update(group, call, member, f"member {member_id} rejoins as leader or with new metadata")
 
 
 def _update(group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember, reason: str) -> None:
@@ -170,8 +169,8 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
 
         group.shard.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, written)
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        # The leader may be assigning partitions to the old member id; no member would get them.
-        rebalance.prepare(group, f"static member {new_id} is back")
+        # Partitions that the leader is assigning to the old member id would go to no member.
+        rebalance.prepare(group, f"static member {new_id} has restarted")
     else:
         rebalance.maybe_complete_join(group)
 
@@ -184,13 +183,13 @@ def _keep_generation(
         is_leader = member.member_id == group.leader_id
         response = group.join_response(member.member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
-        # With another member as leader it requests its assignment and does not compute a new one.
+        # A client that is not the leader requests its assignment, and does not compute a new one.
         response = group.join_response(member.member_id, with_members=False)
         response.leader = old_leader or ""
     group.answer_join(member, response)
     if rebalance.session_timer(member.member_id) not in group.timers:
-        # The session expired during the append, without effect. Kafka's sessions last longer than an append; it would
-        # never remove this member.
+        # The session timer fired while the JoinGroup was parked, without effect: without a new one this member would
+        # never be removed. Kafka sets none, but its session timeouts outlast an append.
         rebalance.reschedule_heartbeat(group, member)
 
 
@@ -205,7 +204,7 @@ def _revert(
 ) -> None:
     """Restore the old member id: the new one could not be written."""
     if group.members.get(member.member_id) is not member:
-        return  # replaced again in the meantime, with a response of its own
+        return  # another restart has replaced the member, and got its own response
     group.update(member, *before)
     member.join = None
     assert member.instance_id is not None

@@ -16,7 +16,7 @@ NO_PRODUCER_ID = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset of one partition, and its record's offset: of two commits the later one counts."""
+    """A committed offset of one partition, and the offset of its record in the log: the later of two commits counts."""
 
     value: OffsetCommitValue
     record_offset: int

@@ -18,8 +18,8 @@ from .states import GroupEvent, GroupState
 
 log = logging.getLogger(__name__)
 
-JOIN = "join"  #: Timer: ends the join phase.
-SYNC = "sync"  #: Timer: removes members without a SyncGroup.
+JOIN = "join"  #: Name of the timer that ends the join phase.
+SYNC = "sync"  #: Name of the timer that removes members without a SyncGroup.
 #: Limit for the first JoinGroup of a new member: while it is parked, a disconnected client cannot be detected.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
@@ -48,7 +48,7 @@ def prepare(group: ClassicGroup, reason: str) -> None:
     group.cancel(SYNC)
     is_initial = group.state is GroupState.EMPTY
     if is_initial:
-        # In a new group more members are likely to join soon.
+        # More members are likely to join a new group soon: the delay saves a rebalance for each.
         delay = group.shard.config.group_initial_rebalance_delay_ms
         remaining = max(group.rebalance_timeout_ms - delay, 0)
         group.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
@@ -127,7 +127,7 @@ def _propagate(group: ClassicGroup, code: int) -> None:
         if not code:
             response.protocol_type, response.protocol_name = group.protocol_type, group.protocol_name
         if group.answer_sync(member, response):
-            # The session may have expired while the request was parked, without effect: restart it.
+            # The session timer may have fired while the request was parked, without effect: restart it.
             reschedule_heartbeat(group, member)
 
 
@@ -150,14 +150,14 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
 
 
 def remove_pending_sync(group: ClassicGroup, member_id: str) -> None:
-    """Note that a member has sent SyncGroup."""
+    """Record that a member has sent SyncGroup; the last one cancels the timer."""
     group.pending_syncs.discard(member_id)
     if not group.pending_syncs:
         group.cancel(SYNC)
 
 
 def _expire_syncs(group: ClassicGroup) -> None:
-    # The end of the generation and the last SyncGroup cancel this timer, so members are missing.
+    # At least one SyncGroup is missing: the last one, or the next rebalance, would have cancelled this timer.
     missing = sorted(group.pending_syncs)  # deterministic order, unlike a set's
     for member_id in missing:
         group.remove(member_id)

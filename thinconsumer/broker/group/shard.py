@@ -299,12 +299,12 @@ class GroupCoordinatorShard:
     def _finish(self, write: _PendingWrite, code: int) -> None:
         if write not in self._pending_writes:
             return  # the shard has resigned, or a later append completed this one
-        # The ISR is below the minimum, but all its members have the batch, so it stays, as in Kafka's coordinator. Any
-        # other code means that this broker is no longer leader, and a delta will follow.
+        # As in Kafka's coordinator the batch stays: all ISR members have it, though they are below the minimum. After
+        # any other code this broker is no longer leader, and a metadata delta will unload the shard.
         if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             code = 0
-        # Earlier appends are committed, too, including loaded records with a later listener call: applied after this
-        # one, an older offset would overwrite a newer one.
+        # Earlier appends are committed, too, even if their callbacks come later: applied after this one, an older
+        # offset would overwrite a newer one.
         last = self._pending_writes.index(write) + 1
         first = last - 1 if code else 0
         done = self._pending_writes[first:last]

@@ -62,8 +62,7 @@ class BatchList:
             index += 1
 
     def read(self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool) -> bytes:
-        """Return the bytes of batches from the one that contains ``offset``, up to the last one that ends by
-        ``end_offset``.
+        """Return the bytes of the batch that contains ``offset`` and of later ones that end by ``end_offset``.
 
         The last batch is cut off at ``max_bytes``; the first one only if ``at_least_one`` is False.
         """
@@ -87,7 +86,7 @@ class BatchList:
         return data[first] if len(chunks) == 1 and not excess else b"".join(chunks)
 
     def first_index_since(self, timestamp: int) -> int:
-        """Return an index before which no batch has this timestamp or a later one."""
+        """Return the index of the first batch that can have this timestamp or a later one."""
         return bisect_left(self._highest, timestamp)
 
     def drop_front(self, count: int) -> None:

@@ -27,7 +27,7 @@ def clean(
     delete_retention_ms: int,
     start: int = 0,
 ) -> list[StoredBatch]:
-    """Return all batches with those below ``end`` cleaned; aborted transactions without records are forgotten, too.
+    """Return all batches with those below ``end`` cleaned; forget aborted transactions without records.
 
     ``start`` is the log start offset: records before it are ignored, though their batch may still exist.
     """
@@ -146,7 +146,7 @@ class _Cleaner:
 
     def _is_retained(self, batch: StoredBatch, record: NewRecord) -> bool:
         if record.key is None:
-            return False  # written before the topic was compacted
+            return False  # no key: written before the topic was compacted
         assert record.offset is not None
         if batch.base_offset + record.offset < self._last_of.get(record.key, -1):
             return False

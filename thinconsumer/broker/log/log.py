@@ -102,10 +102,13 @@ class Log:
         if from_client and self.config.compression_type != "producer":
             validated = validated._replace(data=recompress(validated.data, self.config.compression_type))
             if len(validated.data) > self.config.max_message_bytes:  # recompression may increase the size
-                raise AppendRefused(Code.MESSAGE_TOO_LARGE, f"the recompressed batch has {len(validated.data)} bytes")
+                raise AppendRefused(
+                    Code.MESSAGE_TOO_LARGE,
+                    f"the recompressed batch exceeds max.message.bytes: {len(validated.data)} bytes",
+                )
         if len(validated.data) > self.config.segment_bytes:
             raise AppendRefused(
-                Code.RECORD_LIST_TOO_LARGE, f"the batch has {len(validated.data)} bytes, more than segment.bytes"
+                Code.RECORD_LIST_TOO_LARGE, f"the batch exceeds segment.bytes: {len(validated.data)} bytes"
             )
         log_append_time = now_ms if self.config.log_append_time else None
         batch = StoredBatch.of(with_offsets(validated, self.end_offset, leader_epoch, log_append_time))
@@ -155,7 +158,7 @@ class Log:
         """
         if batch.base_offset < self.end_offset and self._batches:
             raise ValueError(
-                f"a batch with base offset {batch.base_offset} where {self.end_offset} was expected: {self!r}"
+                f"cannot append base offset {batch.base_offset} at log end offset {self.end_offset}: {self!r}"
             )
         self._append(batch, -1)
 

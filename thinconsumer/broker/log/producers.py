@@ -52,7 +52,7 @@ class ProducerStateEntry:
 
 
 class VerificationStateEntry(NamedTuple):
-    """The coordinator was asked about this producer's transaction; kept until the transaction's first batch."""
+    """A producer's transaction that the coordinator must verify; kept until its first batch is appended."""
 
     epoch: int
     lowest_sequence: int  #: Lowest sequence number of the batches being verified.
@@ -102,7 +102,7 @@ class ProducerStateManager:
         if batch.producer_id in self.transactions.ongoing and not batch.is_transactional:
             raise AppendRefused(
                 Code.INVALID_TXN_STATE,
-                f"producer {batch.producer_id} has an ongoing transaction and sent a non-transactional batch",
+                f"producer {batch.producer_id} sent a non-transactional batch during its transaction",
             )
 
     def _check_first(self, batch: StoredBatch, *, is_known: bool) -> None:
@@ -114,7 +114,7 @@ class ProducerStateManager:
         if batch.base_sequence > limit:
             raise AppendRefused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} sent sequence number {batch.base_sequence} before {limit}",
+                f"producer {batch.producer_id} must send sequence number {limit} before {batch.base_sequence}",
             )
 
     def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
@@ -158,8 +158,8 @@ class ProducerStateManager:
         if coordinator_epoch < known.coordinator_epoch:
             raise AppendRefused(
                 Code.TRANSACTION_COORDINATOR_FENCED,
-                f"a marker for producer {producer_id} came in coordinator epoch {coordinator_epoch}, "
-                f"after one in epoch {known.coordinator_epoch}",
+                f"a transaction marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, "
+                f"below epoch {known.coordinator_epoch} of the last marker",
             )
 
     # -- updates by appended batches
@@ -208,7 +208,7 @@ class ProducerStateManager:
             self.note(batch)
 
     def expire(self, now_ms: int, after_ms: int) -> None:
-        """Remove producers without a batch for ``after_ms`` or an ongoing transaction, and old verifications."""
+        """Remove producers with neither a batch for ``after_ms`` nor an ongoing transaction, and old verifications."""
         ongoing = self.transactions.ongoing
         for producer_id, known in list(self.by_id.items()):
             if producer_id not in ongoing and now_ms - known.timestamp >= after_ms:

@@ -56,6 +56,6 @@ def retained_start_offset(
         if is_too_much:
             excess -= segment.size
         else:
-            counts_bytes = False  # only expired by time, so no later segment exceeds the size limit
+            counts_bytes = False  # below the size limit, as all later segments
         start = segment.next_offset
     return start

@@ -61,7 +61,7 @@ class LogTransactions:
             if one.first_offset < end:
                 found.append((one.producer_id, one.first_offset))
             if one.last_stable_offset >= end:
-                break  # later ones began at or after ``end``
+                break  # transactions completed later began at or after ``end``
         return found
 
     def forget_before(self, start: int) -> None:

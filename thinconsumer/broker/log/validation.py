@@ -42,7 +42,7 @@ RECORDS_READ_MAX = 20
 RECORD_ERRORS_MAX = 1_000
 UP_TO_MAGIC = _CRC_AT = 17
 _MAGIC = 2
-#: Record lengths by their varint bytes; a negative one is larger than any batch.
+#: Record lengths by the bytes of their varints; negative lengths are mapped to more than any batch has.
 _ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _KNOWN_CODECS = frozenset(compression.Codec)
 _INT64 = Struct(">q")
@@ -76,7 +76,7 @@ def validate_batch(
             Code.MESSAGE_TOO_LARGE, f"the batch has {len(view)} bytes; max.message.bytes is {config.max_message_bytes}"
         )
     if crc32c(view[CRC_COVERS_FROM:]) != _UINT32.unpack_from(view, _CRC_AT)[0]:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, "the checksum is wrong")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, "the checksum in the batch header does not match the data")
     if header.codec not in _KNOWN_CODECS:
         raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"unknown compression codec {header.codec}")
     if not from_client:
@@ -102,38 +102,38 @@ def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int,
 def _validate_size(view: memoryview) -> None:
     """Reject anything but one complete batch of magic 2. Raises: AppendRefused."""
     if len(view) < UP_TO_MAGIC:
-        raise AppendRefused(Code.INVALID_RECORD, "the data contains no batch")
+        raise AppendRefused(Code.INVALID_RECORD, f"{len(view)} bytes are too few for a batch")
     length = int.from_bytes(view[8:12], "big", signed=True)
     magic = view[16]
     if length < LENGTH_MIN[0] or magic > _MAGIC:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, f"invalid length {length} or magic {magic}")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"batch length {length} or magic {magic} is invalid")
     if magic != _MAGIC:
         raise AppendRefused(Code.INVALID_RECORD, f"the magic is {magic}; producers must send 2")
     if length < LENGTH_MIN[_MAGIC]:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, f"the length {length} is too small for a batch header")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"the batch length {length} is below that of a header")
     size = LOG_OVERHEAD + length
     if size > len(view):
         raise AppendRefused(Code.INVALID_RECORD, f"the batch has {size} bytes, but only {len(view)} were sent")
     if size < len(view):
-        raise AppendRefused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the batch")
+        raise AppendRefused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the only allowed batch")
 
 
 def _validate_header(header: StoredBatch) -> None:
     if not 0 < header.record_count == header.next_offset - header.base_offset:
         delta = header.last_offset - header.base_offset
         raise AppendRefused(
-            Code.INVALID_RECORD, f"the record count is {header.record_count}, but the last offset delta is {delta}"
+            Code.INVALID_RECORD, f"record count {header.record_count} does not match last offset delta {delta}"
         )
     if header.is_control:
         raise AppendRefused(Code.INVALID_RECORD, "clients may not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise AppendRefused(
-            Code.INVALID_RECORD, f"producer {header.producer_id} sent sequence number {header.base_sequence}"
+            Code.INVALID_RECORD, f"sequence number {header.base_sequence} of producer {header.producer_id} is negative"
         )
 
 
 def _validate_records(view: memoryview, header: StoredBatch, config: TopicConfig, now_ms: int) -> int:
-    """Return the highest timestamp."""
+    """Validate the records; return their highest timestamp."""
     checks_each = config.compact or config.message_timestamp_before_max_ms < now_ms
     try:
         if header.record_count <= RECORDS_READ_MAX or checks_each:
@@ -163,7 +163,7 @@ def _body(view: memoryview, header: StoredBatch) -> bytes:
 
 
 def _follow_lengths(data: bytes, count: int) -> None:
-    """Follow the lengths of all records. Raises: Malformed."""
+    """Check that the lengths of all records add up to the data. Raises: Malformed."""
     size = len(data)
     if count * columns.RECORD_SIZE_MIN > size:
         raise Malformed(f"{count} records cannot fit into {size} bytes")
@@ -195,10 +195,10 @@ def _validate_fields(
     for at, timestamp in enumerate(timestamps):
         if _is_out_of_range(timestamp, config, now_ms, has_log_append_time):
             code = Code.INVALID_TIMESTAMP
-            errors[at] = f"timestamp {timestamp} is out of the topic's range at {now_ms}"
+            errors[at] = f"timestamp {timestamp} is not allowed by the topic's config at {now_ms}"
     if config.compact and None in keys:
-        # Kafka checks the key first, and reports only that for a record without one.
-        errors |= {at: "a compacted topic needs a key" for at, key in enumerate(keys) if key is None}
+        # Kafka checks the key first: a record without a key has no other error.
+        errors |= {at: "records of a compacted topic need a key" for at, key in enumerate(keys) if key is None}
         if not any(text.startswith("timestamp") for text in errors.values()):
             code = Code.INVALID_RECORD
     if errors:

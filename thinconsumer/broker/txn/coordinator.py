@@ -201,7 +201,7 @@ class TransactionCoordinator:
     ) -> None:
         """Commit or abort; ``done`` is called once this is logged, before the markers are written.
 
-        With ``client_version`` 2 it gets the producer's id and epoch for the next transaction.
+        With ``client_version`` 2, ``done`` gets the producer's id and epoch for the next transaction.
         """
         found = self._find_transaction(transactional_id)
         if isinstance(found, Code):
@@ -211,7 +211,7 @@ class TransactionCoordinator:
         returns_producer = client_version >= EPOCH_PER_TRANSACTION
         transition = on_end_txn(txn, producer, commit, self._now_ms(), client_version, self._node.new_producer_id)
         if isinstance(transition, Code):
-            # A retry after a lost response gets the same response.
+            # NONE: the request is a retry after a lost response, which gets the same producer id and epoch.
             is_retry = transition is Code.NONE and returns_producer
             done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if is_retry else _NO_PRODUCER))
             return
@@ -229,7 +229,7 @@ class TransactionCoordinator:
         transition: TransactionMetadata,
         logged: Callable[[int, TransactionMetadata | None], None],
     ) -> None:
-        """Log the end of a transaction, report it, then complete it. ``logged`` gets the metadata after completion."""
+        """Log the end of a transaction, then write its markers. ``logged`` gets the code and the completed metadata."""
 
         def written(code: int) -> None:
             if code:
@@ -267,7 +267,7 @@ class TransactionCoordinator:
             self._expiry = self._node.call_later(interval_ms / 1000, self._expire)
 
     def _watch_all(self) -> None:
-        # Including pending states: completing them does not start the tasks.
+        # Pending states count, because completing their transitions does not start the tasks.
         found = {state for _, txn in self._all() for state in (txn.state, txn.pending)}
         if found:
             self._watch(TransactionState.ONGOING in found)

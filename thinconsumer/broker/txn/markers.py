@@ -92,7 +92,10 @@ class TransactionCompletion:
         elif self._is_over:
             return
         elif code in _FENCED:
-            log.info("%r: another coordinator has completed %r: code %d for %s", self._shard, self._txn, code, tp)
+            log.info(
+                "%r: a newer coordinator or transaction has fenced the marker of %r in %s (code %d); no retry",
+                self._shard, self._txn, tp, code,
+            )  # fmt: skip
             self._is_over = True
         elif code in _DONE:
             self._unmarked.discard(tp)

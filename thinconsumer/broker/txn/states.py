@@ -38,8 +38,8 @@ class TransactionEvent(enum.Enum):
 _S = TransactionState
 _E = TransactionEvent
 
-#: Transitions between transactions. Aborting without a transaction is valid since KIP-890: a producer that does not
-#: know whether its transaction reached the coordinator aborts it.
+#: Transitions without an ongoing transaction. Aborting is valid since KIP-890, because a producer also aborts when it
+#: does not know whether its transaction has reached the coordinator.
 _IDLE_TRANSITIONS: Mapping[TransactionEvent, TransactionState] = {
     _E.INITIALISED: _S.EMPTY,
     _E.ADDED: _S.ONGOING,

@@ -52,7 +52,7 @@ def on_init_producer_id(
     if txn.state is _S.ONGOING:
         return prepare_abort_unrequested(txn, now_ms, new_producer_id)
     if txn.state not in IDLE_STATES:
-        raise IllegalStateError(f"{txn} is in an unexpected state")
+        raise IllegalStateError(f"{txn} cannot assign a producer id in state {txn.state.value}")
     if txn.is_exhausted and (expected is None or expected.epoch == txn.metadata.producer_epoch):
         return txn.prepare_producer_id_rotation(
             new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None
@@ -64,7 +64,7 @@ def on_init_producer_id(
 
 
 def _is_known(txn: Transaction, expected: ProducerIdAndEpoch) -> bool:
-    """Whether it can be the last admitted producer: by its id, or by the previous id if that is exhausted."""
+    """Return whether the producer has the current id, or the previous one with its epochs exhausted."""
     metadata = txn.metadata
     return (
         metadata.producer_epoch == NO_PRODUCER_EPOCH
@@ -115,8 +115,8 @@ def _refuse(txn: Transaction, producer: ProducerIdAndEpoch) -> Code | None:
 def prepare_abort_unrequested(txn: Transaction, now_ms: int, new_producer_id: NewProducerId) -> TransactionMetadata:
     """Prepare an abort that the producer did not request; a higher epoch fences it.
 
-    Like a 4.x broker it uses the KIP-890 way for all clients. If the epochs are exhausted, the next producer id is
-    assigned here.
+    As in Kafka 4.x the epoch is incremented for all clients, not only those with KIP-890. If the epochs are exhausted,
+    the next producer id is assigned here.
     """
     next_producer_id = new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID
     txn.prepare_fence()
@@ -185,8 +185,8 @@ _INVALID_AT_REST: Mapping[TransactionState, Code] = dict.fromkeys(IDLE_STATES, C
 _COMMITTING = {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.PREPARE_ABORT: Code.INVALID_TXN_STATE}
 _ABORTING = {_S.PREPARE_COMMIT: Code.INVALID_TXN_STATE, _S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS}
 
-#: The same since KIP-890, by (is commit, is retry). Without a code the request is valid: the end of an ongoing
-#: transaction, or an abort without one.
+#: Response to EndTxn since KIP-890, by (is commit, is retry). In other states the request is valid: it ends an ongoing
+#: transaction, or aborts without one.
 _V2: Mapping[tuple[bool, bool], Mapping[TransactionState, Code]] = {
     (True, False): {**_INVALID_AT_REST, **_COMMITTING},
     (True, True): {**_INVALID_AT_REST, **_COMMITTING, _S.COMPLETE_COMMIT: Code.NONE},
