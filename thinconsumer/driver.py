@@ -1,11 +1,11 @@
 """The interface between the engine and I/O.
 
-The engine does no I/O. It issues commands (resolve a name, dial an address for a stream, hang up); a :class:`Driver`
+The engine does no I/O. It issues commands (resolve a name, connect a stream to an address, hang up); a :class:`Driver`
 carries them out and reports the results. ``net`` implements it over ``selectors``, ``testing`` in memory on a virtual
-clock. Both run the same engine.
+clock.
 
-A stream has the shape of asyncio's ``BufferedProtocol``: the driver receives into the stream's own buffer, so that a
-response of 50 MB is copied only once, from the kernel into the buffer it is decoded from.
+A stream has the methods of asyncio's ``BufferedProtocol``: the driver receives into the stream's own buffer, so that a
+response of 50 MB is copied only once, from the kernel into the buffer from which it is decoded.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Stream(Protocol):
     """The driver's interface to one connection. Implemented by :class:`.connection.connection.Connection`.
 
     The driver calls ``connection_made`` when the transport is ready (after a TLS handshake, if any), or
-    ``connection_lost`` if that fails; after ``connection_lost`` it makes no call. No method raises: a stream that gets
-    malformed bytes ends itself, and the driver gets a :class:`Hangup`.
+    ``connection_lost`` if that fails; after ``connection_lost`` it makes no call. No method raises: a stream that
+    receives malformed bytes closes itself, and the driver gets a :class:`Hangup`.
     """
 
     def connection_made(self, now: float) -> None:
@@ -48,7 +48,7 @@ class Stream(Protocol):
     def buffer_updated(self, size: int, now: float) -> bool:
         """Report that ``size`` bytes (at least one) were received into the front of the last buffer.
 
-        Returns whether they end within a message, so that the endpoint need not be stepped.
+        Returns whether no message is complete yet, so that the endpoint need not be stepped.
         """
         ...
 
@@ -59,7 +59,7 @@ class Stream(Protocol):
         """
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the bytes to write, in order; if empty, the driver does not watch for writability."""
+        """Return the bytes to write, in order. While there are none, the driver does not wait for writability."""
         ...
 
     def data_sent(self, size: int, now: float) -> None:
@@ -76,7 +76,7 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Connect ``stream`` to ``address``. ``host`` is the name a TLS certificate is checked against."""
+    """Connect ``stream`` to ``address``. A TLS certificate must be valid for the name ``host``."""
 
     stream: Stream
     host: str
@@ -94,26 +94,26 @@ Command = Resolve | Dial | Hangup
 
 
 class Endpoint(Protocol):
-    """Issues commands to the driver: the engine (or, in tests, a connection without one)."""
+    """The issuer of commands to the driver: the engine, or a single connection in tests."""
 
     def take_commands(self) -> list[Command]:
         """Return the commands since the last call, in order."""
         ...
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
-        """Handle the result of :class:`Resolve`: addresses, or none and the error text."""
+        """Handle the result of :class:`Resolve`: addresses, or no address and the text of the error."""
 
     def wake_at(self) -> float:
-        """Return when the endpoint must be stepped even if no byte is received (monotonic seconds)."""
+        """Return the time at which the endpoint is due even if no byte is received (monotonic seconds)."""
         ...
 
 
 class Driver(Protocol):
-    """Does the I/O of one endpoint and owns its clocks. One thread uses it; others may call only ``wakeup``."""
+    """Does the I/O of one endpoint and provides its clocks. Only ``wakeup`` may be called from other threads."""
 
     @property
     def random(self) -> Random:
-        """The source of jitter and nonces."""
+        """The random generator of backoff jitter and nonces."""
         ...
 
     def now(self) -> float:
@@ -127,18 +127,18 @@ class Driver(Protocol):
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out the endpoint's commands, wait for I/O until ``deadline`` or ``wake_at()``, and report the events.
 
-        Returns after the first batch of events, or on :meth:`wakeup`; an incomplete message need not end the wait.
+        Returns after the first batch of events, or on :meth:`wakeup`; part of a message need not end the wait.
         If ``deadline`` has passed, I/O is polled without waiting. Returns whether the endpoint or a stream was called.
         """
         ...
 
     def wake_at(self) -> float:
-        """Return when the driver itself needs a step even if no byte is received: the timeout of a name lookup."""
+        """Return the time at which the driver itself is due even if no byte is received: a name lookup's timeout."""
         ...
 
     @property
     def waiting(self) -> bool:
-        """Whether the last step is still waiting for I/O: true after an exception that interrupted only the wait."""
+        """Whether an exception interrupted the last step while it waited for I/O, so that no work is half done."""
         ...
 
     def hang_up_all(self) -> None:

@@ -1,18 +1,16 @@
-"""All connections of one client: which broker a request goes to, when to dial again, and why no broker can be reached.
+"""All connections of one client: chooses the broker for a request, dials and redials, and reports outages.
 
 Owns the routes: one per target (a node and a channel to it), and one per bootstrap server in use.
 
-* A request for a node waits for the route to that node. When the attempt to connect fails, the request is answered with
-  that error at once; one sent during the backoff waits for the next attempt. A node that metadata does not name is an
-  error.
+* A request for a node waits for the route to that node. When an attempt to connect fails, the request gets that error
+  at once; a request sent during the backoff waits for the next attempt. A node that metadata does not name is an error.
 * A request for ``ANY_NODE`` goes to the least loaded ready node. While none is ready it waits, until its deadline:
-  known nodes are dialled, the longest untried first, and bootstrap servers too if no node is known or all of them have
-  failed since they last worked (KIP-899). If an attempt has not succeeded within a second, the next one begins beside
-  it, so that a dead host in the list costs a second and not a timeout.
+  known nodes are dialled, the longest untried first, and bootstrap servers too if no node is known or the last attempts
+  to all nodes have failed (KIP-899). After a second without success another node is dialled in parallel, so that a dead
+  host in the list delays the request by a second and not by a timeout.
 
-Deadlines pass only up to the moment when I/O was last polled: a program that polls once a minute must find the
-responses that arrived in between, not timeouts. For the same reason an outage counts only the time in which the client
-is stepped.
+A deadline takes effect only if I/O was polled after it: a program that polls once a minute must get the responses that
+arrived in between, not timeouts. For the same reason an outage counts only the time in which the client is stepped.
 
 Follows Java's ``NetworkClient`` and ``ClusterConnectionStates``; KIP-144, KIP-219, KIP-601, KIP-899, KIP-1102.
 """
@@ -41,7 +39,7 @@ log = logging.getLogger(__name__)
 #: Seconds without a response to a request in flight, after which a node gets requests for ``ANY_NODE`` only if there is
 #: no other: it may be stopped, and the request would wait for a timeout. Long polls are shorter by default.
 SILENT = 2.0
-#: Seconds without any request after which an outage ends: managers wait up to a second between two tries.
+#: Seconds without a waiting request after which an outage ends. Managers pause for up to a second between two attempts.
 UNWANTED = 5.0
 
 _ADVERTISED = "{} (node {} advertises this address: check advertised.listeners of that broker)"
@@ -50,17 +48,17 @@ _BOOTSTRAP_ONLY = "answers, but no address that its metadata names can be reache
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """The state in which requests wait and no broker answers any."""
+    """A time in which requests wait and no broker answers."""
 
-    since: float  #: Monotonic seconds; moved on by times in which the client was not stepped.
-    causes: dict[str, str]  #: By ``host:port``, the last failure there.
+    since: float  #: Monotonic seconds; moved forward by the time in which the client was not stepped.
+    causes: dict[str, str]  #: The last failure by ``host:port``.
 
     def __str__(self) -> str:
         return "; ".join(f"{name}: {cause}" for name, cause in self.causes.items())
 
 
 class NetworkClient:
-    """The connections of one client. Send requests, step, take the answers and the commands for the driver."""
+    """The connections of one client: takes requests, and returns answers and commands for the driver."""
 
     def __init__(self, options: ConnectionOptions, random: Random, new_login: NewLogin | None = None) -> None:
         settings = ConnectionSettings(
@@ -95,14 +93,14 @@ class NetworkClient:
         self._horizon = -NEVER
         self._dirty = False
         self._closed = False
-        self.outage_since: float | None = None  #: See :class:`Outage`; None while there is none.
-        self._wanted_at = -NEVER  #: When a request last waited.
+        self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
+        self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
         self._only_bootstrap_answers = False  #: Whether a bootstrap server has answered since a node last did.
 
     # -- requests and answers
 
     def send(self, request: Request, now: float) -> None:
-        """Take a request; it gets exactly one answer. The next :meth:`step` writes it, if a connection is ready."""
+        """Queue a request, which gets exactly one answer. The next :meth:`step` writes it if a connection is ready."""
         self._dirty = True
         target = request.target
         if self._closed:
@@ -120,9 +118,9 @@ class NetworkClient:
         return answers
 
     def take_refresh_reasons(self, now: float) -> list[str]:
-        """Return reasons to refresh metadata: connections that broke, and nodes that queued requests cannot reach.
+        """Return reasons to refresh metadata: broken connections, and failing or slow attempts with queued requests.
 
-        A refresh only after a failed attempt would come two setup timeouts late if the host is dead.
+        With a dead host, a refresh only after its failed attempt would be two setup timeouts late.
         """
         lost, self._shared.lost = self._shared.lost, []
 
@@ -146,23 +144,23 @@ class NetworkClient:
             self._due_at = self._due(self._all_routes())
 
     def skip(self, now: float) -> None:
-        """Take note of a time at which the driver has polled I/O and :meth:`step` has nothing to do."""
+        """Record that the driver has polled I/O at ``now``, instead of a :meth:`step` that has nothing to do."""
         self._stepped_at = now
 
     def wake_at(self) -> float:
-        """Return when :meth:`step`, or the driver, has something to do even if nothing is received."""
+        """Return the time at which :meth:`step` or the driver is due even if nothing is received."""
         if self._dirty or self._shared.answers or self._has_commands():
             return self._stepped_at
         routes = self._all_routes()
         for route in routes:
             if route.has_news:
-                return self._stepped_at  # not at the next deadline: the driver has called a connection since
+                return self._stepped_at  # at once: the driver has called a connection since the last step
         return self._due(routes)
 
     def _due(self, routes: Iterable[BrokerRoute]) -> float:
         due = self._any_wake
         for route in routes:
-            # Written out, as it runs for every route in every step; min() of a generator takes twice the time.
+            # A loop, since it runs for every route in every step, and min() of a generator takes twice the time.
             if (moment := route.wake_at()) < due:
                 due = moment
         return due
@@ -177,7 +175,7 @@ class NetworkClient:
         return bool(self._shared.commands) or self._shared.book.has_command()
 
     def take_commands(self) -> list[Command]:
-        """Return the commands for the driver since the last call, in order. The driver polls I/O after this."""
+        """Return the new commands for the driver, in order. The driver polls I/O after this call."""
         self._polled_at = self._stepped_at
         commands = self._shared.commands
         for command in commands:
@@ -190,7 +188,7 @@ class NetworkClient:
         return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
-        """Take the addresses of a host, or the error, and dial."""
+        """Dial the addresses of a host, or fail the attempts that wait for them with the error."""
         self._shared.book.resolved(host, port, addresses, error)
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
@@ -200,9 +198,9 @@ class NetworkClient:
     # -- the nodes of the cluster
 
     def update_nodes(self, nodes: Iterable[Node]) -> None:
-        """Take the nodes that metadata names.
+        """Replace the nodes with those of the metadata.
 
-        A node with a new address loses its connections; connections to a missing node only wait for requests in flight.
+        Connections to a node with a new address are closed; those to a missing node once nothing is in flight.
         """
         self._nodes = {node.node_id: node for node in nodes}
         self._follow_nodes()
@@ -220,18 +218,18 @@ class NetworkClient:
             self._adopt_bootstrap()
 
     def drop(self, target: Target, why: str) -> None:
-        """End the connection to a target because a request that the broker holds back there is not needed any more.
+        """Close the connection to a target, since the answer to its long-running request is not needed any more.
 
-        Requests queued or in flight there are answered with an error; the next request dials anew.
+        Requests queued or in flight on it get an error; the next request dials again.
         """
-        # The node may be gone from the metadata: its connection then only waits for the request in flight.
+        # If metadata no longer names the node, its connection is among those that wait for requests in flight.
         found = [route for route in self._leaving if (route.node_id, route.channel) == target]
         if target in self._routes:
             found.append(self._routes.pop(target))
         if not found:
             return
         for route in found:
-            log.debug("%s: ending the connection, since %s", route.name, why)
+            log.debug("%s: closing the connection: %s", route.name, why)
             text = f"{route.name}: {why}"
             error = KafkaConnectionError(text, host=route.host, port=route.port, node_id=route.node_id)
             route.refuse(error)
@@ -253,7 +251,7 @@ class NetworkClient:
         self._dirty = True
 
     def _adopt_bootstrap(self) -> None:
-        """Turn a bootstrap connection into that of the node with the same address; close the others."""
+        """Turn each ready bootstrap connection into that of the node with its address; close the others."""
         node_at = {(node.host, node.port): node for node in self._nodes.values()}
         for place, route in self._bootstrap.items():
             node = node_at.get(place)
@@ -300,13 +298,13 @@ class NetworkClient:
         return 0 if route is None else route.load
 
     def outage(self, now: float) -> Outage | None:
-        """Return since when requests wait while no broker answers, and why; None if that is not so."""
+        """Return the outage under way; None if a broker answers or no request waits."""
         if self.outage_since is None:
             return None
         return Outage(self.outage_since, self._causes(now))
 
     def acknowledge_outage(self, now: float) -> None:
-        """Restart the clock of the outage: its error was raised."""
+        """Count the outage from ``now``, after its error was raised."""
         if self.outage_since is not None:
             self.outage_since = now
 
@@ -352,10 +350,10 @@ class NetworkClient:
         self._shared.answer(Answer(request, request.target.node_id, error=error))
 
     def _advance_clocks(self, now: float) -> None:
-        """Set up to when deadlines pass; exclude from the outage the time in which a due step was not made."""
+        """Let deadlines pass up to the last poll of I/O; exclude the time of a late step from the outage."""
         self._horizon = max(self._horizon, self._polled_at)
         if self.outage_since is not None:
-            # The due time as of the last step: bytes received since have moved the deadlines of connections.
+            # Lateness counts from the due time as of the last step: bytes received since have extended deadlines.
             late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
             self.outage_since = min(now, self.outage_since + max(0.0, late))
 
@@ -377,7 +375,7 @@ class NetworkClient:
         responsive = [route for route in candidates if route.is_ready and not self._is_silent(route, now)]
         throttled = [route.connection.throttled_until for route in responsive if route.connection]
         if throttled:
-            # All are throttled or have the most requests in flight; an answer to one of those causes a step anyway.
+            # Each is throttled, or has the maximum of requests in flight and needs no time: an answer causes a step.
             self._any_wake = min([self._any_wake, *(until for until in throttled if until > now)])
         else:
             self._any_wake = min(self._any_wake, self._dial_one_more(candidates, now))
@@ -391,10 +389,10 @@ class NetworkClient:
         return min(responsive or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
 
     def _is_silent(self, route: BrokerRoute, now: float) -> bool:
-        """Return whether its broker has not answered for ``SILENT`` seconds, or over another connection broke since.
+        """Return whether a request on any connection to the node has no answer for ``SILENT`` seconds, or one broke.
 
-        A stopped broker shows on the connection of the Fetches, not on the idle one for other requests: a Metadata
-        request sent there, to find the new leader, would cost a second timeout.
+        A stopped broker is noticed on the connection for Fetch, while that for other requests is idle: a Metadata
+        request sent on the latter, to find the new leader, would wait for a second timeout.
         """
         same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
         received_at = route.connection.received_at if route.connection is not None else -NEVER
@@ -405,7 +403,7 @@ class NetworkClient:
         )
 
     def _candidates(self) -> list[BrokerRoute]:
-        """Return the routes for ``ANY_NODE``: to all nodes, and to bootstrap servers if no node can be reached."""
+        """Return the routes for ``ANY_NODE``: to all nodes, and to bootstrap servers if no node is reachable."""
         routes = [self._route(Target(node_id)) for node_id in self._nodes]
         if not routes or (self._rebootstraps and all(route.unreachable for route in routes)):
             for host, port in self._servers:
@@ -414,14 +412,14 @@ class NetworkClient:
         return routes + list(self._bootstrap.values())
 
     def _dial_one_more(self, candidates: list[BrokerRoute], now: float) -> float:
-        """Dial the next candidate if it is due; return when to call this again."""
+        """Dial another candidate unless an attempt began within ``SLOW_ATTEMPT``; return when to call this again."""
         begun = max((route.started_at for route in candidates if route.is_connecting), default=-NEVER)
         if now < begun + SLOW_ATTEMPT:
             idle = any(not route.is_connecting for route in candidates)
             return begun + SLOW_ATTEMPT if idle else NEVER
         free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
         if not free:
-            # All routes were just stepped, so each route with an ended backoff is DISCONNECTED already.
+            # Routes whose backoff has ended are DISCONNECTED already, since all routes were just stepped.
             ends = [route.not_before for route in candidates if route.state is RouteState.BACKING_OFF]
             return min(ends, default=NEVER)
         route = min(free, key=lambda route: (route.node_id < 0, route.started_at, self._random.random()))
@@ -440,7 +438,7 @@ class NetworkClient:
             self._shared.answer(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
 
     def _answer_login_errors(self, candidates: list[BrokerRoute]) -> None:
-        """Answer requests for ``ANY_NODE`` with a failed login: all brokers share it, and retries would hide it."""
+        """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too."""
         error: KafkaError | None = None
         for route in candidates:
             error, route.login_error = route.login_error or error, None
@@ -458,7 +456,7 @@ class NetworkClient:
         node_answers = any(route.is_working for route in routes if route.node_id >= 0)
         bootstrap_answers = any(route.is_working for route in routes if route.node_id < 0)
         self._only_bootstrap_answers = not node_answers and (self._only_bootstrap_answers or bootstrap_answers)
-        # Bootstrap servers may answer although no address that the brokers advertise can be reached.
+        # Answers of a bootstrap server do not end an outage: the addresses that brokers advertise may be unreachable.
         is_working = node_answers or (bootstrap_answers and not self._nodes)
         if is_working or (not wanted and now > self._wanted_at + UNWANTED):
             self.outage_since = None

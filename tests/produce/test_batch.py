@@ -33,7 +33,7 @@ def test_every_pair_of_state_and_event(state, event):
     batch = batch_of(1, state)
     after = BATCH_TRANSITIONS[state].get(event)
     if after is None:
-        with pytest.raises(IllegalStateError, match=f"'{event.value}' is impossible while '{state.value}'"):
+        with pytest.raises(IllegalStateError, match=f"'{event.value}' is impossible in state '{state.value}'"):
             batch.move(event)
         assert batch.state is state
     else:

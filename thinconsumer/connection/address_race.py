@@ -20,23 +20,24 @@ log = logging.getLogger(__name__)
 
 #: Seconds before the next address is dialled while the transport to the one before is not ready (RFC 8305, section 5).
 CONNECT_DELAY = 0.25
-#: ... and while the one before is connected but does not answer: a busy broker needs longer than a network.
+#: Seconds before the next address is dialled while the one before is connected but has not answered ApiVersions: a busy
+#: broker takes longer to answer than a network takes to connect.
 ANSWER_DELAY = 1.0
-#: Seconds before an address that failed is dialled again while others are still tried. A broker that restarts refuses
-#: connections for a moment, and must not be found only after another address has used up the setup timeout.
+#: Seconds before a failed address is dialled again while others are tried. A restarting broker refuses connections only
+#: for a moment; without a retry, the client would wait out the setup timeout of an address that drops packets.
 RETRY_DELAY = 1.0
-#: Attempts at the same time. A name with many addresses must not cost a broker a connection for each.
+#: Connections at the same time: a name with many addresses must not open one to each of them.
 PARALLEL_MAX = 4
 
 
 class AddressRace:
-    """One attempt to reach a host: at most ``PARALLEL_MAX`` connections under one deadline.
+    """One attempt to connect to a host: at most ``PARALLEL_MAX`` connections at a time, under one deadline.
 
     ``dial`` begins a connection to one address. After :attr:`winner` is set or :attr:`has_failed`, the race is over.
     """
 
     def __init__(self, addresses: Sequence[Address], dial: Callable[[Address], Connection], deadline: float) -> None:
-        self.connections: list[Connection] = []  #: Those under way, the newest last.
+        self.connections: list[Connection] = []  #: Connections in setup, the newest last.
         self.winner: Connection | None = None
         self.errors: dict[Address, KafkaError] = {}  #: The latest error by address.
         self.login_error: AuthorizationError | None = None
@@ -48,13 +49,13 @@ class AddressRace:
 
     @property
     def has_failed(self) -> bool:
-        """Whether no address can be connected to."""
+        """Whether the attempt is over without a connection."""
         return self.winner is None and not self.connections and not self._untried
 
     def step(self, now: float, horizon: float) -> None:
         """Note connections that are ready or have failed, and dial addresses that are due.
 
-        Time passes up to ``horizon``, when I/O was last polled; see :meth:`.Connection.step`.
+        Deadlines up to ``horizon``, the time of the last poll of I/O, have passed.
         """
         for connection in list(self.connections):
             connection.step(now, horizon)
@@ -67,7 +68,7 @@ class AddressRace:
                 self.connections.remove(connection)
                 self._note_failure(connection, now)
                 if self.login_error is not None:
-                    # Every address would reject the same credentials, and each rejection may count towards a lock-out.
+                    # Every address would reject the same credentials, and several rejections may lock the account.
                     self.close()
                     return
         if horizon >= self._deadline:
@@ -76,11 +77,11 @@ class AddressRace:
             self._dial_next(now)
 
     def wake_at(self) -> float:
-        """Return when :meth:`step` has something to do even if nothing is received."""
+        """Return the time at which :meth:`step` is due even if nothing is received."""
         return min([self._next_dial_at(), *(connection.wake_at() for connection in self.connections)])
 
     def close(self) -> None:
-        """Hang up all connections under way, without an error, and dial no more."""
+        """Close all connections in setup without an error, and dial no more."""
         for connection in self.connections:
             connection.close(None)
         self.connections.clear()
@@ -90,19 +91,19 @@ class AddressRace:
     def _note_failure(self, connection: Connection, now: float) -> None:
         error = connection.error or KafkaConnectionError(f"{connection.where}: closed by this client")
         self.errors[connection.address] = error
-        log.debug("attempt failed: %s", error)
+        log.debug("connecting failed: %s", error)
         if isinstance(error, AuthorizationError):
             self.login_error = error
         elif now + RETRY_DELAY < self._deadline:
             self._retries.append((now + RETRY_DELAY, connection.address))
 
     def _next_dial_at(self) -> float:
-        """Return when the next address is dialled beside those under way; NEVER if none is."""
+        """Return when to dial the next address while connections are in setup; NEVER if none is to be dialled."""
         if not self.connections or len(self.connections) >= PARALLEL_MAX:
             return NEVER
         newest = self.connections[-1]
         if newest is not self._newest:
-            begins_at = -NEVER  # the latest attempt has failed already
+            begins_at = -NEVER  # the address dialled last has failed already
         else:
             is_connecting = newest.state is ConnectionState.CONNECTING
             begins_at = newest.setup_began_at + (CONNECT_DELAY if is_connecting else ANSWER_DELAY)

@@ -2,7 +2,7 @@
 
 The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many routes
 wait for a name. A numeric IPv4 address needs none. A numeric IPv6 address goes to the driver, which answers it without
-blocking: only the socket module has this system's number for the address family.
+blocking: the number of AF_INET6 differs between systems, and only the driver may import the socket module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ..driver import Address, Resolve
 
-AF_INET = 2  # The same number on every system.
+AF_INET = 2  # ``socket.AF_INET``: 2 on every system.
 
 
 class NameLookup:
@@ -54,7 +54,7 @@ class AddressBook:
         return lookup
 
     def has_command(self) -> bool:
-        """Return whether :meth:`take_command` would return one."""
+        """Return whether :meth:`take_command` would return a command."""
         return bool(self._waiting) and self._under_way is None
 
     def take_command(self) -> Resolve | None:
@@ -65,13 +65,13 @@ class AddressBook:
         return Resolve(*self._under_way)
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str) -> None:
-        """Take the driver's answer; drop one to a lookup that is not under way."""
+        """Complete the lookup under way; ignore a result for any other name."""
         key = host, port
         if key != self._under_way:
             return
         self._under_way = None
         lookup = self._lookups.pop(key)
-        # Behind an address that drops packets, the one that works would be dialled late in every new connection.
+        # The address that worked last comes first: behind one that drops packets, every connection would be late.
         lookup.addresses = tuple(sorted(addresses, key=lambda address: address != self._last_worked.get(key)))
         lookup.error = error or "the name has no address"
         lookup.done = True
@@ -85,7 +85,7 @@ class AddressBook:
         self._known[key] = (address, *(other for other in self._known.get(key, ()) if other != address))
 
     def failed(self, host: str, port: int) -> None:
-        """Forget the addresses of a host to which no connection could be made; the name is looked up again."""
+        """Forget the addresses of a host after a failed attempt, so that the name is looked up again."""
         self._known.pop((host, port), None)
 
 

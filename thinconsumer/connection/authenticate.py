@@ -1,7 +1,6 @@
-"""The interface of a login: requests sent on a connection between ApiVersions and the first other request.
+"""The interface of a login: the requests sent between ApiVersions and the connection's first other request.
 
-SASL is not implemented yet. :class:`~.connection.Connection` calls this interface, so that a login needs no change to a
-state machine. Java's counterpart is ``SaslClientAuthenticator``.
+SASL is not implemented yet: only tests implement this interface. Java's counterpart is ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from ..wire import Message
 
 
 class Login(Protocol):
-    """One login on one connection."""
+    """The authentication of one connection."""
 
     def next_request(self, answer: Message | None, now: float) -> Message | None:
         """Return the next request, or None when logged in.
 
-        ``answer`` is the decoded response to the request before; None at the start. The connection does the framing,
+        ``answer`` is the decoded response to the previous request; None at the start. The connection does the framing,
         versions and timeouts.
 
         Raises:
@@ -27,5 +26,5 @@ class Login(Protocol):
         ...
 
 
-#: Makes the login of one connection to ``host``.
+#: Takes the host name of a new connection and returns its login.
 NewLogin = Callable[[str], Login]

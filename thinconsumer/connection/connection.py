@@ -1,9 +1,9 @@
-"""One broker connection without its socket: bytes in, answers out, in the order the broker keeps.
+"""One broker connection without its socket: turns received bytes into answers, in the order of the requests.
 
 Owns one connection from its dial to its end: ApiVersions, login, framing, correlation ids, deadlines of requests in
-flight, and throttling (KIP-219). It queues no request: :class:`~.route.BrokerRoute` hands over a request when it can be
-written, and dials a new connection when this one has ended. Implements :class:`thinconsumer.driver.Stream`; no method
-raises because of the peer's bytes. After Java's ``NetworkClient`` and ``InFlightRequests``.
+flight, and throttling (KIP-219). It queues no request: :class:`~.route.BrokerRoute` passes a request when it can be
+written, and dials a new connection when this one has ended. Implements :class:`thinconsumer.driver.Stream`: malformed
+bytes close the connection and raise nothing. After Java's ``NetworkClient`` and ``InFlightRequests``.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent,
 
 log = logging.getLogger(__name__)
 
-#: Longest throttle time that is obeyed, in seconds. A broker's quota windows are about ten seconds long; a broken
-#: response must not silence a connection for the 24 days that the field can hold.
+#: Longest throttle time that is obeyed, in seconds. A broker's quota windows are about ten seconds long; a malformed
+#: response must not stop a connection for 24 days, the field's maximum.
 THROTTLE_MAX = 300.0
-#: A request that waited for its connection until shortly before its deadline still gets this long, in seconds, for its
-#: answer: an earlier timeout would close a connection that has just come back.
+#: Seconds that a request gets for its answer even if its deadline was near when it was written: a timeout would close
+#: the new connection that it had waited for.
 LEAST_ON_WIRE = 1.0
-#: A deadline does not pass while the bytes of the answer keep arriving with gaps of at most this many seconds.
-#: Otherwise a slow network would deliver the beginning of a large response again and again, and never its end.
+#: A deadline is extended while bytes of a response keep arriving with gaps of at most this many seconds: on a slow
+#: network every attempt to receive a large response would otherwise be cut off by the timeout.
 ARRIVING_GAP = 5.0
-#: Such an extension ends after this many times the original timeout.
+#: The extension ends after this many times the original timeout.
 ARRIVING_FACTOR = 10.0
 
 
@@ -61,7 +61,7 @@ class ConnectionSettings:
 
 @dataclass(slots=True)
 class _InFlight:
-    """One request that is written and not answered. ``request`` is None for ApiVersions and the login's requests."""
+    """A request that was written and has no answer. ``request`` is None for ApiVersions and the login's requests."""
 
     api: type[Message]
     version: int
@@ -87,14 +87,14 @@ class Connection:
         hang_up: Callable[[Connection], None],
         connect_by: float = NEVER,
     ) -> None:
-        """``answer`` takes the one answer of each request; ``hang_up`` has the driver close the socket.
+        """``answer`` is called once for each request; ``hang_up`` orders the driver to close the socket.
 
-        ``setup_timeout`` (seconds) limits the transport, and once more each step from there to READY (KIP-601). The
-        transport must also be ready before ``connect_by``.
+        ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the login
+        (KIP-601). TCP and TLS must also be complete before ``connect_by``.
         """
         self.state = ConnectionState.CONNECTING
         self.node_id = node_id
-        self.error: KafkaError | None = None  #: Why it ended; None when we closed it without anything being wrong.
+        self.error: KafkaError | None = None  #: Why the connection ended; None if closed without a failure.
         self.was_ready = False
         self.has_answered = False  #: Whether a request other than ApiVersions and the login's was answered.
         self.ranges: Ranges = {}  #: The broker's version ranges, by API key.
@@ -113,7 +113,7 @@ class Connection:
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
-        self.received_at = now  #: When the last bytes were received, or else when it was dialled.
+        self.received_at = now  #: When the last bytes were received; before any, when the address was dialled.
         self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
 
@@ -144,7 +144,7 @@ class Connection:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether bytes wait for which the driver holds no write interest, as it has not seen them yet."""
+        """Whether bytes wait that the driver has not asked for yet, so that it does not watch the socket for them."""
         return not self._is_seen_by_driver and bool(self._out)
 
     @property
@@ -155,21 +155,21 @@ class Connection:
     # -- for the route
 
     def can_send(self, now: float) -> bool:
-        """Return whether a request would be written now."""
+        """Return whether a request may be written now: the connection is ready, not throttled and not full."""
         room = len(self._in_flight) < self._settings.max_in_flight
         return room and self.state is ConnectionState.READY and now >= self.throttled_until
 
     def silent_for(self, now: float) -> float:
-        """Return for how many seconds the broker has sent nothing although a request is in flight."""
+        """Return for how many seconds the broker has sent nothing while a request is in flight; 0 without one."""
         return now - max(self._in_flight[0].sent_at, self.received_at) if self._in_flight else 0.0
 
     def send(self, request: Request, queued_at: float, deadline: float, now: float) -> None:
-        """Write a request; call only while :meth:`can_send`. A request that cannot be encoded is answered at once.
+        """Write a request; call only if :meth:`can_send`. A request that cannot be encoded gets an error at once.
 
-        ``deadline`` replaces the request's own, which throttling may have moved since ``queued_at``.
+        ``deadline`` is the request's own, extended by throttling since ``queued_at``.
         """
         if self.state is not ConnectionState.READY:
-            raise IllegalStateError(f"{self}: send is impossible while {self.state.value!r}")
+            raise IllegalStateError(f"{self}: cannot send a request in state {self.state.value!r}")
         try:
             highest = None if request.max_version is None else request.max_version()
             version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
@@ -179,14 +179,14 @@ class Connection:
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            # A bug in ``build`` is raised, but the manager that sent the request must not wait for ever.
+            # A bug in ``build`` is raised, but the manager of the request gets an answer, or it would wait for ever.
             if not self._in_flight or self._in_flight[-1].request is not request:
                 failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
                 self._answer(Answer(request, self.node_id, error=failure))
             raise
 
     def step(self, now: float, horizon: float) -> None:
-        """Apply deadlines up to ``horizon``, when I/O was last polled, and the idle limit up to ``now``."""
+        """Apply deadlines up to ``horizon``, the time of the last poll of I/O, and the idle limit up to ``now``."""
         if self.has_ended:
             return
         if self.state is not ConnectionState.READY:
@@ -201,7 +201,7 @@ class Connection:
             self.close(None)
 
     def wake_at(self) -> float:
-        """Return when :meth:`step` has something to do even if nothing is received."""
+        """Return the time at which :meth:`step` is due even if nothing is received."""
         if self.has_ended:
             return NEVER
         if self.state is not ConnectionState.READY:
@@ -211,7 +211,7 @@ class Connection:
     def close(self, error: KafkaError | None) -> None:
         """End the connection and answer requests in flight with ``error``; None if nothing has failed."""
         if not self.has_ended:
-            # First: a Ctrl-C after this line leaves no socket open without an owner.
+            # First, so that a Ctrl-C during the next lines leaves no socket open without an owner.
             self._hang_up(self)
         if self._move(ConnectionEvent.CLOSE):
             self._end(error)
@@ -223,18 +223,18 @@ class Connection:
     # -- for the driver
 
     def connection_made(self, now: float) -> None:
-        """Send ApiVersions: the transport is ready."""
+        """Send ApiVersions, now that the transport is ready."""
         if self._move(ConnectionEvent.CONNECTION_MADE):
             self._used_at = now
             self._begin_setup_step(now)
             self._send_api_versions(now)
 
     def get_buffer(self) -> memoryview:
-        """Return where to receive into."""
+        """Return the buffer to receive into."""
         return self._frames.buffer()
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Handle the frames that the received bytes complete; return whether they complete none."""
+        """Handle the frames that are now complete; return whether there are none."""
         if not self._move(ConnectionEvent.RECEIVED):
             return False
         self._used_at = self.received_at = now
@@ -251,7 +251,7 @@ class Connection:
         return only_a_part
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """End the connection: its transport has failed, or was never made."""
+        """End the connection after its transport has failed or could not be connected."""
         before = self.state
         if self._move(ConnectionEvent.CONNECTION_LOST) and before is not ConnectionState.CLOSING:
             text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
@@ -283,7 +283,7 @@ class Connection:
         after = next_state(CONNECTION_TRANSITIONS, CONNECTION_IGNORED, self.state, event, self)
         if after is None:
             if self.state is ConnectionState.DISCONNECTED and event is ConnectionEvent.RECEIVED:
-                self._hang_up(self)  # a Ctrl-C has cost the driver the first order to hang up
+                self._hang_up(self)  # again: a Ctrl-C has prevented the driver from closing the socket
             return False
         self.state = after
         return True
@@ -307,7 +307,7 @@ class Connection:
         return error
 
     def _likely_cause(self, ended_in: ConnectionState) -> str:
-        """Return what usually makes a peer end a connection in this state, to follow the text of its error."""
+        """Return the likely reason for a peer to close a connection in this state, as the end of an error's text."""
         protocol = self._settings.security_protocol
         if ended_in is ConnectionState.NEGOTIATING:
             return f" before it answered ApiVersions: {_wrong_port(protocol)}"
@@ -324,7 +324,7 @@ class Connection:
         return ""
 
     def _reject(self, error: KafkaError) -> None:
-        """Close the connection because of a malformed response. The oldest request gets the error itself."""
+        """Close the connection after a malformed response. The oldest request gets ``error`` itself."""
         if self._in_flight:
             head = self._in_flight[0]
             if head.request is not None:
@@ -335,7 +335,7 @@ class Connection:
     # -- inside: time
 
     def _answer_due(self) -> float:
-        """Return when the first deadline of what is in flight passes."""
+        """Return the first deadline of the requests in flight, extended while a response arrives."""
         due = min(item.deadline for item in self._in_flight)
         if not self._frames.partial:
             return due
@@ -344,7 +344,7 @@ class Connection:
         return max(due, min(latest, self.received_at + ARRIVING_GAP))
 
     def _time_out(self, now: float) -> None:
-        """Close the connection: a broker answers in order, so the late response would come before all later ones."""
+        """Close the connection after a timeout: the broker answers in order, so later requests would wait, too."""
         late = [item for item in self._in_flight if item.deadline <= now]
         first = min(late, key=lambda item: item.deadline)
         for item in late:
@@ -358,7 +358,7 @@ class Connection:
         return f"{self.where}: no answer to {api_name(item.api)} within {item.deadline - item.sent_at:.1f} s"
 
     def _begin_setup_step(self, now: float) -> None:
-        # Each step gets the whole timeout: a program that polls once a minute would otherwise never get through.
+        # Each step gets the whole timeout, or a program that polls once a minute could never finish the setup.
         self.setup_began_at = now
         self._setup_deadline = now + self._setup_timeout
 
@@ -375,9 +375,9 @@ class Connection:
         self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
 
     def _throttle(self, response: Any, now: float) -> None:
-        """Send nothing for as long as the response asks; a broker would not read it meanwhile anyway (KIP-219).
+        """Send nothing for the throttle time of the response (KIP-219): the broker does not read the connection then.
 
-        This holds for any version: brokers before 2.0 delayed the response itself, newer ones expect it of the client.
+        Brokers before 2.0 have already delayed the response by this time; the client waits all the same.
         """
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms <= 0:
@@ -406,19 +406,19 @@ class Connection:
 
     def _take_frame(self, frame: Frame, now: float) -> None:
         if not self._in_flight:
-            raise KafkaProtocolError("a response although no request is in flight")
+            raise KafkaProtocolError("the broker sent a response although no request is in flight")
         item = self._in_flight[0]
         correlation_id, body = decode_response_header(frame, item.api, item.version)
         if correlation_id != item.correlation_id:
             expected = f"{item.correlation_id} ({api_name(item.api)})"
-            raise KafkaProtocolError(f"a response with correlation id {correlation_id}, expected {expected}")
+            raise KafkaProtocolError(f"the broker sent correlation id {correlation_id}, expected {expected}")
         if item.request is None:
             self._take_setup_response(item, frame, body, now)
             return
         response = item.api.RESPONSE.decode(frame, item.version, body)
         self._throttle(response, now)
         self.has_answered = True
-        # Removed only after it is answered: a Ctrl-C in between must not lose the answer, and a second one is dropped.
+        # Answered before it is removed: a Ctrl-C in between must not lose the answer. A repeated answer is dropped.
         self._answer(
             Answer(
                 item.request,
@@ -459,14 +459,14 @@ class Connection:
         if message is None:
             self._login = None
             self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
-            log.debug("%s: ready", self.where)
+            log.debug("%s: connection ready", self.where)
             return
         version = choose_version(type(message), self.ranges, self.node_id)
         self._write(message, version, now, NEVER)
 
 
 def _wrong_port(security_protocol: str) -> str:
-    """Return why a port may not answer ApiVersions, and which option to change."""
+    """Return a likely reason for a port not to answer ApiVersions, with the option to change."""
     if security_protocol.endswith("SSL"):
         return "it is not a Kafka listener (check host and port)"
     wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"

@@ -2,12 +2,12 @@
 
 Small frames are received together into one shared buffer and copied out of it. A large frame gets a buffer of its own,
 into which the driver receives, so that its body is copied once, from the kernel. A frame is never overwritten while a
-slice of it exists, such as a record. Afterwards the buffer is used for the next large frame, as fresh memory costs as
-much as receiving: the system clears its pages, and Python clears them again.
+slice of it exists, such as a record. Afterwards the buffer is used for another large frame: allocating a new one takes
+as long as receiving, since both the system and Python fill it with zeros.
 
 A size comes from the peer and is not trusted. A size over the limit ends the connection; for one within it, the buffer
-starts small and doubles as bytes arrive, unless this connection has received a frame of that size before. The module
-has no knowledge of messages, but recognises the first bytes of servers that are not Kafka.
+starts small and doubles as bytes arrive, unless this connection has received a frame of that size before. The first
+bytes of servers that are not Kafka cause an error that names their protocol.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from functools import cache
 
 from ..errors import KafkaProtocolError
 
-#: The shared buffer; frames that fit into it are small.
+#: Size of the shared buffer. A frame that fits into it counts as small.
 SHARED_BYTES = 64 * 1024
-#: First allocation for a large frame; its pages are written (zeroed) at once. The default max_partition_fetch_bytes and
-#: room for the rest of a response: if it were a little less, nearly every response would be moved to a larger buffer.
+#: First allocation for a large frame: the default max_partition_fetch_bytes and room for the rest of a response. With a
+#: little less, nearly every response would be moved to a larger buffer.
 FIRST_BYTES = 1024 * 1024 + 64 * 1024
-#: Bodies of large frames that are used again: one is read while the next one is received. Larger ones are not kept,
-#: since an idle connection would keep them, too.
+#: Number and largest size of the buffers kept for later large frames: one is decoded while another is filled. Larger
+#: buffers are freed, since an idle connection would keep them, too.
 KEPT_BODIES, KEPT_BYTES = 2, 4 * 1024 * 1024 + 64 * 1024
 SIZE_BYTES = 4
-#: A response has at least a correlation id.
+#: The smallest response has only a correlation id.
 LEAST_FRAME = 4
 
 Frame = bytes | memoryview
 
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
-#: First four bytes of other protocols. As sizes they are all over half a gigabyte.
+#: First four bytes of other protocols. Read as a frame's size, each is over half a gigabyte.
 _OTHER_PROTOCOLS = {
     b"HTTP": "an HTTP server",
     b"<htm": "an HTTP server",
@@ -44,7 +44,7 @@ _OTHER_PROTOCOLS = {
 
 
 class Frames:
-    """The receiving half of one connection. ``buffer`` is for the driver; :meth:`received` yields finished frames."""
+    """The frames that one connection receives: the driver fills :meth:`buffer`, :meth:`received` yields the frames."""
 
     __slots__ = ("_bodies", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_trusted_bytes", "_view")
 
@@ -52,10 +52,10 @@ class Frames:
         self._limit = limit
         self._shared = bytearray()  #: Allocated when the first bytes are expected.
         self._filled = 0  #: Bytes in the shared buffer, or in the large frame's body while there is one.
-        self._size = 0  #: Of the large frame.
-        self._trusted_bytes = FIRST_BYTES  #: Allocated first for a large frame; grows to the largest so far.
+        self._size = 0  #: Size of the large frame, without its four bytes of size.
+        self._trusted_bytes = FIRST_BYTES  #: First allocation for a large frame: the size of the largest so far.
         self._body: bytearray | None = None
-        self._bodies: list[bytearray] = []  #: Of the last large frames; one without slices is used again.
+        self._bodies: list[bytearray] = []  #: Buffers of the last large frames; one without slices is used again.
         self._view: memoryview | None = None
         self._first = True
 
@@ -78,17 +78,17 @@ class Frames:
     def received(self, size: int) -> Iterator[Frame]:
         """Take ``size`` bytes received into the front of :meth:`buffer`; yield the frames that are complete now.
 
-        Iterate to the end, or close the connection: bytes after a frame are parsed when the next frame is requested.
+        Iterate to the end, or close the connection: the bytes after a frame are parsed only when iteration continues.
 
         Raises:
-            KafkaProtocolError: a size is impossible, or over the limit, or this is not Kafka at all.
+            KafkaProtocolError: a size is negative, too small or over the limit, or the bytes are of another protocol.
         """
         self._view = None
         self._filled += size
         if self._body is None:
             yield from self._cut_shared()
         elif self._filled == self._size:
-            # Records are slices of the frame: read-only, so that no consumer of one record can change another one.
+            # Read-only, since records are slices of the frame: a deserializer must not change another record.
             body, self._body = self._body, None
             frame = memoryview(body)[: self._size].toreadonly()
             if len(body) <= KEPT_BYTES:
@@ -113,7 +113,7 @@ class Frames:
             yield bytes(memoryview(shared)[start + SIZE_BYTES : stop])
             start = stop
         if start:
-            # In place: assigning a slice of the same length to a bytearray only moves bytes.
+            # Assigning a slice of the same length moves the bytes without resizing the bytearray.
             shared[: end - start] = shared[start:end]
             self._filled = end - start
 
@@ -128,7 +128,7 @@ class Frames:
         self._filled = end - start
 
     def _free_body(self, size: int) -> bytearray | None:
-        """Return a kept body without slices that is large enough and at most a third too large; None if none is."""
+        """Return a kept buffer without slices, of ``size`` bytes to a third more; None if there is none."""
         for index, body in enumerate(self._bodies):
             if 3 * len(body) // 4 <= size <= len(body) and _is_free(body):
                 del self._bodies[index]
@@ -144,23 +144,23 @@ class Frames:
             _reject_other_protocols(bytes(prefix))
             raise KafkaProtocolError(
                 f"a response claims {size} bytes, but receive_message_max_bytes={self._limit}: "
-                "broken, not Kafka, or the limit is too low"
+                "the response is malformed, the peer is not Kafka, or the limit is too low"
             )
         return size
 
 
 @cache
 def _make_glibc_keep_memory() -> None:
-    """Allocate and free a large block, once.
+    """Allocate and free a large block once, so that glibc keeps freed memory for the next allocation.
 
-    glibc returns freed memory to the system at once until a large block was freed. Records are copied out of a body in
-    pieces of some kilobytes; each would otherwise get fresh pages, at half the speed.
+    Until a large block was freed, glibc returns memory to the system at once. Copying records out of a frame would then
+    get fresh pages for every few kilobytes, at half the speed.
     """
     bytes(KEPT_BYTES)
 
 
 def _is_free(body: bytearray) -> bool:
-    """Return whether no slice or array refers to the body: only then does Python allow a change of its size."""
+    """Return whether no slice or array refers to the body: otherwise Python raises BufferError when it is resized."""
     try:
         body.append(body.pop())
     except BufferError:
@@ -169,21 +169,21 @@ def _is_free(body: bytearray) -> bool:
 
 
 def _doubled(body: bytearray, size: int) -> bytearray:
-    """Return the body with twice its room, or ``size`` if that is less."""
+    """Return the body, enlarged to ``size`` bytes, which is at most twice its size."""
     try:
-        # In place, without a second buffer of zeros; the copied bytes are overwritten.
+        # ``*=`` resizes in place, without allocating zeros first. The repeated bytes are overwritten by received ones.
         body *= 2
         del body[size:]
     except BufferError:
-        # The driver still holds a slice, so the bytes are copied; an error would cost the connection.
+        # The driver still holds the slice from ``buffer()``, and Python resizes no bytearray with a slice: copy it.
         body = body + bytes(size - len(body))
     return body
 
 
 def _reject_other_protocols(prefix: bytes) -> None:
-    """Raise when a connection's first bytes are those of another protocol.
+    """Raise if the first bytes of a connection are those of another protocol.
 
-    As a size they would be 350 MB or more, which is impossible for the first response, to ApiVersions.
+    Read as a frame's size they are 350 MB or more, which the first response, that to ApiVersions, never has.
     """
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
         raise KafkaProtocolError("the peer answers in TLS: the port expects TLS (set security_protocol='SSL')")

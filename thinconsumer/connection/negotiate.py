@@ -1,8 +1,8 @@
 """Negotiate versions: send ApiVersions, then intersect the broker's ranges with this client's.
 
-ApiVersions itself is negotiated by trying: a broker that lacks the requested version answers UNSUPPORTED_VERSION in
-version 0 (KIP-511), and its body names the range of ApiVersions; brokers before 2.4 leave the range out and have
-version 0. The client names its software from version 3 on. After ``NetworkClient.handleApiVersionsResponse``.
+A broker that lacks the requested version of ApiVersions answers UNSUPPORTED_VERSION in version 0 (KIP-511) and names
+the versions that it has; brokers before 2.4 name none, and version 0 is sent. From version 3 on, the request contains
+the client's software name and version. After Java's ``NetworkClient.handleApiVersionsResponse``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..wire.error_codes import Code, to_error
 from .framing import Frame
 
 SOFTWARE_NAME = "thinconsumer"
-#: Brokers accept letters, digits, dots and hyphens only, and no dot or hyphen at either end.
+#: In ApiVersions, brokers accept only letters, digits, dots and hyphens, and neither a dot nor a hyphen at the ends.
 SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]+", "-", __version__).strip(".-") or "0"
 
 Ranges = Mapping[int, tuple[int, int]]
@@ -30,9 +30,9 @@ def api_name(api: type[Message]) -> str:
 
 
 class ApiVersionsCache:
-    """The version of ApiVersions to begin with, shared by all connections of one client.
+    """The version in which a connection sends its first ApiVersions request, shared by all connections of one client.
 
-    Brokers of one cluster mostly have the same version, and each rejected request costs a round trip.
+    Most brokers of a cluster have the same version, so usually only one connection loses a round trip to a rejection.
     """
 
     __slots__ = ("version",)
@@ -42,7 +42,7 @@ class ApiVersionsCache:
 
 
 class Negotiation:
-    """One ApiVersions exchange: send :meth:`request` in :attr:`version`, hand the answer to :meth:`take`."""
+    """One ApiVersions exchange: send :meth:`request` in :attr:`version`, and pass the response to :meth:`take`."""
 
     __slots__ = ("_cache", "version")
 
@@ -55,9 +55,9 @@ class Negotiation:
         return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 
     def take(self, frame: Frame, body: int) -> tuple[ApiVersionsResponse, Ranges | None]:
-        """Return the response and the broker's ranges; None for ranges if ApiVersions is to be sent again.
+        """Return the response and the broker's version ranges.
 
-        The next request then uses the new :attr:`version`.
+        The ranges are None if ApiVersions is to be sent again, in the new :attr:`version`.
 
         Raises:
             KafkaProtocolError: the bytes are not an ApiVersions response.
@@ -76,7 +76,7 @@ class Negotiation:
     def _fall_back(self, ranges: Ranges) -> None:
         lowest, highest = ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
         version = min(highest, ApiVersionsRequest.VERSIONS[1])
-        # Strictly lower each time: a broker that rejects every version must not cause an endless loop.
+        # The version gets lower with each request, or a broker that rejects every version would cause an endless loop.
         if not max(0, lowest) <= version < self.version:
             raise KafkaProtocolError(
                 f"the broker rejects ApiVersions {self.version} and offers versions {lowest} to {highest}"
@@ -87,10 +87,10 @@ class Negotiation:
 def choose_version(
     api: type[Message], ranges: Ranges, node_id: int, min_version: int = 0, max_version: int | None = None
 ) -> int:
-    """Return the highest version that the broker and this client share, between the two bounds.
+    """Return the highest version that the broker and this client share, from ``lowest`` to ``highest``.
 
     Raises:
-        UnsupportedVersionError: they share none; names the API and all ranges.
+        UnsupportedVersionError: they share none. The message names the API and the versions of both sides.
     """
     lowest, highest = max(api.VERSIONS[0], min_version), api.VERSIONS[1]
     if max_version is not None:

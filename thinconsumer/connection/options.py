@@ -1,4 +1,4 @@
-"""The options that connections and :mod:`thinconsumer.network_client` read. Durations are milliseconds."""
+"""The options that connections and :mod:`thinconsumer.network_client` read. Durations are in milliseconds."""
 
 from __future__ import annotations
 

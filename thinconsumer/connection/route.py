@@ -1,8 +1,8 @@
-"""The route to one node: looks up its name, connects to one of its addresses, waits after failures, queues meanwhile.
+"""The route to one node: looks up its name, connects to one of its addresses, backs off, and queues requests.
 
 Owns the requests that are not written yet and one connection. An *attempt* covers all addresses of the host, see
-:class:`.AddressRace`; when addresses known from an earlier connection all fail, the name is looked up again within the
-same attempt (KAFKA-12193: all addresses of a cluster can change). A failed attempt answers all queued requests;
+:class:`.AddressRace`. If all addresses known from an earlier lookup fail, the name is looked up again within the same
+attempt (KAFKA-12193: all addresses of a cluster can change). When an attempt fails, all queued requests get its error;
 requests sent during the backoff wait for the next attempt. After Java's ``ClusterConnectionStates``; KIP-144, KIP-302,
 KIP-601.
 """
@@ -27,11 +27,11 @@ from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, ne
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which an attempt counts as slow: another node is dialled beside it, and metadata is refreshed in case
-#: the node has moved.
+#: Seconds after which an attempt to connect counts as slow: another node is dialled in parallel, and metadata is
+#: refreshed in case the node has moved.
 SLOW_ATTEMPT = 1.0
-#: Seconds that a connection must last before the outage of its route counts as over. A broker that closes each
-#: connection after a few answers would otherwise cause two log lines for each.
+#: Seconds that a connection must last before "connected again" is logged. A broker that closes every connection after
+#: a few answers would otherwise cause two log lines for each connection.
 STABLE_AFTER = 5.0
 
 
@@ -56,11 +56,11 @@ class RouteContext:
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
-    opened: int = 0  #: Connections that became ready, ever.
+    opened: int = 0  #: Number of connections that have become ready since the start.
     lost: list[BrokerRoute] = field(default_factory=list)  #: Routes with a connection that broke, until taken.
 
     def answer(self, answer: Answer) -> None:
-        """Keep an answer until it is taken."""
+        """Store an answer for :meth:`.NetworkClient.take_answers`."""
         self.answers.append(answer)
 
     def hang_up(self, connection: Connection) -> None:
@@ -79,10 +79,10 @@ class BrokerRoute:
         self.state = RouteState.DISCONNECTED
         self.connection: Connection | None = None
         self.failures = 0  #: Failed attempts and broken connections since a request was last answered.
-        self.unreachable = False  #: Whether the last attempt led to no answered request.
+        self.unreachable = False  #: Whether the last attempt failed, or its connection broke without an answer.
         self.cause = ""  #: The text of the last failure; empty once a request was answered.
         self.started_at = -NEVER  #: When the last attempt began.
-        self.login_error: AuthorizationError | None = None  #: Of the last attempt, until the owner takes it.
+        self.login_error: AuthorizationError | None = None  #: The last attempt's rejected login, until taken.
         self.not_before = -NEVER  #: End of the backoff.
         self.broken_at = -NEVER  #: When an attempt last failed or a connection last broke.
         self.queue: deque[QueuedRequest] = deque()
@@ -91,10 +91,10 @@ class BrokerRoute:
         self._race: AddressRace | None = None
         self._tried: set[Address] = set()
         self._looked_up = False
-        self._throttled_until = -NEVER  #: Up to when the deadlines in the queue were moved.
+        self._throttled_until = -NEVER  #: End of the throttling by which the queue's deadlines are already extended.
         self._stepped_at = -NEVER
         self._connected_at = -NEVER
-        self._success_noted = False  #: Whether the answer of a request has ended the failures.
+        self._success_noted = False  #: Whether an answer on this connection has reset :attr:`failures`.
 
     @property
     def name(self) -> str:
@@ -108,9 +108,9 @@ class BrokerRoute:
 
     @property
     def is_working(self) -> bool:
-        """Whether the connection is ready and has answered a request other than ApiVersions.
+        """Whether the connection is ready and has answered a request other than ApiVersions and the login's.
 
-        A listener that requires a login answers any ApiVersions request and closes the connection at the next request.
+        A listener that requires a login answers ApiVersions without one and closes the connection at the next request.
         """
         return self.connection is not None and self.connection.is_ready and self.connection.has_answered
 
@@ -145,14 +145,14 @@ class BrokerRoute:
         return f"{words}, {queued}{failed}"
 
     def connections(self) -> list[Connection]:
-        """Return the connection, or those that are being made."""
+        """Return the route's connection, or the connections in setup while there is none."""
         if self.connection is not None:
             return [self.connection]
         return self._race.connections if self._race is not None else []
 
     @property
     def has_news(self) -> bool:
-        """Whether the driver's calls have left something to do for :meth:`step`, or bytes that the driver must see."""
+        """Whether :meth:`step` is due as a connection is ready or has ended, or the driver must see bytes to send."""
         if self._race is None and self.connection is not None:
             return self.connection.has_unsent or self.connection.has_ended
         return any(c.has_unsent or c.has_ended or c.is_ready for c in self.connections())
@@ -160,14 +160,14 @@ class BrokerRoute:
     # -- for the network client
 
     def send(self, request: Request, now: float) -> None:
-        """Queue a request; the next :meth:`step` writes it, or dials for it."""
+        """Queue a request; the next :meth:`step` writes it, or dials the node."""
         if self.connection is not None:
             self._note_throttle(self.connection, now)
         throttled = max(0.0, self._throttled_until - now)
         self.queue.append(QueuedRequest(request, now, request.deadline + throttled))
 
     def step(self, now: float, horizon: float, wanted: bool = False) -> None:
-        """Do everything that is due. ``wanted`` dials although nothing is queued; deadlines pass up to ``horizon``."""
+        """Do all that is due; deadlines up to ``horizon`` have passed. ``wanted`` dials even without a request."""
         self._stepped_at = now
         if self._race is not None:
             self._step_race(self._race, now, horizon)
@@ -188,9 +188,9 @@ class BrokerRoute:
             self._flush(self.connection, now)
 
     def wake_at(self) -> float:
-        """Return when :meth:`step` has something to do even if nothing is received.
+        """Return the time at which :meth:`step` is due even if nothing is received.
 
-        That is never before the last step, except for a deadline that waits for I/O to be polled once more.
+        Only a deadline can be earlier than the last step: it takes effect after the next poll of I/O.
         """
         due = NEVER
         connection = self.connection
@@ -209,20 +209,20 @@ class BrokerRoute:
         return due
 
     def leave(self, why: str) -> None:
-        """Take no more requests: answer those queued with an error, wait for those in flight. See :meth:`has_left`."""
+        """Fail the queued requests and wait for those in flight; :meth:`has_left` then closes the connection."""
         self.refuse(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
         if self.connection is None or not self.connection.in_flight:
             self.close(None)
 
     def has_left(self) -> bool:
-        """Return whether a route told to leave has no request in flight any more; close it if so."""
+        """Close the route if it has no request in flight; return whether it is closed. Call after :meth:`leave`."""
         if self.connection is not None and not self.connection.has_ended and self.connection.in_flight:
             return False
         self.close(None)
         return True
 
     def move_to(self, host: str, port: int, why: str) -> None:
-        """Change the address of the node: the connection ends, the queue stays."""
+        """Change the address of the node: close the connection, and keep the queued requests."""
         self.close(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
         self.host, self.port = host, port
         self.unreachable = False
@@ -230,13 +230,13 @@ class BrokerRoute:
         self.cause = ""
 
     def adopt(self, node_id: int) -> None:
-        """Turn the route to a bootstrap server into that of the node which has the same address."""
+        """Turn the route to a bootstrap server into the route to the node with the same address."""
         self.node_id = node_id
         if self.connection is not None:
             self.connection.node_id = node_id
 
     def close(self, error: KafkaConnectionError | None) -> None:
-        """End the connection or the attempt at one. The queue stays."""
+        """Close the connection, or end the attempt to connect; keep the queued requests."""
         self._hang_up(error)
         self._shared.outages.forget(self._outage)
         self._move(RouteEvent.CLOSED)
@@ -289,7 +289,7 @@ class BrokerRoute:
         if addresses:
             self._connect(addresses, now, horizon)
         else:
-            self._fail(self.cause, now)  # the name still has only the addresses that have just failed
+            self._fail(self.cause, now)  # the name has only addresses that have just failed
 
     def _connect(self, addresses: Sequence[Address], now: float, horizon: float) -> None:
         self._tried.update(addresses)
@@ -343,7 +343,7 @@ class BrokerRoute:
         self._move(RouteEvent.READY)
 
     def _check_connection(self, connection: Connection, now: float) -> None:
-        """Note that the connection has answered for the first time, has proved to be stable, or has ended."""
+        """Reset failures after the first answer, end the outage after ``STABLE_AFTER``, back off after a loss."""
         if connection.has_answered and not self._success_noted:
             self._success_noted = True
             self.unreachable = False
@@ -377,7 +377,7 @@ class BrokerRoute:
 
     @property
     def _outage(self) -> tuple[str]:
-        """Kind and subject of the route in the log of outages."""
+        """The key of this route's failures in :class:`.OutageLog`."""
         return (f"{self.name} ({self.channel})" if self.channel else self.name,)
 
     def _back_off(self, cause: str, now: float) -> None:
@@ -389,7 +389,7 @@ class BrokerRoute:
         self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
 
     def _without_name(self, error: KafkaError) -> str:
-        """Return the text of the error without the host's name, which the caller puts in front."""
+        """Return the text of the error without the host name, which the caller prepends."""
         text = str(error)
         if text.startswith(f"{self.name}: "):
             return text[len(self.name) + 2 :]
@@ -430,7 +430,7 @@ class BrokerRoute:
             waiting = self.queue[0]
             try:
                 if waiting.deadline <= now:
-                    # Sent now, it would time out at once and close the connection.
+                    # A request written after its deadline would time out at once, which closes the connection.
                     self._too_late(waiting)
                 else:
                     connection.send(waiting.request, waiting.queued_at, waiting.deadline, now)

@@ -1,10 +1,10 @@
-"""The states of one connection and of the route to one node: two small machines, each one table.
+"""The states of one connection and of the route to one node: two state machines, each declared as a table.
 
 A :class:`~.connection.Connection` lives from its dial to its end and is never dialled twice. A
 :class:`~.route.BrokerRoute` looks up a name, dials its addresses, and waits between attempts. Java's
 ``ConnectionState`` and ``NetworkClient`` mix the two.
 
-A pair of state and event is a transition, or ignored for a stated reason; every other pair is a bug and raises.
+Each pair of state and event is in a table of transitions or in a table of ignored events; any other pair raises.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..errors import IllegalStateError
 class ConnectionState(enum.Enum):
     """The state of one connection."""
 
-    CONNECTING = "connecting"  #: The driver was told to dial: TCP, then TLS if any.
-    NEGOTIATING = "negotiating"  #: ApiVersions was sent.
-    AUTHENTICATING = "authenticating"  #: The login runs; without one, this state is left at once.
+    CONNECTING = "connecting"  #: The driver connects TCP, then TLS if any.
+    NEGOTIATING = "negotiating"  #: ApiVersions was sent and is not answered yet.
+    AUTHENTICATING = "authenticating"  #: The login runs. Without a login, the connection becomes READY at once.
     READY = "ready"  #: Requests can be sent.
-    CLOSING = "closing"  #: Closed on this side; the driver has not been told yet and may still call.
+    CLOSING = "closing"  #: Closed by the client; the driver has not got the command to hang up yet and may still call.
     DISCONNECTED = "disconnected"  #: The connection has ended.
 
 
@@ -46,7 +46,7 @@ class RouteState(enum.Enum):
     DISCONNECTED = "disconnected"  #: No connection, and no attempt at one.
     RESOLVING = "resolving"  #: The name is being looked up, or its lookup is queued.
     CONNECTING = "connecting"  #: One or more addresses are dialled; the first connection that is ready is kept.
-    CONNECTED = "connected"  #: There is a connection that was ready for requests.
+    CONNECTED = "connected"  #: The route has a connection that has become ready.
     BACKING_OFF = "backing off"  #: The last attempt failed or the connection broke; the next attempt waits.
 
 
@@ -122,7 +122,7 @@ ROUTE_TRANSITIONS: Mapping[RouteState, Mapping[RouteEvent, RouteState]] = {
     _R.RESOLVING: {_V.DIAL: _R.CONNECTING, _V.FAILED: _R.BACKING_OFF, _V.CLOSED: _R.DISCONNECTED},
     _R.CONNECTING: {
         _V.READY: _R.CONNECTED,
-        _V.LOOK_UP: _R.RESOLVING,  # all addresses known from before have failed
+        _V.LOOK_UP: _R.RESOLVING,  # all addresses of an earlier lookup have failed
         _V.FAILED: _R.BACKING_OFF,
         _V.CLOSED: _R.DISCONNECTED,
     },
@@ -148,5 +148,5 @@ def next_state(
     """
     after = transitions[state].get(event)
     if after is None and (state, event) not in ignored:
-        raise IllegalStateError(f"{machine}: {event.value!r} is impossible while {state.value!r}")
+        raise IllegalStateError(f"{machine}: event {event.value!r} is impossible in state {state.value!r}")
     return after
