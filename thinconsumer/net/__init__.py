@@ -1,4 +1,4 @@
-"""The only sockets and the only clock of the client: a :class:`~thinconsumer.driver.Driver` over ``selectors``."""
+"""The :class:`~thinconsumer.driver.Driver` over ``selectors``: the only sockets and clocks of the client."""
 
 from .resolver import system_resolver
 from .selector_driver import SelectorDriver

@@ -1,10 +1,10 @@
 """Look up a host name on the driver's own selector, without blocking, with c-ares (the extra ``resolver``: pycares).
 
-c-ares reads /etc/hosts and asks the name servers of /etc/resolv.conf. It knows no other source, such as mDNS or LDAP: a
-program that needs one passes ``resolver=thinconsumer.net.system_resolver``, which blocks.
+c-ares reads /etc/hosts and asks the name servers of /etc/resolv.conf. A program that needs another source, such as mDNS
+or LDAP, passes ``resolver=thinconsumer.net.system_resolver``, which blocks.
 
-Each lookup has a channel of its own, since c-ares reads /etc/resolv.conf only when a channel is made. pycares frees
-channels on a daemon thread; every callback runs in the call that made it, as a lookup is cancelled before it is closed.
+Each lookup has its own c-ares channel, since c-ares reads /etc/resolv.conf only when a channel is created. pycares
+frees channels on a daemon thread, but no callback runs there: a lookup is cancelled before its channel is closed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IS_INSTALLED = pycares is not None
 
 
 class NameSocket:
-    """One socket of a lookup, as the selector reports it."""
+    """A socket of a lookup; the selector's owner of that descriptor."""
 
     __slots__ = ("_fd", "_lookup")
 
@@ -45,7 +45,7 @@ class NameSocket:
 
 
 class CaresLookup:
-    """One lookup of one name, IPv4 and IPv6. When it :attr:`is_done`, :attr:`addresses` or :attr:`error` is set.
+    """A lookup of one name, IPv4 and IPv6. Once :attr:`is_done`, either :attr:`addresses` or :attr:`error` is set.
 
     Args:
         host: The name.
@@ -65,7 +65,7 @@ class CaresLookup:
     ) -> None:
         self.host = host
         self.port = port
-        self.addresses: list[Address] = []  #: In the order of RFC 6724.
+        self.addresses: list[Address] = []  #: Sorted by preference (RFC 6724).
         self.error = ""
         self.is_done = False
         self._selector = selector
@@ -86,13 +86,13 @@ class CaresLookup:
         self._follow()
 
     def process(self, read_fd: int, write_fd: int) -> None:
-        """Let c-ares handle a ready socket; -1 for none, and for both when only time has passed."""
+        """Let c-ares read from and write to these descriptors; -1 for none. With two -1 it checks its timeouts."""
         if not self.is_done:
             self._channel.process_fd(read_fd, write_fd)
             self._follow()
 
     def step(self) -> None:
-        """Let c-ares repeat a query or give up when a timeout has passed."""
+        """Let c-ares repeat a query or give up, if a timeout has passed."""
         if self._clock() >= self._wake_at:
             self.process(-1, -1)
 
@@ -106,7 +106,7 @@ class CaresLookup:
             self._finish("cancelled")
             self._follow()
 
-    # Callbacks of c-ares. An exception in one of them would be printed and lost, so they only take notes.
+    # Callbacks of c-ares. pycares prints and drops their exceptions, so they only store arguments.
 
     def _note_socket(self, fd: int, readable: bool, writable: bool) -> None:
         self._socket_changes.append((fd, readable, writable))
@@ -129,7 +129,7 @@ class CaresLookup:
         self.is_done = True
 
     def _follow(self) -> None:
-        """Watch the sockets that c-ares has opened, forget those it has closed, and note the next timeout."""
+        """Watch the sockets that c-ares has opened, unregister those it has closed, and update the next timeout."""
         changes, self._socket_changes = self._socket_changes, []
         try:
             for fd, readable, writable in changes:

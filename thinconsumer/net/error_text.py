@@ -1,7 +1,7 @@
-"""The text of socket errors: the one place where ``OSError`` turns into ``KafkaConnectionError``.
+"""Turn ``OSError`` of sockets and TLS into ``KafkaConnectionError`` with a text that says what to check.
 
-Owns two tables: the system's error numbers and OpenSSL's reasons. It does not import ``ssl``: a program without TLS
-would otherwise pay for loading OpenSSL. Where there is a TLS error, ``ssl`` is loaded already.
+It does not import ``ssl``, so that a program without TLS does not load OpenSSL. When there is a TLS error, ``ssl`` is
+loaded already.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from ..driver import Address
 from ..errors import KafkaConnectionError
 
-#: By name, since not every system has every number.
+#: Texts by error number. Declared by name, since not every system has every error.
 _SYSTEM_TEXTS = {
     getattr(errno, name): text
     for name, text in {
@@ -42,7 +42,7 @@ _NOT_TLS = "the port does not use TLS (set security_protocol='PLAINTEXT', or use
 _NO_VERSION = "client and broker share no TLS version"
 _WANTS_CERTIFICATE = "the peer requires a client certificate"
 
-#: OpenSSL's reasons without the prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ between its versions.
+#: Texts by OpenSSL's reason without the prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ between versions.
 _TLS_TEXTS = {
     "WRONG_VERSION_NUMBER": _NOT_TLS,
     "UNKNOWN_PROTOCOL": _NOT_TLS,
@@ -62,12 +62,13 @@ _TLS_TEXTS = {
 }
 _SSL_ERROR_EOF = 8  # ssl.SSL_ERROR_EOF
 
-#: The stage in which an error happened, as it ends the text.
+#: The end of an error's text: the stage in which it happened.
 CONNECTING = "while connecting"
 HANDSHAKING = "during the TLS handshake"
 CONNECTED = "while connected"
 
-#: Kafka's PLAINTEXT listener reads a TLS ClientHello as a request of 369 MB, and closes the connection.
+#: The texts of a connection that the peer closes. During a TLS handshake the port may be a PLAINTEXT listener, which
+#: reads the ClientHello as a request of 369 MB and closes the connection.
 _CLOSED_TEXTS = {
     _SYSTEM_TEXTS[errno.ECONNRESET],
     _SYSTEM_TEXTS[errno.EPIPE],
@@ -76,14 +77,14 @@ _CLOSED_TEXTS = {
 
 
 def describe(error: BaseException) -> str:
-    """Return the text of an error without its number."""
+    """Return the text of an error, without the error number."""
     ssl = sys.modules.get("ssl")
     if isinstance(error, OSError) and ssl is not None and isinstance(error, ssl.SSLError):
         return _describe_tls(error)
     number = error.errno if isinstance(error, OSError) else None
     if number in _SYSTEM_TEXTS:
         return _SYSTEM_TEXTS[number]
-    # An error without a number comes from this package or from a transport that the user passed, with a text.
+    # Errors of this package and of a user's transport have a text and no number.
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
@@ -102,7 +103,7 @@ def _describe_tls(error: OSError) -> str:
 
 
 def connection_error(host: str, address: Address, stage: str, error: BaseException) -> KafkaConnectionError:
-    """Return the error of one connection: host and address, what failed, and in which stage."""
+    """Return the error with host, address, cause and stage in its text."""
     text = describe(error)
     if stage == HANDSHAKING and text in _CLOSED_TEXTS:
         text += f": {_NOT_TLS}"

@@ -1,4 +1,4 @@
-"""Importing a large module so that Ctrl-C cannot leave it half imported."""
+"""Import large modules so that Ctrl-C cannot leave them half imported."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import threading
 def import_uninterrupted(name: str) -> None:
     """Import a module in a thread of its own, and wait for it.
 
-    Signal handlers run in the main thread only, so that an exception of theirs ends the wait, and not the import. An
-    interrupted import of numpy cannot be repeated: its C extension can be loaded once in a process.
+    Signal handlers run in the main thread only, so a KeyboardInterrupt ends the wait and not the import. An interrupted
+    import of numpy cannot be repeated: its C extension can be loaded only once in a process.
 
     Raises:
         ImportError: the module, or one that it needs, is missing.

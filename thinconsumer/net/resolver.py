@@ -1,7 +1,7 @@
 """Look up host names with the system's resolver, or with a function that the user passed.
 
-Both may block without a bound. Numeric addresses are parsed without a lookup, and a slow lookup is logged with its
-duration. With the extra ``resolver`` names are looked up by :mod:`.cares_lookup` instead, which never blocks.
+Both may block for any length of time. Numeric addresses need no lookup, and a slow lookup is logged with its duration.
+With the extra ``resolver``, :mod:`.cares_lookup` looks up names instead and never blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..driver import Address
 
 log = logging.getLogger(__name__)
 
-#: Looks up (host, port); returns the addresses in the order to try them, or raises.
+#: Takes (host, port) and returns the addresses in the order in which to try them, or raises.
 Resolver = Callable[[str, int], Sequence[Address]]
 
 _TEXTS = {
@@ -42,7 +42,7 @@ def _describe(error: Exception) -> str:
 
 
 def numeric(host: str, port: int) -> list[Address]:
-    """Return the numeric address that ``host`` is, or an empty list if it is a name. Never blocks."""
+    """Return the address if ``host`` is numeric, an empty list if it is a name. Never blocks."""
     try:
         return system_resolver(host, port, socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -52,13 +52,13 @@ def numeric(host: str, port: int) -> list[Address]:
 def look_up(
     resolver: Resolver, host: str, port: int, clock: Callable[[], float], slow: float
 ) -> tuple[list[Address], str]:
-    """Return the addresses of ``host``, or an error text; log a warning if it took ``slow`` seconds or more."""
+    """Return the addresses of ``host``, or an error text; log a warning if the lookup took ``slow`` seconds or more."""
     started = clock()
     addresses: list[Address] = []
     text = "the name has no address"
     try:
         addresses = list(resolver(host, port))
-    # A function of the user may raise anything; the lookup then counts as failed.
+    # A user's resolver may raise any exception: the lookup has failed, but the client goes on.
     except Exception as error:
         text = _describe(error)
         log.debug("looking up %s failed", host, exc_info=True)

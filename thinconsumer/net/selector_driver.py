@@ -1,11 +1,11 @@
 """The driver for real connections: sockets over ``selectors``, the system's clocks, name lookups.
 
-Owns the order of one step: carry out the endpoint's commands, send, wait, hand over received bytes, and take further
-commands after each call. It knows nothing of Kafka. The constructor opens nothing: the selector and the wake-up sockets
-come with the first step, so that a consumer made before a fork works after it.
+Owns the order of one step: carry out the endpoint's commands, send, wait, pass received bytes to streams, and take new
+commands after each call of a stream. The constructor opens nothing: the first step opens the selector and the wake-up
+sockets, so that a consumer made before a fork works after it.
 
-An exception in the middle of a step (a Ctrl-C, mostly) may leave a stream without bytes that its buffer has received:
-after one, call :meth:`SelectorDriver.hang_up_all`. An exception out of the wait itself costs nothing.
+After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`: bytes may be in a stream's buffer
+that the stream was not told about. This is not needed if the exception interrupted only the wait.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from .wake import Waker
 
 log = logging.getLogger(__name__)
 
-#: Commands carried out in one step. Without a bound, an endpoint that reacts to its own commands would never return.
+#: Commands carried out in one step. Without a bound, a step would never end if each command led to another one.
 COMMANDS_PER_STEP = 1000
 
 NO_DELAY: Sequence[tuple[int, int, int | bytes]] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 
 
 class SelectorDriver:
-    """Implements :class:`thinconsumer.driver.Driver` with non-blocking sockets; no thread, ever.
+    """Implements :class:`thinconsumer.driver.Driver` with non-blocking sockets and without threads.
 
     Args:
-        selector: A ``selectors`` class or instance; epoll or kqueue where there is one.
+        selector: A ``selectors`` class or instance; by default epoll, kqueue, or what the system has.
         resolver: Called with (host, port), returns :class:`~thinconsumer.driver.Address` es to try in order, or raises.
             It may block. None: c-ares if pycares is installed, else the system's resolver, which blocks.
         transport: Wraps each connected socket; plain TCP by default, :func:`thinconsumer.net.tls.tls_transport`.
         receive_buffer_bytes: SO_RCVBUF; None or -1 for the system's choice.
         send_buffer_bytes: SO_SNDBUF; None or -1 for the system's choice.
         socket_options: (level, option, value) for each socket.
-        slow_resolve_warning_s: Blocking lookups that took this many seconds or more are logged.
+        slow_resolve_warning_s: A blocking lookup that takes this many seconds or more is logged.
         name_servers: ``address:port`` of each, for c-ares; None for those of /etc/resolv.conf.
     """
 
@@ -65,7 +65,7 @@ class SelectorDriver:
         slow_resolve_warning_s: float = 1.0,
         name_servers: Sequence[str] | None = None,
     ) -> None:
-        #: Seeded by the system: with the same jitter in every process, all would reconnect at the same moment.
+        #: Seeded by the system: with equal seeds, all processes would reconnect at the same moments.
         self.random = random.Random()
         self._selector: SelectorLike = selector or DefaultSelector
         self._resolver = resolver or system_resolver
@@ -84,10 +84,10 @@ class SelectorDriver:
         self._lookup: CaresLookup | None = None
         self._commands_left = 0
         self._is_obeying = False
-        self._has_called = False  #: Whether the endpoint or a stream was told something in this step.
+        self._has_called = False  #: Whether this step has called the endpoint or a stream.
         self._has_partial = False
-        self._is_polled_outside = False  #: Whether an event loop waits for the descriptor between two steps.
-        self.waiting = False  #: True while waiting for I/O: an exception then has interrupted nothing else.
+        self._is_polled_outside = False  #: Whether the program waits for :meth:`fileno` between two steps.
+        self.waiting = False  #: True while waiting for I/O.
 
     # The clocks
 
@@ -100,14 +100,14 @@ class SelectorDriver:
     # Stepping
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out commands, wait for I/O until ``deadline`` or ``wake_at()``, hand over one batch of events.
+        """Carry out commands, wait for I/O until ``deadline`` or ``wake_at()``, and report one batch of events.
 
         Returns whether ``endpoint`` or one of its streams was called. May return False before the deadline: the
         system's waits have a longest duration, and :meth:`wakeup` ends them.
 
         Raises:
             ConcurrentAccessError: in a forked child, when the parent has connected.
-            KafkaConnectionError: the system gives no descriptor for waiting at all.
+            KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
         """
         self.waiting = False
         self.check_process()
@@ -122,7 +122,7 @@ class SelectorDriver:
         if self._has_called:
             self._flush()
         if self._commands or self._blocking_lookups:
-            self._waker.ring()  # an event loop that waits for the descriptor alone has to come back for them
+            self._waker.ring()  # makes fileno() readable, so that an event loop calls again for the rest
         self._endpoint = None
         if not self._is_polled_outside:
             for connection in self._connections.values():
@@ -146,13 +146,13 @@ class SelectorDriver:
         return min(deadline, endpoint.wake_at(), self.wake_at())
 
     def wake_at(self) -> float:
-        """Return when the lookup under way needs a step although no byte was received; infinity if there is none."""
+        """Return the time of the name lookup's next timeout (monotonic seconds); infinity without a lookup."""
         return inf if self._lookup is None else self._lookup.wake_at()
 
     def _receive(self, sockets: SocketSelector, until: float) -> bool:
-        """Wait once and hand over received bytes; return whether to wait on, as they were only a part of a message.
+        """Wait once and pass received bytes to streams; return whether to wait again, as they complete no message.
 
-        A large response arrives in many pieces. To step the endpoint for each would cost more than to receive them.
+        A large response arrives in many pieces. Stepping the endpoint for each piece would take longer than receiving.
         """
         self._has_partial = False
         self.waiting = True
@@ -176,10 +176,10 @@ class SelectorDriver:
     # Commands
 
     def _obey(self) -> None:
-        """Carry out the endpoint's commands in order, and those that follow from them."""
+        """Carry out the endpoint's commands in order, and the commands that these cause."""
         assert self._endpoint is not None
         self._commands.extend(self._endpoint.take_commands())
-        # A command can fail at once and call a stream, which leads here again: the outer loop continues.
+        # A failing command calls a stream, which calls this method again: the outer call carries out the new commands.
         if self._is_obeying or not self._commands:
             return
         self._is_obeying = True
@@ -201,7 +201,7 @@ class SelectorDriver:
 
     def _start(self, dial: Dial) -> None:
         if id(dial.stream) in self._connections:
-            raise IllegalStateError(f"{self._connections[id(dial.stream)]!r} exists already: hang up before dialling")
+            raise IllegalStateError(f"{self._connections[id(dial.stream)]!r} is open: hang up before dialling again")
         connection = SocketConnection(self, dial, self._settings)
         self._connections[id(dial.stream)] = connection
         connection.start()
@@ -229,7 +229,7 @@ class SelectorDriver:
     def _look_up_one(self) -> None:
         if not self._blocking_lookups:
             return
-        # Removed only afterwards: after a Ctrl-C during the lookup the endpoint must not wait for ever.
+        # Removed after the lookup: a Ctrl-C during it must not lose the command, or the endpoint waits for ever.
         command = self._blocking_lookups[0]
         found = look_up(self._resolver, command.host, command.port, self.now, self._slow_resolve_warning_s)
         self._blocking_lookups.popleft()
@@ -245,18 +245,18 @@ class SelectorDriver:
 
     @property
     def sockets(self) -> SocketSelector:
-        """The selector; open during a step."""
+        """The selector that watches this driver's sockets. Valid only during a step, which opens it if necessary."""
         assert self._sockets is not None
         return self._sockets
 
     def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
-        """Note that a stream was called, and obey at once: a stream that was hung up must get no further byte."""
+        """Record a call to a stream, and carry out new commands at once: after a Hangup its stream gets no call."""
         self._has_called = self._has_called or has_news
         self._has_partial = self._has_partial or is_part
         self._obey()
 
     def connection_closed(self, stream: Stream) -> None:
-        """Forget the connection of a stream."""
+        """Remove the connection of a stream."""
         del self._connections[id(stream)]
 
     # Waking, and what an event loop needs
@@ -292,7 +292,7 @@ class SelectorDriver:
         if self._sockets is not None:
             return self._sockets
         if self._is_closed:
-            raise IllegalStateError("the driver is closed")
+            raise IllegalStateError("the driver is closed: make a new client")
         self._pid = os.getpid()
         sockets = None
         try:
@@ -303,13 +303,13 @@ class SelectorDriver:
             if sockets is not None:
                 sockets.close()
             self._pid = None
-            raise KafkaConnectionError(f"cannot wait for connections: {describe(error)}") from error
-        # Last, so that an interruption in between leaves nothing half open.
+            raise KafkaConnectionError(f"cannot open a selector and wake-up sockets: {describe(error)}") from error
+        # Assigned last, so that a Ctrl-C above makes the next step open both again.
         self._sockets = sockets
         return sockets
 
     def hang_up_all(self) -> None:
-        """Close every connection and forget all commands and lookups; no stream is called. Usable again after that."""
+        """Close every connection and drop all commands and lookups, without calling a stream. Steps may follow."""
         self._commands.clear()
         self._blocking_lookups.clear()
         self._cancel_lookup()
@@ -318,7 +318,7 @@ class SelectorDriver:
         self._connections.clear()
 
     def close(self) -> None:
-        """Close every connection and descriptor; no stream is called. May be called again, and in a fork.
+        """Close every connection and descriptor, without calling a stream. May be called again, and in a fork.
 
         A forked child only closes its copies of the descriptors: the connections stay open in the parent.
         """

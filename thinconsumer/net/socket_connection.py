@@ -1,6 +1,6 @@
 """The socket of one stream: connect, handshake, receive, send, end.
 
-It has no timeout, retry or second address; those are the engine's. It guards the order of calls to its stream:
+The engine owns timeouts, retries and other addresses. This module owns the order of calls to the stream:
 ``connection_made`` once, received bytes, ``connection_lost`` once after all bytes that could still be received, and no
 call after that or after a hang-up. It also sets how much the system receives between two steps.
 """
@@ -25,31 +25,31 @@ from .transport import Transport, TransportFactory
 if TYPE_CHECKING:
     from .selector_driver import SelectorDriver
 
-#: Codes of a non-blocking connect that is under way. Outside Windows, EWOULDBLOCK means that no local port is free.
+#: Results of ``connect_ex`` while TCP connects. Outside Windows, EWOULDBLOCK means that no local port is free.
 _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
 
-#: Errors of sockets and ``ssl``, and of the malformed addresses that a resolver of the user may return.
+#: Errors of sockets, of ``ssl``, and of malformed addresses from a user's resolver.
 _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 
-#: Bounds of one stream's work in one step, so that a fast peer cannot starve the other connections.
+#: Limits of one connection in one step, so that a fast peer cannot starve the other connections.
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
-#: The low-water mark is raised only for responses from this size on; the system receives smaller ones anyway.
+#: Smallest expected response for which SO_RCVLOWAT is raised; the system receives smaller ones without it.
 LARGE_BYTES = 128 * 1024
-#: Highest low-water mark. The socket keeps this much kernel memory once it has used it.
+#: Highest value of SO_RCVLOWAT: a socket never returns the kernel memory that it has used.
 LOW_WATER_MAX_BYTES = 4 * 1024 * 1024
-#: Bytes still read from a connection that can no longer be written to. Kernels buffer less than this.
+#: Bytes read at most after sending has failed; kernels buffer less than this.
 READ_AFTER_SEND_FAILED_BYTES = 16 * 1024 * 1024
 
 
 class SocketState(Enum):
     """The state of a socket."""
 
-    CONNECTING = "connecting"  #: TCP's handshake runs.
+    CONNECTING = "connecting"  #: The TCP handshake runs.
     HANDSHAKING = "handshaking"  #: The TLS handshake runs, if any.
     OPEN = "open"
-    CLOSED = "closed"  #: The descriptor is closed and the stream is not called any more.
+    CLOSED = "closed"  #: The descriptor is closed, and the stream gets no further call.
 
 
 TRANSITIONS: dict[SocketState, frozenset[SocketState]] = {
@@ -67,7 +67,7 @@ _STAGES = {
 
 @dataclass(frozen=True)
 class SocketSettings:
-    """How sockets are made: buffer sizes in bytes (None: the system's choice), options, and the transport."""
+    """The settings of new sockets: buffer sizes in bytes (None: the system's choice), options, and the transport."""
 
     receive_buffer_bytes: int | None
     send_buffer_bytes: int | None
@@ -75,7 +75,7 @@ class SocketSettings:
     transport: TransportFactory
 
     def apply(self, sock: socket.socket) -> None:
-        """Set the options; before connecting, since the receive buffer decides the window TCP may offer."""
+        """Set the options. Call before connecting: the receive buffer limits TCP's window scaling."""
         if self.receive_buffer_bytes is not None and self.receive_buffer_bytes >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
         if self.send_buffer_bytes is not None and self.send_buffer_bytes >= 0:
@@ -96,8 +96,8 @@ class SocketConnection:
         self._sock: socket.socket | None = None
         self._transport: Transport | None = None
         self._fd = -1
-        self._received_bytes = 0  #: Since bytes were last sent.
-        self._expected_bytes = 0  #: Received between the two sends before.
+        self._received_bytes = 0  #: Bytes received since the last send.
+        self._expected_bytes = 0  #: Bytes received between the last two sends.
         self._is_low_water_raised = False
 
     def __repr__(self) -> str:
@@ -105,13 +105,13 @@ class SocketConnection:
 
     def _move(self, state: SocketState) -> None:
         if state not in TRANSITIONS[self.state]:
-            raise IllegalStateError(f"connection to {self._dial.address} cannot go from {self.state} to {state}")
+            raise IllegalStateError(f"socket of {self._dial.address} cannot change from {self.state} to {state}")
         self.state = state
 
     # Connecting
 
     def start(self) -> None:
-        """Begin to connect. An immediate failure ends the stream like a later one."""
+        """Begin to connect. The stream gets ``connection_lost`` even if that fails at once."""
         address = self._dial.address
         try:
             self._sock = socket.socket(address.family, socket.SOCK_STREAM)
@@ -128,7 +128,7 @@ class SocketConnection:
         self._connected(code)
 
     def _connected(self, code: int) -> None:
-        """Continue after TCP's connect: ``code`` is an error number, or 0."""
+        """Continue after TCP's handshake. ``code`` is its error number, 0 for success."""
         assert self._sock is not None
         if code == 0 and _is_connected_to_itself(self._sock):
             code = ECONNREFUSED
@@ -156,7 +156,7 @@ class SocketConnection:
         self._move(SocketState.OPEN)
         self.stream.connection_made(self._driver.now())
         self._driver.stream_called(has_news=True)
-        # The peer's first bytes may have come with its last handshake message, and wait inside the transport.
+        # Bytes that arrived with the last handshake message wait inside the TLS object; no selector reports them.
         self._receive(transport)
         self.flush()
 
@@ -186,9 +186,9 @@ class SocketConnection:
             self._end(None)
 
     def _hand_over(self, transport: Transport, receives: int, limit: int) -> tuple[bool, OSError | None]:
-        """Receive and hand over; return whether the peer has closed, or the error.
+        """Receive and pass the bytes to the stream; return whether the connection has ended, and the error if any.
 
-        Stops at either limit, but empties the transport: bytes that wait inside it wake no selector.
+        Stops after ``receives`` calls or ``limit`` bytes, but empties a TLS object, whose bytes no selector reports.
         """
         stream, called = self.stream, self._driver.stream_called
         while self.state is SocketState.OPEN and (receives > 0 < limit or transport.pending()):
@@ -235,11 +235,10 @@ class SocketConnection:
         self._set_interest(transport, sending=bool(chunks))
 
     def raise_low_water(self) -> None:
-        """Before a pause between steps, have the system receive the next response, if it is likely to be large.
+        """Raise SO_RCVLOWAT to the expected size of the next response, so that it arrives between two steps.
 
-        Linux acknowledges unread bytes only now and then, and a sender with a small buffer, such as a broker's, waits
-        for that: hardly a byte would arrive while the program works on records. Below the low-water mark everything is
-        acknowledged at once.
+        Linux rarely acknowledges unread bytes above the low-water mark, and a broker with a small send buffer waits for
+        the acknowledgement: hardly a byte would arrive while the program handles records.
         """
         if self._expected_bytes < LARGE_BYTES or self._transport is None or self.state is not SocketState.OPEN:
             return
@@ -247,10 +246,10 @@ class SocketConnection:
         self._transport.set_low_water(min(self._expected_bytes, LOW_WATER_MAX_BYTES))
 
     def reset_low_water(self) -> None:
-        """Have the system report every received byte again."""
+        """Set SO_RCVLOWAT back to 1, so that the selector reports every received byte."""
         if self._is_low_water_raised and self._transport is not None:
             self._transport.set_low_water(1)
-            self._is_low_water_raised = False  # last: an interruption before it leaves the mark to the next call
+            self._is_low_water_raised = False  # last: after a Ctrl-C above, the next call resets it
 
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
@@ -260,7 +259,7 @@ class SocketConnection:
             self._fail(error)
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
-        """Hand over the bytes that the peer sent last: they may hold the reason for its close (a wrong password)."""
+        """Receive what the peer has sent before it closed: it may contain the reason, such as a rejected login."""
         self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
             self._fail(error)
@@ -276,12 +275,12 @@ class SocketConnection:
         self._driver.stream_called(has_news=True)
 
     def hang_up(self) -> None:
-        """Close on the endpoint's command: the stream is not called any more."""
+        """Close the connection without calling the stream."""
         if self.state is not SocketState.CLOSED:
             self._close(is_orderly=True)
 
     def abandon(self) -> None:
-        """Close only the descriptor: in a forked child, the connection belongs to the parent."""
+        """Close only this process's descriptor. In a forked child, the connection belongs to the parent."""
         self.state = SocketState.CLOSED
         if self._transport is not None:
             self._transport.abandon()
@@ -306,10 +305,10 @@ class SocketConnection:
 def _is_connected_to_itself(sock: socket.socket) -> bool:
     """Return whether the socket is connected to itself by TCP's simultaneous open.
 
-    When a port of this machine without a listener is dialled again and again, the system may pick that port as the
-    local one. Such a connection keeps the broker from listening there.
+    While a local port without a listener is dialled repeatedly, the system may choose that port as the local one, too.
+    Such a connection prevents the broker from listening on the port.
     """
     try:
         return bool(sock.getsockname() == sock.getpeername())
     except OSError:
-        return False  # already broken; receiving reports the error
+        return False  # the connection is broken already; receiving reports the error

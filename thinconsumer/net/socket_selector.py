@@ -1,8 +1,7 @@
-"""One selector of any kind, with the differences between kinds hidden.
+"""A wrapper that makes all selectors of ``selectors`` behave alike.
 
-``select()`` refuses descriptors by number (Linux, macOS) or by count (Windows), for all connections at once and only
-when it is called; here that is an error of the one connection that is too many. epoll and kqueue have a descriptor of
-their own, the others have none.
+``select()`` raises if a descriptor's number (Linux, macOS) or their count (Windows) is too large, so every wait would
+fail. Here registering that one descriptor fails. Only epoll and kqueue have a descriptor of their own.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from typing import Any
 #: A selector, or a function that makes one.
 SelectorLike = selectors.BaseSelector | Callable[[], selectors.BaseSelector]
 
-#: FD_SETSIZE: descriptors below this number fit into select()'s bit set; on Windows, the number of sockets it takes.
+#: FD_SETSIZE of ``select()``: all descriptors must be below it. On Windows, the greatest number of sockets.
 SELECT_LIMIT = 512 if sys.platform == "win32" else 1024
 
-#: Longest single wait in seconds. Some selectors refuse a day or more, and Windows handles Ctrl-C only between waits.
+#: Longest single wait in seconds. Some selectors reject a day or more, and Windows handles Ctrl-C only between waits.
 LONGEST_WAIT = 0.5 if sys.platform == "win32" else 3600.0
 
 
@@ -35,7 +34,7 @@ class SocketSelector:
         """Watch ``fd`` for exactly the events in ``mask``.
 
         Raises:
-            OSError: this selector cannot watch one more descriptor, or not this one.
+            OSError: the selector cannot watch another descriptor, or not one with this number.
         """
         known = self._masks.get(fd)
         if known == mask:
@@ -51,23 +50,23 @@ class SocketSelector:
         over = len(self._masks) >= SELECT_LIMIT if sys.platform == "win32" else fd >= SELECT_LIMIT
         if self._limited and over:
             raise OSError(
-                f"select() can watch descriptors below {SELECT_LIMIT} only, and this is number {fd}: "
+                f"select() can only watch descriptors below {SELECT_LIMIT} only, and this is number {fd}: "
                 "use another selector, or keep fewer files open"
             )
 
     def forget(self, fd: int) -> None:
-        """Watch ``fd`` no longer. Call before closing it: the next socket may get the same number, and its events."""
+        """Stop watching ``fd``. Call before closing it: the next socket may get its number, and then its events."""
         self._masks.pop(fd, None)
         try:
             self._selector.unregister(fd)
         except (KeyError, ValueError):
-            pass  # it was never registered, or set() was interrupted
+            pass  # not registered, because set() failed or was interrupted
 
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
-        """Return owners and their events; wait up to ``seconds`` for the first, not at all for 0 or less.
+        """Return (owner, events) of ready descriptors; wait up to ``seconds`` for the first, 0 or less for no wait.
 
-        The selector rounds up to the system's unit (1 ms for epoll and poll). Rounded down, the last fraction of every
-        wait would be a busy loop.
+        Selectors round up to the system's unit (1 ms for epoll and poll): rounded down, the end of every wait would be
+        a busy loop.
         """
         ready = self._selector.select(max(0.0, min(seconds, LONGEST_WAIT)))
         return [(key.data, mask) for key, mask in ready]
@@ -76,10 +75,10 @@ class SocketSelector:
         """Return the selector's own descriptor."""
         fileno = getattr(self._selector, "fileno", None)
         if fileno is None:
-            raise io.UnsupportedOperation(f"{type(self._selector).__name__} has no descriptor; epoll and kqueue have")
+            raise io.UnsupportedOperation(f"{type(self._selector).__name__} has no descriptor: use epoll or kqueue")
         return int(fileno())
 
     def close(self) -> None:
-        """Close the selector. Nothing is unregistered: a forked child shares its parent's epoll set."""
+        """Close the selector without unregistering: a forked child would unregister in its parent's epoll set."""
         self._masks.clear()
         self._selector.close()

@@ -1,8 +1,8 @@
-"""TLS as a transport: an ``ssl`` socket that reports which event it waits for instead of blocking.
+"""TLS as a transport: a non-blocking ``ssl`` socket that states which event it waits for.
 
 Follows OpenSSL's rules for non-blocking use: any call may have to read or to write first, whatever its purpose; an
 unfinished write must be repeated with the same bytes; decrypted bytes wait inside the TLS object, where no selector
-sees them. The context decides which certificates to trust, and the engine when a handshake has taken too long.
+sees them. The engine owns the timeout of the handshake.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 
 from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 
-#: Size of one TLS record. Small requests are joined into one, as each record has its own overhead.
+#: Largest TLS record. Small requests are joined into one record, as each record costs a header and an encryption.
 RECORD_BYTES = 16 * 1024
 
 
@@ -29,7 +29,7 @@ class TlsTransport:
         self._repeat: bytes | memoryview | None = None
 
     def handshake(self) -> bool:
-        """Continue the handshake; return whether it is done. A failed one raises ``ssl.SSLError``."""
+        """Continue the handshake; return whether it is complete. Raises ``ssl.SSLError`` if it fails."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -42,10 +42,10 @@ class TlsTransport:
         return True
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Receive decrypted bytes.
+        """Receive decrypted bytes, as :meth:`.Transport.recv_into`.
 
-        An end without close_notify counts as an orderly close, as on plain TCP: Kafka's frames carry their length, so a
-        truncated one is never taken for a whole one. (Python's ssl does not tell a reset from an end either.)
+        A close without close_notify counts as orderly, as on plain TCP: Kafka's frames contain their size, so a
+        truncated frame is always noticed. (Python's ``ssl`` does not distinguish it from a reset.)
         """
         try:
             size = self._tls.recv_into(buffer)
@@ -53,7 +53,7 @@ class TlsTransport:
             self.read_needs = EVENT_READ
             return None
         except ssl.SSLWantWriteError:
-            # Waiting for readability would be a deadlock: the peer waits for the bytes of this side.
+            # Waiting for readability would be a deadlock: OpenSSL must first send bytes that the peer waits for.
             self.read_needs = EVENT_WRITE
             return None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -69,7 +69,7 @@ class TlsTransport:
         except ssl.SSLWantWriteError:
             self.write_needs = EVENT_WRITE
         except ssl.SSLWantReadError:
-            # Waiting for writability would be a busy loop: the socket is writable all the time.
+            # OpenSSL must read first. Waiting for writability would be a busy loop, as the socket is writable.
             self.write_needs = EVENT_READ
         else:
             self.write_needs = EVENT_WRITE
@@ -82,7 +82,7 @@ class TlsTransport:
         return self._tls.pending() > 0
 
     def set_low_water(self, size: int) -> None:
-        """Set it on the TCP socket, where responses are a little larger."""
+        """Set SO_RCVLOWAT of the TCP socket; encryption makes responses only a little larger."""
         set_low_water(self._tls, size)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class TlsTransport:
         try:
             self._tls.unwrap()
         except (OSError, ValueError):
-            pass  # the peer's close_notify has not come, and is not needed; or the handshake was not complete
+            pass  # the peer's close_notify has not arrived, or the handshake is not complete: neither is needed
         self.abandon()
 
     def abandon(self) -> None:
@@ -98,7 +98,7 @@ class TlsTransport:
         try:
             self._tls.close()
         except OSError:
-            pass  # the descriptor is freed all the same
+            pass  # an earlier error of the connection; the descriptor is closed nevertheless
 
 
 def tls_transport(context: ssl.SSLContext) -> TransportFactory:

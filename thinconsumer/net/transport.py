@@ -1,8 +1,7 @@
 """The transport between a connection and its socket: plain TCP here, TLS in :mod:`.tls`.
 
-A transport moves bytes and states which socket events it waits for. It never blocks, never calls a stream and never
-ends a connection: errors are raised as ``OSError``. TLS may write in order to read and read in order to write, hence
-``read_needs`` and ``write_needs`` instead of "readable" and "writable".
+A transport sends and receives bytes and states which socket events it waits for. It never blocks, never calls a stream,
+and raises errors as ``OSError``.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Protocol
 
-#: Buffers per gathered write. Linux and macOS refuse more than IOV_MAX, which is 1024.
+#: Buffers per ``sendmsg``. Linux and macOS reject more than IOV_MAX, which is 1024.
 MAX_BUFFERS = 64
-#: Without ``sendmsg`` (Windows), small buffers are joined up to this many bytes instead.
+#: Without ``sendmsg`` (Windows), small buffers are joined to at most this many bytes.
 MAX_JOINED_BYTES = 64 * 1024
 
 Chunks = Sequence[bytes | memoryview]
@@ -25,50 +24,51 @@ Chunks = Sequence[bytes | memoryview]
 class Transport(Protocol):
     """One connected socket, possibly inside TLS.
 
-    The driver watches for ``read_needs``, and for ``write_needs`` while bytes wait to be sent; both are ``selectors``
-    event masks and may change with every call. During :meth:`handshake`, ``read_needs`` is what the handshake needs.
+    ``read_needs`` and ``write_needs`` are the events, as ``selectors`` masks, that reading and writing wait for: TLS
+    may have to write before it can read, and the reverse. They may change with every call. The handshake uses
+    ``read_needs``. The driver watches for ``write_needs`` only while bytes wait to be sent.
     """
 
     read_needs: int
     write_needs: int
-    #: Whether a receive that does not fill its buffer has emptied the socket. With TLS it only ends a record.
+    #: Whether the socket is empty after a receive that does not fill its buffer. With TLS only a record has ended.
     short_read_ends: bool
 
     def handshake(self) -> bool:
-        """Go on with the handshake; return whether it is done."""
+        """Continue the handshake; return whether it is complete."""
         ...
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Receive; return the number of bytes, 0 at the end of the stream, None if no bytes are there yet."""
+        """Receive into ``buffer``; return the number of bytes, 0 if the peer has closed, None if none has arrived."""
         ...
 
     def send(self, chunks: Chunks) -> int | None:
-        """Send from the front of ``chunks``; return the number of bytes taken, None if the socket takes none yet.
+        """Send bytes from the front of ``chunks``; return their number, or None while the socket's buffer is full.
 
-        The next call begins with the first byte that was not taken.
+        The next call's ``chunks`` must begin with the first byte that was not sent.
         """
         ...
 
     def pending(self) -> bool:
-        """Return whether received bytes wait inside the transport, where no selector sees them."""
+        """Return whether decrypted bytes wait inside the transport, where no selector sees them."""
         ...
 
     def set_low_water(self, size: int) -> None:
         """Have the system receive ``size`` bytes before it reports the socket readable."""
 
     def close(self) -> None:
-        """Send a closing message if the protocol has one, without waiting; free the descriptor. Never raises."""
+        """Close the descriptor, after TLS's close_notify if that can be sent at once. Never raises."""
 
     def abandon(self) -> None:
-        """Free the descriptor and send nothing: the connection is broken, or another process's. Never raises."""
+        """Close the descriptor and send nothing: the connection is broken, or another process uses it. Never raises."""
 
 
-#: Wraps a socket that has just been connected (non-blocking). ``host`` is the name that the certificate must have.
+#: Takes a connected non-blocking socket and the host name that the certificate must have; returns the transport.
 TransportFactory = Callable[[socket.socket, str], Transport]
 
 
 def set_low_water(sock: socket.socket, size: int) -> None:
-    """Set SO_RCVLOWAT, on Linux only: other systems ignore it or give it another meaning."""
+    """Set SO_RCVLOWAT, on Linux only: other systems ignore it or define it differently."""
     if sys.platform == "linux":
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(size, 2**31 - 1))
@@ -128,4 +128,4 @@ class PlainTransport:
         try:
             self._sock.close()
         except OSError:
-            pass  # close() may report an earlier error of the connection; the descriptor is freed all the same
+            pass  # an earlier error of the connection; the descriptor is closed nevertheless

@@ -1,8 +1,8 @@
 """Wake a waiting driver from a signal handler or another thread, with a pair of sockets and a flag.
 
-The only part of the client that several threads may call. It has no lock, since a signal handler could interrupt its
-own thread while that holds the lock. Instead the flag is set before the byte is written, and the pair is opened before
-the flag is read: in every order of events the byte is in the socket or the flag is seen.
+Only this part of the client may be called by several threads. It has no lock: a signal handler that interrupts its own
+thread while that holds the lock would wait for ever. Instead :meth:`Waker.wake` sets the flag before it writes a byte,
+and :meth:`Waker.open` opens the pair before it reads the flag, so that no wakeup is lost in any order of the two.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 
 
 class Waker:
-    """Makes a descriptor readable on demand. Opens nothing before :meth:`open`."""
+    """A descriptor that :meth:`wake` makes readable. It exists from :meth:`open` on."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -21,7 +21,7 @@ class Waker:
         self._writer: socket.socket | None = None
 
     def open(self) -> int:
-        """Open the pair; return the descriptor to watch. It is readable at once after an earlier :meth:`wake`."""
+        """Open the pair; return the descriptor to watch. It is readable already if :meth:`wake` was called before."""
         self._reader, writer = socket.socketpair()
         self._reader.setblocking(False)
         writer.setblocking(False)
@@ -37,15 +37,15 @@ class Waker:
         self.ring()
 
     def ring(self) -> None:
-        """Make the descriptor readable without a wakeup: :meth:`take` does not report it."""
+        """Make the descriptor readable without having :meth:`take` report a wakeup."""
         writer = self._writer
-        # A forked child shares the pair with its parent and must not wake it.
+        # A forked child shares the pair with its parent: writing would wake the parent.
         if writer is None or self._pid != os.getpid():
             return
         try:
             writer.send(b"\0")
         except OSError:
-            pass  # the buffer is full, so the descriptor is readable already; or the pair is closed
+            pass  # the buffer is full, so the descriptor is readable already, or the pair is closed
 
     def drain(self) -> None:
         """Make the descriptor unreadable again; :meth:`take` still reports the wakeup."""
@@ -53,7 +53,7 @@ class Waker:
             while self._reader is not None and len(self._reader.recv(4096)) == 4096:
                 pass
         except OSError:
-            pass  # empty
+            pass  # every byte is read
 
     def take(self) -> bool:
         """Return whether :meth:`wake` was called since the last call of this method."""
