@@ -38,14 +38,14 @@ class AutoCommit:
         self._timeout = config.default_api_timeout_ms / 1000
         self._partitions = partitions
         self._commits = commits
-        self._next_at: float | None = None  #: None before the first poll.
+        self._next_at: float | None = None  #: When the next auto-commit is due; None before the first poll.
         self._refresh_at = NEVER
         self._call: Call[None] | None = None
         commits.on_written = self._note_written
         self._outages = OutageLog(log)
 
     def poll(self, now: float) -> bool:
-        """Commit the positions after earlier polls, if the interval has passed. Returns whether something changed."""
+        """Commit the positions if the interval has passed. Return whether a timer or a commit changed: step then."""
         if self._next_at is None:
             self._next_at, self._refresh_at = now + self._interval, now + REFRESH
             return True
@@ -69,7 +69,7 @@ class AutoCommit:
         return self._commit(partitions, deadline, everything=False, callback=log_failure)
 
     def wake_at(self, now: float) -> float:
-        """Return when the next auto-commit is due; never once that has passed, since only a ``poll`` can send it."""
+        """Return when the next auto-commit is due; NEVER once it is overdue, since only a ``poll`` sends it."""
         due = self._next_at
         return due if due is not None and due > now and self._call is None and len(self._partitions) else NEVER
 
@@ -88,7 +88,7 @@ class AutoCommit:
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition in partitions:
-            # No record of a partition was returned before its on_partitions_assigned has succeeded.
+            # While on_partitions_assigned is due, no record of the partition was returned: there is nothing to commit.
             if not partition.has_position or partition.callback_pending:
                 continue
             value, committed = self._partitions.processed(partition), partition.committed
@@ -106,6 +106,6 @@ class AutoCommit:
             call.result()
             self._outages.succeeded(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
-            log.debug("%s", error)  # the revocation commits these positions again
+            log.debug("auto-commit during a rebalance: %s", error)  # the revocation commits these positions again
         except KafkaError as error:
             self._outages.failed(None, now, str(error))

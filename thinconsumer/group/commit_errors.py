@@ -40,7 +40,7 @@ REASONS: dict[int, str] = {
 _LOST = (
     "other members may own its partitions by now: poll() to join again; records since the last commit are read again"
 )
-#: Advice to the user by reason, the gravest first: it counts if partitions failed for different reasons.
+#: Advice to the user by reason, the gravest first: if partitions failed for different reasons, the gravest is given.
 ADVICE: dict[str, str] = {
     "fenced": "another process uses the same group_instance_id: stop one of them",
     "unknown_member": _LOST,
@@ -59,7 +59,7 @@ class Failure(NamedTuple):
     """Describe why a partition's offset was not committed."""
 
     reason: str
-    why: str  #: Continues "offsets were not committed: ".
+    why: str  #: Completes the message "offsets of t-0 were not committed: ".
     cause: KafkaError | None = None
     seconds_since_poll: float | None = None
 
@@ -77,7 +77,7 @@ def final_error(
     """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts."""
     if not failures:
         return CommitFailedError(
-            f"{what} in group {group_id!r}: the commits before it took too long", reason="timeout", retriable=True
+            f"{what} in group {group_id!r} timed out: earlier commits are unfinished", reason="timeout", retriable=True
         )
     grave = min(failures.values(), key=lambda failure: _RANK[failure.reason])
     if isinstance(grave.cause, TopicAuthorizationFailedError):

@@ -1,10 +1,10 @@
 """The queue of commits: merged per partition in call order, each call settled once, each callback queued once.
 
 Owns the state of calls, and sends nothing. Each call (:class:`Pending`) records the outcome of each partition; the
-merged entries are computed from the calls, and computed again after an interrupt at any point.
+merged entries are computed from the calls, and computed again after Ctrl-C inside a step.
 
-The last call's offset of a partition wins even if it is smaller, since a rewind is legal. It still wins if its own call
-has timed out while an earlier one waits, because it may have been written already.
+The last call's offset of a partition is sent even if it is smaller, since a rewind is legal. It is sent even if that
+call has timed out while an earlier one still waits, because the coordinator may have written it already.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .identity import Identity
 log = logging.getLogger(__name__)
 
 Callback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
-#: Makes the error of a call from its failed partitions and its description.
+#: Builds the error of a commit call from its failed partitions and its description ("commit", "auto-commit").
 Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
 
 #: The largest request, in bytes that the coordinator writes: all offsets of a request go into one record batch, and
@@ -34,12 +34,12 @@ Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
 BYTES_MAX = 512 * 1024
 #: The number of offsets that a log line names; it only counts the rest.
 LISTED_MAX = 100
-#: The written size of one offset, without topic, group id and metadata.
+#: Bytes of one offset in the coordinator's log, without topic, group id and metadata.
 ROW_BYTES = 80
 
 
 def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-    """Log offsets that were not committed: the callback of commits without a result for the user."""
+    """Log offsets that were not committed: the default callback of asynchronous commits."""
     if error is not None:
         failed = getattr(error, "partitions", None) or offsets
         listed = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
@@ -58,7 +58,7 @@ class Finished(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """Track one call that is not settled."""
+    """Track one commit call until each of its offsets is written or has failed."""
 
     number: int  #: Increases in call order.
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -66,7 +66,7 @@ class Pending:
     deadline: float
     callback: Callback | None
     call: Call[None]
-    outstanding: set[TopicPartition]  #: Partitions neither written nor failed.
+    outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
     failed: dict[TopicPartition, Failure] = field(default_factory=dict)
 
 
@@ -84,7 +84,7 @@ Entries = dict[TopicPartition, Entry]
 
 
 class CommitQueue:
-    """Hold all calls that are not settled, and the offsets to send for them."""
+    """Hold all commit calls that are not settled, and the offsets to send for them."""
 
     def __init__(self, explain: Explain) -> None:
         self._explain = explain
@@ -93,8 +93,8 @@ class CommitQueue:
         self.newest: Call[None] | None = None  #: The call added last, settled or not.
         self._deadlines: list[tuple[float, int]] = []
         self._empty: deque[Pending] = deque()
-        self.ready: Entries = {}  #: To be sent next.
-        self.delayed: Entries = {}  #: To be sent after :meth:`release`: retriable errors.
+        self.ready: Entries = {}  #: Offsets for the next request.
+        self.delayed: Entries = {}  #: Offsets after a retriable error, sent after :meth:`release`.
         self.finished: deque[Finished] = deque()  #: Calls with a callback due, in settling order.
 
     @property
@@ -135,11 +135,11 @@ class CommitQueue:
         return list(self._calls.values())
 
     def due_at(self) -> float:
-        """Return when the next deadline passes; it may be that of a call settled already, and thus too early."""
+        """Return the next deadline; it may belong to a call that is settled already, and thus be too early."""
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
-        """Return abandoned calls, and calls past their deadline."""
+        """Return the calls past their deadline, and the oldest call if its caller no longer waits."""
         found: list[Pending] = []
         while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._calls):
             _, number = heappop(self._deadlines)
@@ -167,7 +167,7 @@ class CommitQueue:
     # -- sending
 
     def take(self, group_id: str) -> Entries:
-        """Remove and return the entries of the next request; drop entries of settled or abandoned calls only."""
+        """Remove and return the entries of the next request; drop those whose calls are all settled or abandoned."""
         taken: Entries = {}
         later: Entries = {}
         size = 0
@@ -203,7 +203,7 @@ class CommitQueue:
             self.put_back(tp, entry)
 
     def waiting(self) -> Iterable[tuple[TopicPartition, Entry]]:
-        """Return all entries that are not taken, ready and delayed."""
+        """Return the ready and the delayed entries: all that are in no request."""
         return [*self.ready.items(), *self.delayed.items()]
 
     # -- outcomes
@@ -238,7 +238,7 @@ class CommitQueue:
                 pending.call.last_error = error
 
     def rebuild(self, taken: Mapping[TopicPartition, Entry]) -> None:
-        """Compute all entries again from the calls, with the ``taken`` ones, and complete interrupted settlements."""
+        """Compute all entries again, from the calls and the ``taken`` entries; settle calls that Ctrl-C left open."""
         known: Entries = dict(taken)
         for tp, entry in [*self.delayed.items(), *self.ready.items()]:
             if tp not in known or entry.number > known[tp].number:
@@ -263,8 +263,8 @@ class CommitQueue:
     def run_first_callback(self) -> None:
         """Call the first callback that is due.
 
-        Python raises KeyboardInterrupt only after calls, and there is none between removing the callback and calling
-        it: each removed callback has been called.
+        Python raises KeyboardInterrupt only after calls. None lies between removing the callback and calling it, so no
+        callback is lost.
         """
         _, callback, offsets, error = self.finished[0]
         given = dict(offsets)

@@ -1,4 +1,4 @@
-"""The consumer's role in its group: encode subscriptions, compute assignments as the leader, apply the own one.
+"""The consumer's role in its group: encode subscriptions, compute assignments as the leader, apply its own one.
 
 Follows KIP-429 and Java's ``ConsumerCoordinator``. The list of assignors decides whether rebalances are eager or
 cooperative: the highest protocol that all of them support, whichever assignor the coordinator elects.
@@ -55,13 +55,13 @@ class ConsumerRole:
         self._joined_with: frozenset[str] = frozenset()
         self._matched: frozenset[str] = frozenset()
         self._matched_with: tuple[int, int] | None = None
-        self._seen: tuple[int, int] | None = None  #: The versions of metadata and subscription compared last.
-        self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; the leader only.
-        self._assigned_with: dict[str, TopicShape] | None = None  #: The leader only.
+        self._seen: tuple[int, int] | None = None  #: Versions of metadata and subscription without a reason to rejoin.
+        self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; empty on a follower.
+        self._assigned_with: dict[str, TopicShape] | None = None  #: Topics as last assigned; None on a follower.
         #: The leader only: whether the assignment withholds partitions that their owners must revoke first
-        #: (cooperative), and whether this leader has made no assignment at all (KIP-814).
+        #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
         self._withholds_partitions = self._keeps_unknown_assignment = False
-        self._rejoin_by = NEVER  #: When the leader stops waiting for their owners to rejoin, and rejoins.
+        self._rejoin_by = NEVER  #: When the leader rejoins although the owners of withheld partitions have not.
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
         self._identity = Identity(config.group_id or "")
@@ -130,7 +130,7 @@ class ConsumerRole:
     ) -> Mapping[str, bytes]:
         """Return the encoded assignment of every member.
 
-        Keep the shapes of the topics, and whether partitions wait for their owners to revoke them (KIP-429).
+        Store the topics' partition counts, and whether partitions wait for their owners to revoke them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
         self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
@@ -192,7 +192,7 @@ class ConsumerRole:
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
         self._assignment = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
-            raw.user_data if note is None else None,  # the note is not from an assignor
+            raw.user_data if note is None else None,  # a note is not the assignor's user data
         )
         self._assignment_source = self._assignor(protocol)
         self._identity = identity
@@ -249,7 +249,7 @@ class ConsumerRole:
         if self._rejoin_due is not None:
             return self._rejoin_due
         if now >= self._rejoin_by:
-            # A static member that restarts returns without a rebalance (KIP-345), and does not rejoin after revoking.
+            # A static owner that restarts gets its old assignment without a rebalance (KIP-345), so it never revokes.
             return "members that had to revoke partitions did not join again"
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:

@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 GROUP = 0
 #: The connection for JoinGroup, SyncGroup and Heartbeat only: a held-back JoinGroup would block other requests.
 MEMBERSHIP = "group"
-#: The connection for LeaveGroup while a JoinGroup or SyncGroup is unanswered on the one above.
+#: The connection for LeaveGroup while a JoinGroup or SyncGroup blocks :data:`MEMBERSHIP`.
 LEAVING_CONNECTION = "leave"
 PORT_MAX = 65_535
-#: A loss after this many seconds starts a new backoff, even if no successful response was reported.
+#: A coordinator lost after this many seconds starts a new backoff, even if no successful response was reported.
 LASTING = 60.0
-#: A loss within this many seconds of the previous one is logged at DEBUG only.
+#: A coordinator lost within this many seconds of the previous loss is logged at DEBUG only.
 QUIET = 30.0
 
 
@@ -49,11 +49,11 @@ class CoordinatorState(enum.Enum):
 
 
 class CoordinatorEvent(enum.Enum):
-    """Name what changes the state of the search."""
+    """Name what changes the :class:`CoordinatorState`."""
 
     ASK = "ask"
     FAILED = "failed"  #: FindCoordinator returned an error, or got no response.
-    FOUND = "found"  #: A broker has named the coordinator, or another one while a response was pending.
+    FOUND = "found"  #: A broker has named the coordinator: the first one, or a new one while the old does not respond.
     LOST = "lost"  #: The coordinator returned an error such as NOT_COORDINATOR, or is unreachable.
 
 
@@ -70,7 +70,7 @@ TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorStat
 
 
 class Coordinator:
-    """Find one group's coordinator. A manager; it searches only while another manager needs the coordinator."""
+    """Find one group's coordinator, while another manager needs it."""
 
     asker = "coordinator"
 
@@ -86,7 +86,8 @@ class Coordinator:
         self._metadata = metadata
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
-        self._ask_another_after = settings.heartbeat_interval_ms / 1000  #: Seconds until another broker is asked, too.
+        #: Seconds without a response after which FindCoordinator is sent to another broker, too.
+        self._ask_another_after = settings.heartbeat_interval_ms / 1000
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
         self._loading = Retry(self._backoff, random)
@@ -96,7 +97,7 @@ class Coordinator:
         self._sent_at = -NEVER
         self._known_at = -NEVER
         self._lost_at = -NEVER
-        self._pending_since: dict[str, float] = {}  #: By manager, since when a response is pending.
+        self._pending_since: dict[str, float] = {}  #: By manager's name, since when its response is pending.
         self._outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
@@ -144,7 +145,7 @@ class Coordinator:
     def answered(self, node_id: int) -> None:
         """Note that ``node_id`` acts as the coordinator, and end the backoff.
 
-        A FindCoordinator response does not: if it names the wrong node, requests would repeat within milliseconds.
+        A FindCoordinator response does not end it: if it named the wrong node, the search would repeat at once.
         """
         if node_id == self.node_id:
             self._retry.succeeded()
@@ -168,7 +169,7 @@ class Coordinator:
             self._in_flight.clear()  # the coordinator has responded: drop the search
 
     def still_serves(self, node_id: int, channel: str, since: float, now: float, asker: str) -> bool:
-        """Note that a response of ``node_id`` is pending, or return False: another node is the coordinator now."""
+        """Return False if another node is the coordinator now; else note that ``node_id``'s response is pending."""
         target = self.target(channel)
         is_same = target is None or target.node_id == node_id
         self.waiting(since if is_same else None, now, asker)
@@ -258,7 +259,8 @@ class Coordinator:
         if answer.version >= 4:
             rows = [row for row in response.coordinators if row.key == self.group_id]
             if not rows:
-                return None, KafkaError(f"broker {answer.node_id} answered FindCoordinator without this group's id")
+                text = f"broker {answer.node_id} answered FindCoordinator without group {self.group_id!r}"
+                return None, KafkaError(text)
             row = rows[0]  # type: ignore[assignment]
         if row.error_code:
             error = to_error(
@@ -269,7 +271,7 @@ class Coordinator:
             return None, error
         if row.node_id < 0 or not row.host or not 0 < row.port <= PORT_MAX:
             return None, KafkaError(
-                f"broker {answer.node_id} named node {row.node_id} at {row.host!r}:{row.port} as the coordinator"
+                f"broker {answer.node_id} named an invalid coordinator: node {row.node_id} at {row.host!r}:{row.port}"
             )
         known = self._metadata.nodes.get(row.node_id)
         return Node(row.node_id, row.host, row.port, known.rack if known is not None else None), None
@@ -292,7 +294,7 @@ class Coordinator:
         self._move(CoordinatorEvent.FOUND)
 
     def _announce(self, node_id: int) -> None:
-        """Log a new coordinator; not one that is found again."""
+        """Log the coordinator, unless the last log line named the same node."""
         if node_id != self._announced:
             self._announced = node_id
             node = self._metadata.nodes.get(node_id)
@@ -300,7 +302,7 @@ class Coordinator:
             log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
     def _note(self, error: KafkaError | None, now: float) -> None:
-        """Keep an error that retrying does not end, and log one that lasts; connections log their own errors."""
+        """Store the error in :attr:`error` if retrying does not end it, and log it."""
         self.last_error = error
         if isinstance(error, BrokerResponseError):
             is_raised = rule("FindCoordinator", error.code, Scope.GROUP).action is Action.RAISE

@@ -60,7 +60,7 @@ class Group:
         identity = Identity(group_id, group_instance_id=config.group_instance_id)
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
         self._polled_at: float | None = None
-        self._away: float | None = None  #: During a poll: seconds between it and the poll before.
+        self._away: float | None = None  #: During a poll, the seconds between it and the poll before; else None.
 
     # -- for the engine
 
@@ -88,7 +88,7 @@ class Group:
         return self.subscription.mode is Mode.PATTERN
 
     def _callbacks_wake_at(self, now: float) -> float:
-        """Return when a revocation or an auto-commit is due, for which no manager wakes up."""
+        """Return when the wait of a revocation ends or an auto-commit is due; no other manager wakes up for these."""
         due = self.revocation.waiting_until(now)
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
 
@@ -127,12 +127,12 @@ class Group:
         return self.member.has_work(now, every=every) and self.member.work(now, every=every)
 
     def take_error(self) -> Exception | None:
-        """Return, once, the exception that a listener raised in a rebalance that went on regardless."""
+        """Return and clear the exception of a revoked or lost callback, which did not stop the rebalance."""
         error, self.revocation.error = self.revocation.error, None
         return error
 
     def errors(self) -> Iterable[KafkaError]:
-        """Yield the coordinator's errors that the application has to act on."""
+        """Yield the errors in the group's responses that the application has to act on."""
         for error in (self.member.error, self.coordinator.error, self.committed.error):
             if error is not None:
                 yield error

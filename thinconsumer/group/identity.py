@@ -1,4 +1,4 @@
-"""The member id, generation and instance id that every request of a member carries; a response to older ones is stale.
+"""The member id, generation and instance id in every request of a member.
 
 One immutable value, replaced as a whole: a client that resets the member id without the generation, or the reverse,
 goes on as a zombie member.
@@ -24,7 +24,7 @@ class Identity(NamedTuple):
 
     @property
     def is_member(self) -> bool:
-        """Whether the member has joined a generation and has not been told that it ended."""
+        """Whether the member has joined a generation, and the coordinator has not reported its end."""
         return self.generation_id >= 0
 
     def lost(self) -> Identity:

@@ -40,7 +40,7 @@ class RebalanceListener:
 def call_listener(listener: Any, event: str, partitions: Collection[TopicPartition]) -> None:
     """Call the callback for ``event`` ("assigned", "revoked" or "lost"), if there is a listener.
 
-    One for kafka-python has no ``on_partitions_lost``: call ``on_partitions_revoked`` instead.
+    A listener written for kafka-python has no ``on_partitions_lost``: call ``on_partitions_revoked`` instead.
     """
     if listener is not None:
         if event == "lost" and not hasattr(listener, "on_partitions_lost"):

@@ -65,7 +65,7 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
 def note_of(plan: Mapping[str, TopicShape], *, withheld: bool) -> bytes:
     """Return the user data of a static leader's own assignment: a digest of the topics, and a flag.
 
-    The flag ``half`` says that partitions wait for their owners to revoke them, for a following rebalance.
+    ``withheld`` says that the assignment withholds partitions until their owners have revoked them (KIP-429).
     """
     text = "".join(f"{topic}\n{shape.partitions}\n" for topic, shape in sorted(plan.items()))
     return NOTE + (b"\1" if withheld else b"\0") + hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
@@ -74,7 +74,7 @@ def note_of(plan: Mapping[str, TopicShape], *, withheld: bool) -> bytes:
 def reassign_reason(note: bytes | None, now: Mapping[str, TopicShape], *, cooperative: bool) -> str | None:
     """Return why a restarted leader should rejoin to compute an assignment; None if the old one is still valid.
 
-    Without a note that is unknown. A cooperative group then rebalances, since that moves no partition needlessly.
+    Without a note, a cooperative group rebalances, since that moves no partition needlessly; an eager one does not.
     """
     if note is None:
         return "leads with an assignment that it did not compute" if cooperative else None

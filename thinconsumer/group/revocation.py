@@ -30,7 +30,7 @@ class RevocationStep(enum.Enum):
 
     IDLE = "idle"
     COMMITTING = "committing"  #: Waits for the auto-commit; polls return no more records of these partitions.
-    CALLING = "telling"  #: The listener is due.
+    CALLING = "telling"  #: The call of ``on_partitions_revoked`` is due.
     DRAINING = "draining"  #: Waits for commits that the listener has started.
 
 
@@ -47,9 +47,9 @@ class PartitionRevocation:
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
         self._until = -NEVER
-        #: Settles with the commits queued when the wait began. Later ones, for partitions that stay, do not prolong it.
+        #: Settles with the commits queued before the wait. Later ones, for partitions that stay, do not prolong it.
         self._awaited: Call[None] = Call("committing")
-        #: The exception of a revoked or lost callback: the rebalance goes on, and then the poll raises it.
+        #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
         self.error: Exception | None = None
         #: Whether a revocation auto-commits; False after an exception, when returned records may be unprocessed.
         self.auto_commits = auto_commit is not None
@@ -95,7 +95,7 @@ class PartitionRevocation:
 
     def lose(self, now: float) -> bool:
         """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
-        told = self._revoking if self.state is RevocationStep.DRAINING else []  # on_partitions_revoked was called
+        told = self._revoking if self.state is RevocationStep.DRAINING else []  # their on_partitions_revoked was called
         going = [p for p in self._partitions if p not in told]
         self.cancel()
         # A callback that raises must not leave partitions assigned that other members may own by now.
@@ -112,9 +112,9 @@ class PartitionRevocation:
         self._revoking = []
 
     def waiting_until(self, now: float) -> float:
-        """Return when the wait for commits times out; never if there is no wait, or after the timeout.
+        """Return when the wait for commits times out; NEVER if there is no wait, or after the timeout.
 
-        Only the outer call can go on after the timeout: a call inside a callback would otherwise wake up in a loop.
+        A call inside a callback cannot end the wait: a time in the past would make it wake up in a tight loop.
         """
         waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING) and not self._awaited.done
         return self._until if waits and now < self._until else NEVER

@@ -28,7 +28,7 @@ class Role(Protocol):
     """Define the callbacks of one member. Any of them may call user code; ``work`` raises its exceptions.
 
     A ``prepare``, ``revoke`` or ``lose`` that raises counts as done and is not repeated, because the rebalance waits
-    for it. After a failed ``perform_assignment``, or a ``take`` that cannot decode the assignment, the member joins
+    for it. After a failed ``perform_assignment``, or an ``accept`` that cannot decode the assignment, the member joins
     again. A method that Ctrl-C interrupts is called again.
     """
 

@@ -28,7 +28,7 @@ class Mode(enum.Enum):
 
 
 class UserSubscription:
-    """Hold the user's choice. ``version`` counts changes."""
+    """Hold the user's subscription or manual assignment. ``version`` counts its changes."""
 
     def __init__(self) -> None:
         self.mode = Mode.NONE

@@ -1,7 +1,7 @@
 """A member's requests in flight to its coordinator: which request may follow, and when to stop waiting.
 
 Owns the rule that nothing follows a JoinGroup or SyncGroup on the membership connection: the coordinator holds back
-their responses until the whole group has joined or synced, and would read a heartbeat behind one too late.
+their responses until the whole group has joined or synced, and reads a heartbeat sent after one only then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JOIN_GRACE = 5.0
 
 
 class CoordinatorChannel:
-    """Hold the requests that one member has in flight to its coordinator."""
+    """Build the requests of one member to its coordinator, and track those in flight."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CoordinatorChannel:
         current_identity: Callable[[], Identity],
     ) -> None:
         self._asker = asker
-        self._current_identity = current_identity  #: Called when a request is made, and again when it is written.
+        self._current_identity = current_identity  #: Called when a request is queued and again when it is written.
         self._settings = settings
         self._coordinator = coordinator
         self._random = random
@@ -49,7 +49,7 @@ class CoordinatorChannel:
         self.heartbeats = Heartbeats(settings, random)
         self.in_flight: Request | None = None  #: The JoinGroup or SyncGroup in flight.
         self.sent_at = 0.0
-        self._is_written = False  #: Whether ``in_flight`` was written; else it waits for its connection.
+        self._is_written = False  #: Whether ``in_flight`` was written; False while it waits for its connection.
         self.leave_attempt: LeaveGroupAttempt | None = None
         self.connections_to_drop: list[Target] = []
 
@@ -75,7 +75,7 @@ class CoordinatorChannel:
         return self._send(JoinGroupRequest, message, now, timeout, self._rebalance_timeout)
 
     def sync(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
-        """Return a SyncGroup request, if the channel is open. A follower's response is held back for the leader's."""
+        """Return a SyncGroup request, if the channel is open. A follower's is answered after the leader's."""
 
         def message(identity: Identity) -> Message:
             return requests.sync(identity, protocol_type, attempt.protocol, attempt.plan or {})
@@ -106,11 +106,11 @@ class CoordinatorChannel:
     ) -> Request:
         target = self._coordinator.target(MEMBERSHIP)
         if target is None:
-            raise IllegalStateError("the coordinator is not known")
+            raise IllegalStateError("cannot build a group request: the coordinator is not known")
 
         def build(version: int) -> Message:
             if request is not self.in_flight and request is not self.heartbeats.in_flight:
-                raise IllegalStateError("this request was abandoned before it was written")
+                raise IllegalStateError("this group request was abandoned before it was written")
             self._is_written = self._is_written or request is self.in_flight
             return message(self._current_identity())
 
@@ -128,7 +128,7 @@ class CoordinatorChannel:
         )
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Report to ``Coordinator`` whether a response, or a missing one, means that it is lost, loading or alive."""
+        """Report to ``Coordinator`` whether an answer shows that the node is lost, loading or serving the group."""
         node_id = answer.request.target.node_id
         if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)
@@ -140,7 +140,7 @@ class CoordinatorChannel:
     # -- leaving
 
     def start_leave(self, reason: str, now: float) -> None:
-        """Start a LeaveGroup, on a connection without an unanswered JoinGroup or SyncGroup."""
+        """Start a LeaveGroup, on a connection that no unanswered JoinGroup or SyncGroup blocks."""
         channel = MEMBERSHIP if self.in_flight is None else LEAVING_CONNECTION
         identity = self._current_identity()
         self.leave_attempt = LeaveGroupAttempt(self._settings, identity, reason, channel, now, self._random)
@@ -168,7 +168,7 @@ class CoordinatorChannel:
     # -- abandoned requests
 
     def withdraw_unwritten(self) -> None:
-        """Withdraw an unwritten JoinGroup or SyncGroup, which has a dropped member id, and abandon the heartbeat."""
+        """Withdraw a JoinGroup or SyncGroup not yet written, and abandon the heartbeat: the identity has changed."""
         self.heartbeats.abandon()
         if self.in_flight is not None and not self._is_written:
             self.in_flight = None
@@ -186,7 +186,7 @@ class CoordinatorChannel:
         """
         node_id = self._coordinator.node_id
         if node_id is None:
-            return False  # FindCoordinator may name the same node again
+            return False  # keep the requests: FindCoordinator may name the same node again
         moved = self.in_flight is not None and self.in_flight.target.node_id != node_id
         if moved:
             self.abandon_rebalance_request()

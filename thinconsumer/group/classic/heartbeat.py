@@ -1,7 +1,7 @@
 """The deadlines of a member (KIP-62): its session with the coordinator, and the time between two polls.
 
-Owns arithmetic only. There is no heartbeat thread: the client sends heartbeats only while the application calls it, so
-:class:`PollTimer` measures the gaps between calls.
+There is no heartbeat thread: the client sends heartbeats only while the application calls it, so :class:`PollTimer`
+measures the gaps between calls.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ class Heartbeats:
     def __init__(self, settings: GroupSettings, random: Random) -> None:
         self.interval = settings.heartbeat_interval_ms / 1000
         self.session = settings.session_timeout_ms / 1000
-        #: Request timeout: after the session timeout a response cannot save the membership.
+        #: Seconds until a Heartbeat request times out; a response after the session timeout would be too late.
         self.timeout = min(settings.request_timeout_ms / 1000, self.session)
         self._retry = Retry(Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000), random)
         self._due = -NEVER
-        self.in_flight: Request | None = None  #: The heartbeat in flight.
+        self.in_flight: Request | None = None
         self.sent_at = -NEVER
 
     def due_at(self) -> float:
-        """Return when the next heartbeat is due; never while one is in flight."""
+        """Return when the next heartbeat is due; NEVER while one is in flight."""
         return NEVER if self.in_flight is not None else max(self._due, self._retry.not_before)
 
     def sent(self, request: Request, now: float) -> None:
@@ -35,12 +35,12 @@ class Heartbeats:
         self._due = now + self.interval
 
     def answered(self) -> None:
-        """Note a response that shows the heartbeat was accepted, or that a rebalance is in progress."""
+        """Note a response without an error, or with REBALANCE_IN_PROGRESS: it ends the backoff."""
         self.in_flight = None
         self._retry.succeeded()
 
     def failed(self, now: float, *, after_interval: bool = False) -> None:
-        """Note a failed heartbeat: the next one is due after a backoff, or ``after_interval``."""
+        """Note a failed heartbeat. The next one is due after the backoff; ``after_interval`` waits for both."""
         self.in_flight = None
         self._retry.failed(now)
         if not after_interval:
@@ -84,5 +84,5 @@ class PollTimer:
         return 0.0 if self.polled_at is None else now - self.polled_at
 
     def overdue_at(self) -> float:
-        """Return when ``max_poll_interval_ms`` ends; never, before the first ``poll``."""
+        """Return when ``max_poll_interval_ms`` ends; NEVER before the first ``poll``."""
         return NEVER if self.polled_at is None else self.polled_at + self._poll_interval

@@ -13,10 +13,10 @@ from ..settings import GroupSettings
 #: Named after the package, so that these lines and the member's can be filtered together.
 log = logging.getLogger(__package__)
 
-#: How many times in a row a failed join is retried without a backoff. While many members join at once, a generation
-#: may end before a member has synced; in a broken group this goes on for ever.
+#: Failed joins in a row that are retried without a backoff. While many members join, a generation may end before a
+#: member has synced. In a broken group every generation does, and the member would rejoin in a tight loop.
 AT_ONCE_MAX = 3
-#: Lines logged about one incident. An incident ends with a successful heartbeat.
+#: Log lines between a failed join and the next successful heartbeat; further lines are logged at DEBUG.
 LINES_MAX = 4
 #: Actions that are logged elsewhere: the member logs an expulsion, ``Coordinator`` a lost coordinator.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
@@ -29,7 +29,7 @@ class JoinFailurePolicy:
         self._group_id = group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
-        #: An error that retrying does not end. Each response that repeats it makes a new object, raised once.
+        #: An error that retrying does not end. Each response that repeats it sets a new object, which one poll raises.
         self.error: KafkaError | None = None
         self.is_final = False  #: Whether the member must not join again.
         self._raised_by: type[Message] | None = None
@@ -44,7 +44,7 @@ class JoinFailurePolicy:
     def back_off(self, now: float, *, at_once: bool = False, at_maximum: bool = False) -> None:
         """Count a failure and set the time of the next join.
 
-        ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_leisure`` waits the longest one.
+        ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_maximum`` waits for the maximum.
         """
         self._retry.failed(now)
         if at_once and self._retry.attempts <= AT_ONCE_MAX:
@@ -61,12 +61,12 @@ class JoinFailurePolicy:
         self._retry.succeeded()
 
     def log_limited(self, level: int, text: str, *args: object) -> None:
-        """Log a line; at DEBUG once the same incident has filled :data:`LINES_MAX` lines."""
+        """Log a line; at DEBUG after :data:`LINES_MAX` lines since the last successful heartbeat."""
         self._lines += self._retry.attempts > 0
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
-        """Log a failure, and keep an error that retrying does not end."""
+        """Log a failed request of the member, and store an error that retrying does not end in :attr:`error`."""
         if action is Action.GIVE_UP:
             self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
         elif action not in _LOGGED_ELSEWHERE:
@@ -79,7 +79,7 @@ class JoinFailurePolicy:
             self._raised_by = api
 
     def recovered(self, now: float, api: type[Message] | None = None) -> None:
-        """Forget the error; with ``api``, only if a response to that API caused it."""
+        """Clear :attr:`error`; with ``api``, only if a response to that API caused it."""
         if api is None or self._raised_by is api:
             self.error = self._raised_by = None
             self.is_final = False

@@ -28,7 +28,7 @@ class LeaveGroupAttempt:
         self.who = who
         self.is_over = False
         self._reason = reason
-        self.channel = channel  #: The name of the connection to the coordinator to use.
+        self.channel = channel  #: The name of the connection to the coordinator.
         self._deadline = now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT)
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(backoff, random)
@@ -55,7 +55,7 @@ class LeaveGroupAttempt:
         return self._deadline if target is None else min(self._deadline, self._retry.wake_at())
 
     def answered(self, now: float, *, again: bool) -> None:
-        """Take the response. With ``again`` the coordinator did not process the request, and it is retried."""
+        """Process the response. With ``again`` the coordinator did not process the request, and it is retried."""
         self.in_flight = None
         self._retry.failed(now)
         self.is_over = not again or now >= self._deadline

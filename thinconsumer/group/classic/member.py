@@ -47,7 +47,7 @@ _CONFIRMING = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
-    """Take part in a classic group. A manager; also decides which role method is due."""
+    """Take part in a classic group. As a manager it sends the requests; :meth:`work` calls the role method due."""
 
     asker = "member"
 
@@ -56,7 +56,7 @@ class ClassicMember:
     ) -> None:
         self.state = MemberState.UNSUBSCRIBED
         self.identity = identity
-        #: Why polls must return no records: other members may own these partitions by now. None if polls may.
+        #: Why polls must return no records: other members may own the partitions by now. None if polls may return some.
         self.held: str | None = None
         self.stats = MemberStats()
         self._settings = settings
@@ -69,14 +69,14 @@ class ClassicMember:
         self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
         self._awaits_poll = False
         self._unconfirmed_since = -NEVER  #: Only responses to requests sent after this moment prove the membership.
-        self._expulsion: str | None = None  #: Set after the identity; the state follows once no role method runs.
+        self._expulsion: str | None = None  #: Why the member was expelled, until it moves to LOSING.
         self._in_role_method = False
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
         self.drop_connection: Callable[[Target], None] = lambda target: None
         self._transitions = 0  #: Counts transitions: :meth:`work` detects one made while a role method ran.
         self._call_again_at = -NEVER  #: When to call a role method again that returned False.
-        #: Role methods that may call the rebalance listener. The leader's assignment is not among them.
+        #: By state, the role method that is due and may call the rebalance listener.
         self._tasks: dict[MemberState, Callable[[float], MemberEvent | None]] = {
             _S.REVOKING_BEFORE_JOIN: self._prepare,
             _S.REVOKING_AFTER_SYNC: self._revoke,
@@ -117,7 +117,7 @@ class ClassicMember:
     # -- calls of the user
 
     def subscribe(self, reason: str) -> None:
-        """Join the group; a member joins again. After a final :attr:`error` this has no effect before a leave."""
+        """Join the group, or as a member join it again. In state FATAL this has no effect until :meth:`leave`."""
         if self.state is _S.UNSUBSCRIBED:
             self._begin_anew(_E.SUBSCRIBE, reason, 0.0)
             self._coordinator.want(self.asker)
@@ -127,7 +127,7 @@ class ClassicMember:
             self.request_rejoin(reason)
 
     def request_rejoin(self, reason: str) -> None:
-        """Join again (KIP-568), after a rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
+        """Join again (KIP-568), after any rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
         self._rejoin = reason
         if self.state is _S.PREPARING_REBALANCE and self._channel.in_flight is None:
             self._attempt.restart_join()  # the subscription in the unsent JoinGroup may be outdated
@@ -153,15 +153,15 @@ class ClassicMember:
         self._finish_leave()
 
     def polled(self, now: float) -> bool:
-        """Note a call of ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62). Returns whether the member waited."""
+        """Note a call of ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62). Return whether a join waited."""
         self._poll_timer.polled(now)
         waited, self._awaits_poll = self._awaits_poll, False
         return waited
 
     def called(self, now: float) -> bool:
-        """Note a call that steps the engine. After a gap beyond the session timeout the membership is unconfirmed.
+        """Note a call of the application. After a gap longer than the session timeout, polls wait for a heartbeat.
 
-        Returns whether the gap changes when the member has to step.
+        Return whether the gap changes when the member has to step.
         """
         gap = self._poll_timer.called(now)
         if gap <= self._channel.heartbeats.interval:
@@ -171,13 +171,14 @@ class ClassicMember:
             return True
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._unconfirmed_since = now
-        log.warning("group %s: %s: no records until a heartbeat succeeds", self.identity.group_id, self.held)
+        text = "group %s: %s: polls return no records until a heartbeat succeeds"
+        log.warning(text, self.identity.group_id, self.held)
         return True
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Act on a membership error in response to a commit under ``identity``, unless the identity has changed.
+        """Act on a membership error that a commit under ``identity`` returned, unless the identity has changed.
 
-        A written JoinGroup or SyncGroup overrides it; one still waiting for its connection may wait long, and does not.
+        It is ignored while a written JoinGroup or SyncGroup awaits its response, which decides the membership.
         """
         if identity != self.identity or not identity.is_member or self.awaits_rebalance_response:
             return
@@ -194,7 +195,7 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # first: LEAVING ends when this attempt is over
+        leave_request = self._channel.leave_request(now)  # first: it may end the attempt, and thereby LEAVING
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._in_role_method:
@@ -259,7 +260,8 @@ class ClassicMember:
     def _move(self, event: MemberEvent) -> None:
         after = next_state(TRANSITIONS, {}, self.state, event, self)
         if after is not None:
-            log.debug("group %s: %s -> %s (%s)", self.identity.group_id, self.state.value, after.value, event.value)
+            states = self.state.value, after.value, event.value
+            log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
             self._transitions += 1
             self.state = after
 
@@ -272,7 +274,7 @@ class ClassicMember:
         """Make the transitions that depend only on the time, the coordinator or a reason to rejoin."""
         if self._listener_may_have_run:
             self._listener_may_have_run = False
-            self._poll_timer.polled(now)  # a slow listener ran inside poll, so it does not exceed the poll interval
+            self._poll_timer.polled(now)  # max_poll_interval_ms does not limit a listener, which runs inside poll
         if self.identity.is_member and self._channel.in_flight is None and now >= self._poll_timer.overdue_at():
             self._leave_after_poll_timeout(now)
         if self._may_rejoin():
@@ -316,7 +318,7 @@ class ClassicMember:
         self._expel(Action.RESET_MEMBER_ID, KafkaError(why), now, said=True)
 
     def _expel(self, action: Action, error: KafkaError, now: float, *, said: bool = False) -> None:
-        """Drop the generation, and an invalid member id, at once; the state follows in :meth:`_settle`."""
+        """Drop the generation and, if it is invalid, the member id; :meth:`_settle` then moves to LOSING."""
         group_id = self.identity.group_id
         said = said or self.held is not None or not self.identity.is_member
         self.identity = self.identity.behind() if action is Action.RESET_GENERATION else self.identity.lost()
@@ -354,7 +356,7 @@ class ClassicMember:
         return request
 
     def _join_anew(self) -> None:
-        """Go back to the beginning of the join."""
+        """Go back to PREPARING_REBALANCE, where JoinGroup is due."""
         self._attempt.restart_join()
         if self.state is _S.COMPLETING_REBALANCE:
             self._move(_E.RETRY)
@@ -440,7 +442,7 @@ class ClassicMember:
     # -- role methods
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
-        """Return whether a role method is due; without ``every``, whether one that JoinGroup or SyncGroup needs is."""
+        """Return whether a role method is due; without ``every``, only one that JoinGroup or SyncGroup needs."""
         return not self._in_role_method and now >= self._call_again_at and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
@@ -467,7 +469,7 @@ class ClassicMember:
             self._in_role_method = False
         if self._expulsion is not None:
             self._settle()
-        elif self._transitions == before:  # else the role method left the group or changed the state otherwise
+        elif self._transitions == before:  # the role method itself changed no state, for example by leave()
             if failure is not None:
                 event = self._after_failure(now)
             if event is not None:

@@ -10,8 +10,8 @@ from ...wire.join_group import JoinGroupResponse
 from ..identity import Identity
 from ..role import JoinedMember
 
-#: Seconds that a leader waits for the metadata of its members' topics; then it assigns without. Gaps between calls do
-#: not count.
+#: Seconds that a leader waits for the metadata of its members' topics; then it assigns without them. A long gap between
+#: two calls of the application extends the wait.
 READY_WITHIN = 5.0
 
 
@@ -19,12 +19,11 @@ READY_WITHIN = 5.0
 class RebalanceAttempt:
     """Hold one rebalance, from its reason to the end of the callbacks. A retried join belongs to the same attempt."""
 
-    reason: str  #: In words, for the broker's log (KIP-800) and this client's.
+    reason: str  #: Why the member joins, for the broker's log (KIP-800) and this client's.
     started_at: float
-    protocols: Sequence[tuple[str, bytes]] | None = (
-        None  #: For the next JoinGroup; None until the role has supplied them.
-    )
-    protocol: str = ""  #: Elected by the coordinator.
+    #: Names and metadata for the next JoinGroup; None until the role has supplied them.
+    protocols: Sequence[tuple[str, bytes]] | None = None
+    protocol: str = ""  #: The name of the protocol that the coordinator has chosen.
     leads: bool = False
     skips: bool = False  #: KIP-814: the group keeps its assignment.
     members: tuple[JoinedMember, ...] = ()
@@ -40,16 +39,16 @@ class RebalanceAttempt:
 
     @property
     def drops_kept_partitions(self) -> bool:
-        """Whether partitions kept across a missed generation may have had another owner, and are not dropped yet."""
+        """Whether a generation was missed, and the partitions kept across it are still to be dropped."""
         return self.missed and not self.is_decoded
 
     def restart_join(self) -> None:
-        """Go back to before the join. The role supplies new protocols, since its owned partitions may have changed."""
+        """Restart at JoinGroup, with new protocols of the role, since its owned partitions may have changed."""
         self.protocols = None
         self.leads = False
 
     def joined(self, before: Identity, response: JoinGroupResponse, now: float) -> None:
-        """Take over a JoinGroup response; the identity ``before`` it shows whether a generation was missed."""
+        """Store a JoinGroup response; ``before`` is the identity until now, to detect a missed generation."""
         self.missed = self.missed or (before.is_member and response.generation_id > before.generation_id + 1)
         self.protocol = response.protocol_name or ""
         self.leads = response.leader == response.member_id

@@ -27,7 +27,7 @@ STATIC_SINCE: Mapping[type[Message], int] = {
 
 
 def lowest_version(api: type[Message], who: Identity) -> int:
-    """Return the lowest version that can express this member's identity."""
+    """Return the lowest version that can be sent: for a static member, one with group.instance.id."""
     return 0 if who.group_instance_id is None else STATIC_SINCE[api]
 
 

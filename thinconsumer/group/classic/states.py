@@ -14,11 +14,11 @@ class MemberState(enum.Enum):
 
     UNSUBSCRIBED = "unsubscribed"  #: Not in a group.
     UNJOINED = "unjoined"  #: Joins as soon as the coordinator is known and ``poll`` is called.
-    REVOKING_BEFORE_JOIN = "revoking before join"  #: Revokes partitions before JoinGroup: all (eager), or unsubscribed.
+    REVOKING_BEFORE_JOIN = "revoking before join"  #: Revokes all partitions (eager), or those of unsubscribed topics.
     PREPARING_REBALANCE = "preparing rebalance"  #: JoinGroup is due, backing off or in flight.
     COMPLETING_REBALANCE = "completing rebalance"  #: The leader computes the assignment; SyncGroup is due or in flight.
     REVOKING_AFTER_SYNC = "revoking after sync"  #: Revokes partitions that the new assignment lacks (KIP-429).
-    ASSIGNING = "assigning"  #: Starts with newly assigned partitions and calls the listener.
+    ASSIGNING = "assigning"  #: Calls ``on_partitions_assigned`` with the newly assigned partitions.
     STABLE = "stable"  #: Has its assignment, and sends heartbeats.
     LOSING = "losing"  #: Removed from the group; drops all partitions as lost.
     LEAVING = "leaving"  #: LeaveGroup is due or in flight.
@@ -26,7 +26,7 @@ class MemberState(enum.Enum):
 
 
 class MemberEvent(enum.Enum):
-    """Name what moves a member on: a call of the user, the role, the clock, or a response of the coordinator."""
+    """Name what changes a member's state: a call of the user, the role, the clock, or a response."""
 
     SUBSCRIBE = "subscribe"
     BEGIN = "begin"  #: A rebalance begins for this member: the coordinator is known and can be sent requests.

@@ -24,15 +24,15 @@ class Timing:
 
 @dataclass(slots=True)
 class MemberStats:
-    """Hold the numbers since the member was made; moments are monotonic seconds, None before the first."""
+    """Hold a member's counters since it was created; times are monotonic seconds, None before the first event."""
 
-    heartbeats: int = 0  #: Sent.
-    heartbeat_at: float | None = None  #: When the last one was sent.
+    heartbeats: int = 0  #: Heartbeats sent.
+    heartbeat_at: float | None = None  #: When the last heartbeat was sent.
     answered_at: float | None = None  #: When the last Heartbeat, JoinGroup or SyncGroup succeeded.
-    heartbeat: Timing = field(default_factory=Timing)  #: From request to response.
+    heartbeat: Timing = field(default_factory=Timing)  #: From the request to its response.
     joins: Timing = field(default_factory=Timing)
     syncs: Timing = field(default_factory=Timing)
-    rebalances: Timing = field(default_factory=Timing)  #: From the first step to the end of the callbacks.
+    rebalances: Timing = field(default_factory=Timing)  #: From the start of a rebalance to the end of its callbacks.
     failed: int = 0  #: JoinGroup and SyncGroup requests that failed.
     rebalanced_at: float | None = None
     expulsions: int = 0

@@ -43,7 +43,7 @@ def unusable_join(answer: Answer, protocol_type: str, offered: Collection[str]) 
     if response.generation_id < 0 or not response.member_id:
         return KafkaProtocolError(
             f"broker {answer.node_id} answered JoinGroup with member {response.member_id!r} "
-            f"in generation {response.generation_id}"
+            f"in generation {response.generation_id}; expected a member id and a generation from 0"
         )
     return _mismatch(answer, protocol_type, response.protocol_type, offered, response.protocol_name)
 
