@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from thinconsumer.broker.cluster import Cluster
 from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.image import PartitionImage
+from thinconsumer.broker.log.log import Log
+from thinconsumer.broker.partition import PartitionReplica
+from thinconsumer.broker.schedule import Schedule
 from thinconsumer.wire import Message
 from thinconsumer.wire.header import decode_response_header, encode_request
 
@@ -99,3 +105,47 @@ def new_cluster() -> Any:
 def client_of() -> Callable[[Cluster, int], Client]:
     """``client_of(cluster, node_id)`` connects a client."""
     return Client
+
+
+class FollowedReplica(PartitionReplica):
+    """A leader with one follower, which fetches every append at once, unless ``hold`` is set.
+
+    ``codes`` has the results of the next appends; those other than 0 are rejected.
+    """
+
+    def __init__(self, log: Log, epoch: int, schedule: Schedule) -> None:
+        replication = SimpleNamespace(on_append=lambda _: self.hold or self.replicate())
+        node: Any = SimpleNamespace(node_id=1, schedule=schedule, cluster=SimpleNamespace(replication=replication))
+        image = PartitionImage(log.tp.topic, bytes(16), log.tp.partition, 1, epoch, (1, 2), (1, 2))
+        super().__init__(node, image, log.config, log)
+        self.hold = False
+        self.codes: Iterator[int] = repeat(0)
+        self.appends = 0
+        self.apply_image(image, log.config)
+
+    def append_records(self, records: Any, done: Callable[[int], None], **producer: Any) -> int:
+        if code := next(self.codes, 0):
+            done(int(code))
+            return -1
+        self.appends += 1
+        return super().append_records(records, done, **producer)
+
+    def replicate(self, count: int | None = None) -> None:
+        """Let the follower fetch the first waiting appends, all by default."""
+        end = self.log.end_offset if count is None else self._delayed_produces[count - 1].offset
+        self.update_follower_end(2, end)
+
+    def fail(self, code: int) -> None:
+        """Fail the waiting appends with an error code."""
+        self._fail_delayed_produces(code)
+
+    @property
+    def listeners(self) -> int:
+        """The number of listeners."""
+        return len(self._listeners)
+
+
+@pytest.fixture(scope="session")
+def replica_type() -> type[FollowedReplica]:
+    """The class of a coordinator's replica."""
+    return FollowedReplica

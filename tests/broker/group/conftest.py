@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.config import BrokerConfig, TopicConfig
 from thinconsumer.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from thinconsumer.broker.group.group import ClassicGroup
 from thinconsumer.broker.group.joining import JoinGroupCall
 from thinconsumer.broker.group.shard import GroupCoordinatorShard
 from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer.broker.log.log import Log
 from thinconsumer.broker.schedule import Schedule, Timer
-from thinconsumer.records.batch import ControlType, RecordBatch, split
-from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.leave_group import MemberIdentity
@@ -37,108 +38,6 @@ from thinconsumer.wire.txn_offset_commit import (
 WALL_TIME = 1_700_000_000.0
 GROUP = "billing"
 TOPIC = "orders"
-
-
-class MemoryLog:
-    """Consecutive batches. It outlives the partition that leads it."""
-
-    start_offset = 0
-
-    def __init__(self) -> None:
-        self.batches: list[bytes] = []
-        self.end_offset = 0
-        self.high_watermark = 0
-
-    def append(self, data: bytes, count: int) -> int:
-        """Append a batch with the log end offset as base offset; return that."""
-        self.batches.append(data)
-        self.end_offset += count
-        return self.end_offset - count
-
-    def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
-        for data in self.batches:
-            for batch in split(memoryview(data))[0]:
-                if start <= batch.base_offset < end:
-                    yield batch
-
-    def truncate(self) -> None:
-        """Remove records that were not replicated."""
-        kept = [b for b in self.read_batches(0, self.end_offset) if b.next_offset <= self.high_watermark]
-        self.batches = [bytes(b.view) for b in kept]
-        self.end_offset = self.high_watermark
-
-
-class MemoryPartition:
-    """A leading replica. With ``hold`` nothing is replicated; with ``refuse`` appends are rejected with that code."""
-
-    def __init__(self, log: MemoryLog) -> None:
-        self.log = log
-        self.hold = False
-        self.refuse = 0
-        self.appends = 0
-        self._waiting: list[tuple[int, Callable[[int], None]]] = []
-        self._watchers: dict[int, Callable[[], None]] = {}
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.high_watermark
-
-    def append_records(
-        self,
-        records: Sequence[NewRecord],
-        done: Callable[[int], None],
-        *,
-        producer_id: int = -1,
-        producer_epoch: int = -1,
-        transactional: bool = False,
-    ) -> int:
-        if self.refuse:
-            done(self.refuse)
-            return -1
-        self.appends += 1
-        base = self.log.append(
-            build_batch(
-                records,
-                base_offset=self.log.end_offset,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                transactional=transactional,
-            ),
-            len(records),
-        )
-        self._waiting.append((self.log.end_offset, done))
-        if not self.hold:
-            self.release()
-        return base
-
-    def append_marker(self, producer_id: int, commit: bool) -> None:
-        """Append a transaction marker."""
-        kind = ControlType.COMMIT if commit else ControlType.ABORT
-        self.log.append(build_marker(kind, base_offset=self.log.end_offset, producer_id=producer_id, timestamp=0), 1)
-        self.release()
-
-    def release(self, count: int | None = None, code: int = 0) -> None:
-        """Replicate the first appends, all by default; or fail them with a code."""
-        due = self._waiting[: len(self._waiting) if count is None else count]
-        del self._waiting[: len(due)]
-        if not code:
-            self.log.high_watermark = due[-1][0] if count is not None and due else self.log.end_offset
-        for _, done in due:
-            done(code)
-        for watcher in list(self._watchers.values()):
-            watcher()
-
-    def add_listener(self, callback: Callable[[], None]) -> int:
-        number = len(self._watchers) + 1
-        self._watchers[number] = callback
-        return number
-
-    def remove_listener(self, number: int) -> None:
-        del self._watchers[number]
-
-    @property
-    def watchers(self) -> int:
-        return len(self._watchers)
 
 
 class PendingRequest:
@@ -177,15 +76,16 @@ class MemberSeat:
 class World:
     """The coordinator's node, and the coordinator on it."""
 
-    def __init__(self, *, partitions: int = 1, **config: Any) -> None:
+    def __init__(self, replica_type: Any, *, partitions: int = 1, **config: Any) -> None:
+        self.replica_type = replica_type
         self.config = BrokerConfig(**{"group_min_session_timeout_ms": 10, **config})
         self.schedule = Schedule(100.0, WALL_TIME)
         self.random = random.Random(1)
         self.image = ClusterImage("cluster")
         self.put_topic(OFFSETS_TOPIC, partitions)
         self.put_topic(TOPIC, 3)
-        self.logs = {index: MemoryLog() for index in range(partitions)}
-        self.replicas: dict[int, MemoryPartition] = {}
+        self.logs = {n: Log(TopicPartition(OFFSETS_TOPIC, n), TopicConfig(compact=True)) for n in range(partitions)}
+        self.replicas: dict[int, Any] = {}
         self.epoch = 0
         self.life = 0
         self.start()
@@ -210,7 +110,7 @@ class World:
 
     def elect(self, index: int = 0) -> None:
         self.epoch += 1
-        self.replicas[index] = MemoryPartition(self.logs[index])
+        self.replicas[index] = self.replica_type(self.logs[index], self.epoch, self.schedule)
         self.coordinator.elected(index, self.epoch, self.replicas[index])
 
     def resign(self, index: int = 0) -> None:
@@ -221,7 +121,7 @@ class World:
         self.start()
         for index, log in self.logs.items():
             if losing:
-                log.truncate()
+                log.truncate_to(log.high_watermark)
             log.high_watermark = log.end_offset
             self.elect(index)
 
@@ -229,7 +129,7 @@ class World:
         self.schedule.advance(self.schedule.now + seconds)
 
     @property
-    def replica(self) -> MemoryPartition:
+    def replica(self) -> Any:
         return self.replicas[0]
 
     @property
@@ -388,7 +288,8 @@ class World:
         return asked
 
     def marker(self, producer_id: int, *, commit: bool = True) -> None:
-        self.replica.append_marker(producer_id, commit)
+        self.replica.append_marker(producer_id, 0, commit, 0, lambda code: None)
+        self.replica.replicate()
         self.coordinator.on_marker(0, producer_id, commit)
 
     def fetch(
@@ -447,15 +348,15 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def new_world() -> Callable[..., World]:
+def new_world(replica_type: Any) -> Callable[..., World]:
     """``new_world(**config)`` returns a world with a ready coordinator, unless it is configured to load slowly."""
-    return World
+    return partial(World, replica_type)
 
 
 @pytest.fixture
-def world() -> World:
+def world(new_world: Callable[..., World]) -> World:
     """A world with the default configuration."""
-    return World()
+    return new_world()
 
 
 @pytest.fixture(scope="session")

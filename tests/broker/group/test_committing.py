@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def test_commit_is_answered_and_visible_once_committed_to_the_log(world: Any) ->
     asked = world.commit(offset=2)
     assert asked.is_parked
     assert world.offset() == 1
-    world.replica.release()
+    world.replica.replicate()
     assert asked.code == 0
     assert world.offset() == 2
 
@@ -65,7 +66,7 @@ def test_stable_fetch_waits_for_uncommitted_appends(world: Any) -> None:
     world.commit(offset=2)
     asked = world.fetch(0, require_stable=True)
     assert asked.is_parked
-    world.replica.release()
+    world.replica.replicate()
     assert asked.answer[1][0].partitions[0].committed_offset == 2
 
 
@@ -81,9 +82,9 @@ def test_stable_fetch_that_times_out_returns_not_coordinator(world: Any) -> None
 @pytest.mark.parametrize(("append_code", "response_code"), [(19, 15), (6, 16), (10, -1), (3, 15)])
 def test_rejected_append_fails_the_commit(world: Any, append_code: int, response_code: int) -> None:
     world.commit(offset=1)
-    world.replica.refuse = append_code
+    world.replica.codes = repeat(append_code)
     assert world.commit(offset=2).code == response_code
-    world.replica.refuse = 0
+    world.replica.codes = repeat(0)
     assert world.offset() == 1
 
 
@@ -94,7 +95,7 @@ def test_timed_out_commit_may_take_effect(world: Any) -> None:
     assert asked.is_parked
     world.advance(0.2)
     assert asked.code == 15
-    world.replica.release()
+    world.replica.replicate()
     assert world.offset() == 2
 
 
@@ -102,7 +103,7 @@ def test_commit_with_not_enough_replicas_after_append_counts(world: Any) -> None
     """All ISR members have it; Kafka's coordinator only checks the high watermark."""
     world.replica.hold = True
     asked = world.commit(offset=2)
-    world.replica.release(code=20)
+    world.replica.fail(20)
     assert asked.code == 0
     assert world.offset() == 2
 
@@ -188,7 +189,7 @@ def test_transactional_commit_with_empty_group_id(world: Any) -> None:
 
 
 def test_producer_fenced_by_the_log(world: Any) -> None:
-    world.replica.refuse = 47
+    world.replica.codes = repeat(47)
     assert world.txn_commit(7).code == 47
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 from thinconsumer.broker.group.hashing import partition_for
@@ -118,7 +119,7 @@ def test_delete_groups_without_groups(world: Any) -> None:
 
 def test_delete_fails_if_the_append_is_rejected(world: Any) -> None:
     world.commit()
-    world.replica.refuse = 19
+    world.replica.codes = repeat(19)
     assert world.delete("billing").answer[0].error_code == 15
     assert world.offset() == 5
 

@@ -194,7 +194,7 @@ class InterleavingRun:
             self.world.replica.hold = True
         elif name == "release":
             self.world.replica.hold = False
-            self.world.replica.release()
+            self.world.replica.replicate()
         elif name == "marker":
             self.world.marker(PRODUCER, commit=amount % 2 == 0)
             if amount % 2 == 0:
@@ -239,7 +239,7 @@ class InterleavingRun:
     def finish(self) -> None:
         """Let all requests complete; the next coordinator must have the same offsets."""
         self.world.replica.hold = False
-        self.world.replica.release()
+        self.world.replica.replicate()
         self.world.advance(rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS / 1000 + 60)
         assert not [asked for asked in self.outstanding if asked.is_parked]
         offset = self.world.offset()

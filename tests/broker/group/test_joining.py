@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import Any
 
 from thinconsumer.broker.group.states import GroupState
@@ -194,7 +195,7 @@ def test_new_id_of_a_static_member_is_returned_once_committed(world: Any) -> Non
     world.replica.hold = True
     back = world.join(instance="i")
     assert back.is_parked
-    world.replica.release()
+    world.replica.replicate()
     assert back.answer.error_code == 0
 
 
@@ -204,7 +205,7 @@ def test_session_expiring_during_the_append_is_restarted(world: Any) -> None:
     back = world.join(instance="i", session_ms=1_000)
     world.advance(2)
     world.replica.hold = False
-    world.replica.release()
+    world.replica.replicate()
     assert back.answer.error_code == 0
     world.advance(2)
     assert world.group.state is GroupState.EMPTY
@@ -213,11 +214,11 @@ def test_session_expiring_during_the_append_is_restarted(world: Any) -> None:
 def test_rejected_append_restores_the_old_member_id(world: Any) -> None:
     leader, follower = static(world, "i", "j")
     name = follower.member_id[0]
-    world.replica.refuse = 19
+    world.replica.codes = repeat(19)
     refused = world.join(instance=name).answer
     assert (refused.error_code, refused.member_id) == (15, "")
     assert refused.leader == leader.member_id
-    world.replica.refuse = 0
+    world.replica.codes = repeat(0)
     assert world.heartbeat(follower, instance=name).answer == 0
     assert set(world.group.members) == {leader.member_id, follower.member_id}
 
@@ -227,7 +228,7 @@ def test_new_member_id_is_replaced_before_it_is_written(world: Any) -> None:
     world.replica.hold = True
     first, second = world.join(instance="i"), world.join(instance="i")
     assert first.answer.error_code == 82
-    world.replica.release(code=6)
+    world.replica.fail(6)
     assert second.answer.error_code == 16
     assert len(world.group.members) == 2
 

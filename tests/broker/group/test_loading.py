@@ -9,6 +9,7 @@ import pytest
 
 from thinconsumer.broker.group import log_format
 from thinconsumer.broker.group.states import GroupState
+from thinconsumer.broker.log.stored import StoredBatch
 from thinconsumer.records.builder import NewRecord
 
 
@@ -121,9 +122,11 @@ def test_group_without_common_protocol_is_skipped(world: Any) -> None:
 
 def test_invalid_batch_is_skipped(world: Any, caplog: pytest.LogCaptureFixture) -> None:
     world.commit(offset=1)
-    broken = bytearray(world.replica.log.batches[-1])
+    log = world.replica.log
+    broken = bytearray(next(log.batches_from(0)).data)
+    broken[:8] = log.end_offset.to_bytes(8, "big")
     broken[-3:] = b"\x7f\x7f\x7f"
-    world.replica.log.batches.append(bytes(broken))
+    log.append_stored(StoredBatch.of(bytes(broken)))
     with caplog.at_level(logging.WARNING):
         world.crash()
     assert world.offset() == 1

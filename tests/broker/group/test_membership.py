@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 from thinconsumer.broker.group.states import GroupState
@@ -14,7 +15,7 @@ def test_assignments_are_sent_once_committed(world: Any) -> None:
     brought = world.sync(leader, {leader.member_id: b"a", follower.member_id: b"b"})
     assert waiting.is_parked
     assert brought.is_parked
-    world.replica.release()
+    world.replica.replicate()
     assert (brought.answer.assignment, waiting.answer.assignment) == (b"a", b"b")
     assert (waiting.answer.protocol_type, waiting.answer.protocol_name) == ("consumer", "range")
     assert world.group.state is GroupState.STABLE
@@ -63,7 +64,7 @@ def test_heartbeat_waits_for_uncommitted_appends(world: Any) -> None:
     world.commit(leader)
     asked = world.heartbeat(leader)
     assert asked.is_parked
-    world.replica.release()
+    world.replica.replicate()
     assert asked.answer == 0
 
 
@@ -143,12 +144,12 @@ def test_last_leave_is_answered_once_committed(world: Any) -> None:
     world.replica.hold = True
     asked = world.leave(leader.member_id)
     assert asked.is_parked
-    world.replica.release()
+    world.replica.replicate()
     assert asked.answer.error_code == 0
 
 
 def test_rejected_append_still_empties_the_group(world: Any) -> None:
     (leader,) = world.stable(1)
-    world.replica.refuse = 19
+    world.replica.codes = repeat(19)
     assert world.leave(leader.member_id).answer.error_code == 15
     assert world.group.state is GroupState.EMPTY

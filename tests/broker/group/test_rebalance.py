@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 from thinconsumer.broker.group import rebalance
@@ -184,12 +185,12 @@ def test_no_member_is_removed_after_all_have_synced(world: Any) -> None:
 def test_rejected_assignment_append_makes_all_members_rejoin(world: Any) -> None:
     leader, follower = world.joined(2)
     waiting = world.sync(follower)
-    world.replica.refuse = 19  # NOT_ENOUGH_REPLICAS
+    world.replica.codes = repeat(19)  # NOT_ENOUGH_REPLICAS
     brought = world.sync(leader, {follower.member_id: b"plan"})
     assert (waiting.answer.error_code, brought.answer.error_code) == (15, 15)
     assert waiting.answer.assignment == b""
     assert world.group.state is GroupState.PREPARING_REBALANCE
-    world.replica.refuse = 0
+    world.replica.codes = repeat(0)
     rejoined = [world.join(seat.member_id) for seat in (leader, follower)]
     assert {world.seat(a).generation for a in rejoined} == {2}
 
@@ -200,7 +201,7 @@ def test_assignment_committed_after_the_next_rebalance_is_ignored(world: Any) ->
     brought = world.sync(leader, {})
     third = world.join(world.newcomer())
     assert brought.answer.error_code == 27
-    world.replica.release()
+    world.replica.replicate()
     assert world.group.state is GroupState.PREPARING_REBALANCE
     assert third.is_parked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -99,10 +100,10 @@ def test_append_completed_after_resignation_is_ignored(world: Any) -> None:
     old = world.replica
     world.resign()
     assert asked.code == 16
-    old.release(code=6)
+    old.stop()
     world.elect()
     assert world.offset() == -1
-    world.replica.release()  # the record is in the log, and the next coordinator, here the same broker, has loaded it
+    world.replica.replicate()  # the record is in the log, and the next coordinator, here the same broker, has loaded it
     assert world.offset() == 9
 
 
@@ -111,7 +112,7 @@ def test_committed_log_is_visible_after_loading(world: Any) -> None:
     world.resign()
     world.elect()
     assert world.offset() == 9
-    assert world.replica.watchers == 0
+    assert world.replica.listeners == 0
 
 
 def test_uncommitted_loaded_records_become_visible_at_the_high_watermark(world: Any) -> None:
@@ -124,10 +125,10 @@ def test_uncommitted_loaded_records_become_visible_at_the_high_watermark(world: 
     assert world.offset() == 1
     asked = world.fetch(0, require_stable=True)
     assert asked.is_parked
-    world.replica.release()
+    world.replica.replicate()
     assert world.offset() == 2
     assert asked.answer[1][0].partitions[0].committed_offset == 2
-    assert world.replica.watchers == 0
+    assert world.replica.listeners == 0
 
 
 def test_loaded_records_do_not_overwrite_later_appends(world: Any) -> None:
@@ -138,7 +139,7 @@ def test_loaded_records_do_not_overwrite_later_appends(world: Any) -> None:
     world.elect()
     world.replica.hold = True
     asked = world.commit(offset=2)
-    world.replica.release()
+    world.replica.replicate()
     assert asked.code == 0
     assert world.offset() == 2
 
@@ -148,9 +149,9 @@ def test_resignation_removes_the_listener(world: Any) -> None:
     world.commit()
     world.resign()
     world.elect()
-    assert world.replica.watchers == 1
+    assert world.replica.listeners == 1
     world.resign()
-    assert world.replica.watchers == 0
+    assert world.replica.listeners == 0
 
 
 def test_new_group_is_visible_once_committed(world: Any) -> None:
@@ -158,12 +159,12 @@ def test_new_group_is_visible_once_committed(world: Any) -> None:
     assert world.join().answer.error_code == 79  # a plain fetch does not wait
     assert world.coordinator.describe(["billing"], 6)[0].error_code == 69
     assert world.coordinator.list_groups([], []) == (0, [])
-    world.replica.release()
+    world.replica.replicate()
     assert world.coordinator.describe(["billing"], 6)[0].group_state == "Empty"
 
 
 def test_rejected_append_removes_a_new_group(world: Any) -> None:
-    world.replica.refuse = 19
+    world.replica.codes = repeat(19)
     assert world.join().answer.error_code == 79  # appended already, as in Kafka
     assert world.shard.latest.groups == {}
     assert world.join(version=3).answer.error_code == 15
@@ -184,7 +185,7 @@ def test_deleted_group_is_visible_until_the_tombstone_is_committed(world: Any) -
     asked = world.delete("billing")
     assert asked.is_parked
     assert [g.group_id for g in world.coordinator.list_groups([], [])[1]] == ["billing"]
-    world.replica.release()
+    world.replica.replicate()
     assert asked.answer[0].error_code == 0
     assert world.coordinator.list_groups([], []) == (0, [])
     assert world.offset() == -1
@@ -202,10 +203,10 @@ def test_no_appends_after_resignation(world: Any) -> None:
 def test_appends_complete_in_order(world: Any) -> None:
     world.replica.hold = True
     first, second = world.commit(offset=1), world.commit(offset=2)
-    world.replica.release(1)
+    world.replica.replicate(1)
     assert (first.code, world.offset()) == (0, 1)
     assert second.is_parked
-    world.replica.release()
+    world.replica.replicate()
     assert (second.code, world.offset()) == (0, 2)
 
 

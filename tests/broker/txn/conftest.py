@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.config import BrokerConfig, TopicConfig
 from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer.broker.log.log import AppendInfo, Log
 from thinconsumer.broker.schedule import Schedule
 from thinconsumer.broker.txn.coordinator import TOPIC, TransactionCoordinator
 from thinconsumer.broker.txn.log_format import decode_key, decode_value
 from thinconsumer.broker.txn.states import TransactionState
 from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
-from thinconsumer.records.batch import split
-from thinconsumer.records.builder import build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -40,60 +41,36 @@ class Logged(NamedTuple):
     metadata: object
 
 
-class Replica:
-    """A replica of the transaction log, leader until :meth:`World.fail_over`."""
+class TimelineLog(Log):
+    """The transaction log; its decoded records go to the world's timeline, too."""
 
-    def __init__(self, world: World, epoch: int) -> None:
-        self.tp = TopicPartition(TOPIC, 0)
-        self.is_leader = True
-        self.leader_epoch = epoch
-        self._world = world
-        self.waiting: list[tuple[int, Callable[[int], None]]] = []  #: Appends that are not replicated yet.
+    timeline: list[Marker | Logged]
 
-    @property
-    def log(self) -> World:
-        return self._world
-
-    def append_records(self, records, done):
-        world = self._world
-        if not self.is_leader:
-            done(int(Code.NOT_LEADER_OR_FOLLOWER))
-            return -1
-        if world.append_codes:
-            done(int(world.append_codes.pop(0)))
-            return -1
-        dated = [record._replace(timestamp=world.schedule.wall_ms()) for record in records]
-        base = world.end_offset
-        world.log_bytes(build_batch(dated, base_offset=base, leader_epoch=self.leader_epoch))
-        if world.hold_appends:
-            self.waiting.append((base, done))
-        else:
-            done(0)
-        return base
-
-    def replicate(self) -> None:
-        """Replicate everything to all followers."""
-        waiting, self.waiting = self.waiting, []
-        for _, done in waiting:
-            done(0)
+    def append(self, data: bytes, **about: Any) -> AppendInfo:
+        info = super().append(data, **about)
+        for batch in self.read_batches(info.base_offset, info.next_offset):
+            for record in batch.decode(TOPIC, 0):
+                metadata = None if record.value is None else decode_value(record.value)
+                self.timeline.append(Logged(record.offset, decode_key(record.key), metadata))
+        return info
 
 
 class World:
     """The coordinator's node, its log, and the leader of every other partition."""
 
-    def __init__(self, **config: object) -> None:
+    def __init__(self, replica_type: Any, **config: object) -> None:
         self.config = BrokerConfig(transaction_state_log_num_partitions=1, **config)
         self.schedule = Schedule(1000.0, 1_700_000_000.0)
         self.random = random.Random(7)
         self.image = ClusterImage("cluster")
         self.is_running = True
         self.held_timers: list[Callable[[], None]] = []
-        for name, count in {TOPIC: 1, "orders": 3, "bills": 1, "__consumer_offsets": 2}.items():
-            self.create(name, count)
-        self.batches: list[tuple[int, int, bytes]] = []
+        for name, partitions in {TOPIC: 1, "orders": 3, "bills": 1, "__consumer_offsets": 2}.items():
+            self.create(name, partitions)
         self.timeline: list[Marker | Logged] = []  #: All records and markers in the order in which they were logged.
+        self.log = TimelineLog(TopicPartition(TOPIC, 0), TopicConfig(compact=True))
+        self.log.timeline = self.timeline
         self.append_codes: list[int] = []  #: Error codes for the next appends, which are not logged.
-        self.hold_appends = False
         self.away: set[TopicPartition] = set()  #: Partitions without a leader.
         self.marker_codes: dict[TopicPartition, list[int]] = {}
         self.hold_markers = False
@@ -101,9 +78,8 @@ class World:
         self.held_markers: list[Callable[[], None]] = []
         self._producer_ids = 0
         self._fences: dict[tuple[TopicPartition, int], int] = {}
-        self.replica = Replica(self, 1)
-        self.coordinator = TransactionCoordinator(self)
-        self.coordinator.elected(0, 1, self.replica)
+        self._replica_type = replica_type
+        self._elect(1)
 
     # -- the coordinator's node
 
@@ -148,56 +124,34 @@ class World:
         else:
             write()
 
-    # -- the log of transactions
-
-    start_offset = 0
-
-    @property
-    def end_offset(self) -> int:
-        return self.batches[-1][1] if self.batches else 0
-
-    def log_bytes(self, data: bytes) -> None:
-        (batch,), _ = split(memoryview(data))
-        self.batches.append((batch.base_offset, batch.next_offset, data))
-        for record in batch.decode(TOPIC, 0):
-            metadata = None if record.value is None else decode_value(record.value)
-            self.timeline.append(Logged(record.offset, decode_key(record.key), metadata))
-
-    def read_batches(self, start, end):
-        for base, _, data in self.batches:
-            if start <= base < end:
-                yield from split(memoryview(data))[0]
-
     # -- events
 
-    def create(self, name: str, count: int) -> None:
+    def create(self, name: str, partitions: int) -> None:
         topic_id = name.encode().ljust(16, b"\0")[:16]
-        rows = tuple(PartitionImage(name, topic_id, number, 1, 0, (1,), (1,)) for number in range(count))
+        rows = tuple(PartitionImage(name, topic_id, number, 1, 0, (1,), (1,)) for number in range(partitions))
         self.image.put_topic(TopicImage(name, topic_id, rows, {}))
+
+    def _elect(self, epoch: int) -> None:
+        self.replica = self._replica_type(self.log, epoch, self.schedule)
+        self.replica.codes = (self.append_codes.pop(0) if self.append_codes else 0 for _ in count())
+        self.coordinator = TransactionCoordinator(self)
+        self.coordinator.elected(0, epoch, self.replica)
 
     def fail_over(self, *, lose_uncommitted: bool = False) -> None:
         """Kill the coordinator's broker; another one takes over with the current log."""
-        old = self.replica
-        old.is_leader = False
+        old, epoch = self.replica, self.replica.leader_epoch
         self.is_running = True
         self.held_timers.clear()
-        waiting, old.waiting = old.waiting, []
-        if lose_uncommitted and waiting:
-            end = waiting[0][0]
-            self.batches = [batch for batch in self.batches if batch[0] < end]
-            self.timeline = [one for one in self.timeline if not (isinstance(one, Logged) and one.offset >= end)]
-        self.replica = Replica(self, old.leader_epoch + 1)
-        for _, done in waiting:
-            done(int(Code.NOT_LEADER_OR_FOLLOWER))
-        self.coordinator = TransactionCoordinator(self)
-        self.coordinator.elected(0, self.replica.leader_epoch, self.replica)
+        if lose_uncommitted:
+            self.log.truncate_to(old.high_watermark)
+            end = self.log.end_offset
+            self.timeline[:] = [one for one in self.timeline if not (isinstance(one, Logged) and one.offset >= end)]
+        old.stop()
+        self._elect(epoch + 1)
 
     def resign(self) -> None:
         """Move the leadership away from a live broker."""
-        self.replica.is_leader = False
-        waiting, self.replica.waiting = self.replica.waiting, []
-        for _, done in waiting:
-            done(int(Code.NOT_LEADER_OR_FOLLOWER))
+        self.replica.stop()
         self.coordinator.resigned(0)
 
     def pause(self) -> None:
@@ -273,15 +227,15 @@ class World:
 
 
 @pytest.fixture(scope="session")
-def new_world():
-    """The World class, for tests that build their own."""
-    return World
+def new_world(replica_type):
+    """``new_world(**config)``, for tests that build their own."""
+    return partial(World, replica_type)
 
 
 @pytest.fixture
-def world():
+def world(new_world):
     """A world with one coordinator, elected in epoch 1."""
-    return World()
+    return new_world()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from thinconsumer.broker.txn.log_format import encode_key, encode_value
 from thinconsumer.broker.txn.states import TransactionState
 from thinconsumer.broker.txn.transaction import EPOCH_MAX, TransactionMetadata
 from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
-from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -19,8 +19,8 @@ NO_PRODUCER = (-1, -1)
 
 def seed(world, metadata, transactional_id="t"):
     """Append a transaction from an earlier coordinator; the next one loads it."""
-    record = NewRecord(encode_value(metadata), encode_key(transactional_id), timestamp=1)
-    world.log_bytes(build_batch([record], base_offset=world.end_offset))
+    record = NewRecord(encode_value(metadata), encode_key(transactional_id))
+    world.replica.append_records([record], lambda code: None)
     world.fail_over()
 
 
@@ -116,7 +116,7 @@ def test_end_is_answered_before_the_markers_are_written(world):
 
 
 def test_requests_are_answered_once_logged(world):
-    world.hold_appends = True
+    world.replica.hold = True
     answers = world.init()
     assert answers == []
     assert world.init() == [("CONCURRENT_TRANSACTIONS", *NO_PRODUCER)]
@@ -231,20 +231,20 @@ def test_pending_transition_delays_the_timeout_abort(world):
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.run(9.5)
-    world.hold_appends = True
+    world.replica.hold = True
     answers = world.end(who)
     world.run(5)
-    world.hold_appends = False
+    world.replica.hold = False
     world.replica.replicate()
     assert (answers, world.state()) == ([("NONE", 1, 1)], S.COMPLETE_COMMIT)
 
 
 def test_timeout_applies_to_a_transaction_with_a_slow_first_append(world):
     who = world.producer(timeout_ms=10_000)
-    world.hold_appends = True
+    world.replica.hold = True
     answers = world.add(who)
     world.run(3)
-    world.hold_appends = False
+    world.replica.hold = False
     world.replica.replicate()
     assert answers == ["NONE"]
     world.run(9)
@@ -311,9 +311,8 @@ def test_logged_end_is_completed_by_the_next_coordinator(world, commit, version)
 def test_unreplicated_end_is_lost_with_the_coordinator(world):
     who = world.producer()
     world.add(who)
-    world.hold_appends = True
+    world.replica.hold = True
     answers = world.end(who)
-    world.hold_appends = False
     world.fail_over(lose_uncommitted=True)
     assert answers == [("NOT_COORDINATOR", *NO_PRODUCER)]
     assert (world.state(), world.markers) == (S.ONGOING, [])
@@ -323,9 +322,8 @@ def test_unreplicated_end_is_lost_with_the_coordinator(world):
 def test_logged_end_with_a_lost_response_stands(world):
     who = world.producer()
     world.add(who)
-    world.hold_appends = True
+    world.replica.hold = True
     answers = world.end(who)
-    world.hold_appends = False
     world.fail_over()
     assert answers == [("NOT_COORDINATOR", *NO_PRODUCER)]
     assert world.end(who, commit=True)[0][0] == "CONCURRENT_TRANSACTIONS"
@@ -347,7 +345,7 @@ def test_former_coordinator_cannot_end_transactions(world):
 
 
 def test_leadership_change_fails_waiting_requests(world):
-    world.hold_appends = True
+    world.replica.hold = True
     answers = world.init()
     world.resign()
     assert answers == [("NOT_COORDINATOR", *NO_PRODUCER)]

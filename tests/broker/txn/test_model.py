@@ -91,20 +91,22 @@ class RandomRun:
         self.world.away.clear()
 
     def hold(self, what):
-        setattr(self.world, f"hold_{what}", True)
+        if what == "appends":
+            self.world.replica.hold = True
+        else:
+            self.world.hold_markers = True
 
     def release(self):
         self.world.hold_markers = False
         self.world.release_markers()
         if self.world.is_running:
-            self.world.hold_appends = False
+            self.world.replica.hold = False
             self.world.replica.replicate()
 
     def refuse(self, code):
         self.world.append_codes.append(code)
 
     def fail_over(self, lose_uncommitted):
-        self.world.hold_appends = False
         self.world.fail_over(lose_uncommitted=lose_uncommitted)
 
     def pause(self):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from thinconsumer.broker.log.stored import StoredBatch
 from thinconsumer.broker.txn.log_format import encode_key
 from thinconsumer.broker.txn.shard import TOMBSTONES_MAX, TransactionCoordinatorShard
 from thinconsumer.broker.txn.states import TransactionState
@@ -32,7 +33,7 @@ def append(shard, txn, **options):
 
 
 def test_transition_completes_once_logged(world, shard, txn):
-    world.hold_appends = True
+    world.replica.hold = True
     codes = append(shard, txn)
     assert (codes, txn.metadata.producer_epoch, txn.pending) == ([], -1, S.EMPTY)
     world.replica.replicate()
@@ -62,7 +63,7 @@ def test_unlogged_transition_is_cancelled_unless_kept_pending(world, shard, txn,
 
 
 def test_append_longer_than_the_transaction_timeout_fails(world, shard, txn):
-    world.hold_appends = True
+    world.replica.hold = True
     codes = append(shard, txn)
     world.run(59.9)
     assert codes == []
@@ -86,7 +87,7 @@ def test_stale_shard_appends_nothing(world, shard, txn, gone):
 
 
 def test_transition_logged_late_does_not_count_for_a_stale_shard(world, shard, txn):
-    world.hold_appends = True
+    world.replica.hold = True
     codes = append(shard, txn)
     shard.unload()
     world.replica.replicate()
@@ -105,15 +106,12 @@ def test_tombstones_and_unknown_records_are_skipped_when_loading(world, shard, t
     append(shard, txn)
     keys = [encode_key("t"), b"\0\x05later", b"\0"]
     for key, value in zip(keys, [None, b"\0\1", b"\0\1"], strict=True):
-        world.batches.append((world.end_offset, world.end_offset + 1, _batch(world.end_offset, key, value)))
+        data = build_batch([NewRecord(value, key, timestamp=1)], base_offset=world.log.end_offset)
+        world.log.append_stored(StoredBatch.of(data))
     other = TransactionCoordinatorShard(world, 0, 2, world.replica)
     other.load()
     assert other.transactions == {}
     assert "skipping invalid record at offset 3" in caplog.text
-
-
-def _batch(offset, key, value):
-    return build_batch([NewRecord(value, key, timestamp=1)], base_offset=offset)
 
 
 # -- expiration
@@ -148,7 +146,7 @@ def test_unlogged_tombstone_removes_nothing(world, shard, txn):
 
 
 def test_expiring_id_has_a_pending_transition(world, shard, txn):
-    world.hold_appends = True
+    world.replica.hold = True
     shard.expire(10_000)
     assert txn.pending is S.DEAD
     world.replica.replicate()
@@ -160,7 +158,7 @@ def test_tombstones_are_batched(world, shard):
         shard.transactions[str(number)] = Transaction(str(number), TransactionMetadata(number, 0, 60_000, 100))
     shard.expire(10_000)
     assert shard.transactions == {}
-    assert [end - base for base, end, _ in world.batches] == [TOMBSTONES_MAX, 1]
+    assert [batch.next_offset - batch.base_offset for batch in world.log.batches_from(0)] == [TOMBSTONES_MAX, 1]
 
 
 def test_repr(shard):
