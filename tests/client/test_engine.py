@@ -1,4 +1,4 @@
-"""The engine of the small clients: who gets which answer, when it wants to be called, how it starts over."""
+"""The engine: which manager gets which answer, when a step is due, and how it restarts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from thinconsumer.wire.metadata import MetadataRequest
 
 
 class Asks:
-    """A manager that asks what it is told to, and keeps the answers."""
+    """A manager that sends the test's requests and keeps the answers."""
 
     def __init__(self, asker="asks"):
         self.asker = asker
         self.todo = []
         self.answers = []
         self.restarted = 0
-        self.concerns_no_other = False  #: What ``handle`` returns.
+        self.concerns_no_other = False  #: The result of ``handle``.
         self.again = 0  #: Ask so many times more, each time from an answer.
 
     def ask(self, target=ANY_NODE, timeout=30.0, now=1000.0):
@@ -107,7 +107,7 @@ def test_nodes_that_metadata_names_can_be_asked(made):
 def test_answers_that_cause_questions_do_not_keep_it_in_one_step_for_ever(made):
     _, driver, engine, one, _ = made
     one.again = 10 * ROUNDS_MAX
-    one.ask(Target(99))  # nobody: refused at once
+    one.ask(Target(99))  # an unknown node: answered with an error at once
     engine.step(driver.now())
     assert 0 < len(one.answers) <= ROUNDS_MAX
 
@@ -129,7 +129,7 @@ def test_starting_over_connects_anew_and_tells_the_managers(made):
 
 
 def test_a_broken_connection_has_metadata_asked_for_though_nobody_asked_anything(made):
-    """An idle client learns of the new leader when the old one dies, not when it next has something to send there."""
+    """An idle client refreshes metadata when the leader's connection breaks, before it next sends to it."""
     cluster, driver, engine, one, _ = made
     engine.metadata.want(["t"])
     one.ask(Target(1), now=driver.now())

@@ -1,4 +1,4 @@
-"""What poll promises: bounded, in order, at most once per position, and every error as often as it is true."""
+"""Properties of poll: bounded, in order, at most once per position, each error response raised once."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_poisoned_record_is_named_and_can_be_skipped(world, offsets, exception, 
 
 
 def test_base_exception_of_a_deserializer_loses_nothing(world, offsets):
-    """What is no Exception comes out as it is; the next poll returns what this one would have."""
+    """KeyboardInterrupt is raised unchanged, and the next poll returns the records of the interrupted one."""
     w = world()
     w.append(6)
     struck = []

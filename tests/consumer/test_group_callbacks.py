@@ -1,4 +1,4 @@
-"""What calls do for the group: whose code runs when, how long anything waits, and how a consumer leaves."""
+"""Calls of a group's consumer: when listeners and assignors run, how long calls wait, and how a consumer leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TP = TopicPartition("t", 0)
 
 
 class Heard(RebalanceListener):
-    """Notes what it hears, does what it is told to."""
+    """Records its calls, and runs the action that the test has set for them."""
 
     def __init__(self):
         self.heard = []
@@ -294,7 +294,7 @@ def test_leaving_with_nothing_to_commit_waits_for_nothing(sim, member, call):
 
 @pytest.mark.parametrize("style", ["range", "cooperative-sticky"])
 def test_a_leader_that_closes_between_join_and_sync_still_plans(sim, member, style):
-    """Else its commit waits for a sync that nobody hands in, and the whole group waits with it."""
+    """Without its SyncGroup the group stays in CompletingRebalance, and its commit and all members wait."""
     found = member(style, enable_auto_commit=False)
     settle(found)
     found.enforce_rebalance()

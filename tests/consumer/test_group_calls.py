@@ -304,7 +304,7 @@ def test_a_commit_callback_may_call_and_what_it_raises_comes_out_of_poll(consume
 
 
 def as_an_event_loop(sim, consumer, seconds):
-    """Call poll(0) when wake_at() says so, or after 50 ms; return how often, and what came."""
+    """Call poll(0) at each wake_at(), at most 50 ms apart; return the number of calls and the records."""
     calls, found, end = 0, [], sim.now() + seconds
     while sim.now() < end:
         for records in consumer.poll(0).values():
@@ -340,7 +340,7 @@ def test_giving_up_goes_on_without_a_commit_that_never_comes_through_and_without
 
 
 def test_what_is_buffered_and_may_not_be_handed_out_does_not_make_a_loop_spin(sim, consumer):
-    """After a long absence records may be somebody else's by now; whether they are, only the coordinator can tell."""
+    """After a session timeout without polls, only the coordinator can tell whether partitions are still owned."""
     found = consumer("t", session_timeout_ms=6000, heartbeat_interval_ms=2000)
     sim.produce("t", 0, [b"%d" % n for n in range(10)])
     join(found, until=lambda: found.poll(50, max_records=1))

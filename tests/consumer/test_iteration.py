@@ -102,7 +102,7 @@ def test_driving_between_records_does_not_cost_a_step_per_record(world):
 
 
 def test_iterating_and_polling_can_be_mixed(world, offsets):
-    """What one has taken the other does not see again, and what it has not taken is not lost."""
+    """A record returned by one is not returned by the other, and none is lost."""
     w = world()
     w.append(20)
     consumer = w.consumer(max_poll_records=7)

@@ -75,7 +75,7 @@ def test_constructor_does_no_io(world):
     "options", [{"group_id": ""}, {"fetch_min_byte": 1}, {"auto_offset_reset": "oldest"}, {"max_poll_records": 0}]
 )
 def test_wrong_options_are_refused_before_anything_exists(world, options):
-    """What a consumer cannot honour is refused, in words that name it; nothing is left behind to be closed."""
+    """The error names the option, and no descriptor is open."""
     w = world()
     with pytest.raises(KafkaConfigurationError, match=next(iter(options))):
         Consumer(driver=w.cluster.driver(), **options)
@@ -214,7 +214,7 @@ def test_close_calls_the_deserializers_close(world):
 
 
 def test_forgotten_consumer_warns(world):
-    """One that is dropped while connected says so, and leaves no connection behind."""
+    """A connected consumer without a reference warns, and its connections are closed."""
     w = world()
     consumer = w.consumer()
     consumer.poll(100)
@@ -240,7 +240,7 @@ def test_consumer_that_never_connected_may_be_forgotten(world):
 
 
 class Gate:
-    """A deserializer that stops inside the poll until it is let go."""
+    """A deserializer that blocks inside poll until the test opens it."""
 
     def __init__(self):
         self.inside = threading.Event()
@@ -347,7 +347,7 @@ def test_a_signal_handler_cannot_close_the_consumer_in_the_middle_of_a_call(worl
 
 
 def test_a_resolver_cannot_use_the_consumer_that_asks_it():
-    """It runs in the middle of a step, too; and is told in words that are about it."""
+    """The resolver runs inside a step too; the error names the resolver."""
     refused = []
 
     def resolver(host, port):
@@ -448,7 +448,7 @@ def test_loop_that_polls_only_when_told_to_makes_full_progress(world, chunk):
 
 
 def test_who_polls_once_in_a_while_is_not_told_of_an_outage_while_its_connection_comes_up(world):
-    """Each poll(0) is one step of connecting: that nobody took the next one for 40 s is not the brokers' silence."""
+    """Each poll(0) does one step of connecting: 40 s between two polls do not count as an outage of the brokers."""
     w = world()
     w.append(1)
     consumer = w.consumer()

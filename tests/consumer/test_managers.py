@@ -1,4 +1,4 @@
-"""What the consumer's managers share: the topics that are kept known, the buffer, and when an outage is due."""
+"""State shared by the consumer's managers: topics in the metadata, the buffer, and the time an outage is reported."""
 
 from __future__ import annotations
 

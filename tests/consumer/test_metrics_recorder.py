@@ -10,7 +10,7 @@ from thinconsumer import Consumer, IllegalArgumentError, RebalanceListener
 from thinconsumer.metrics import CONSUMER, COORDINATOR, FETCH, METRICS
 from thinconsumer.testing import Simulation
 
-#: What only happens when something goes wrong, or is not made in this story.
+#: Metrics without a sample in a run without rebalances.
 QUIET = {"partition-lost-latency-avg", "partition-lost-latency-max"}
 
 

@@ -1,8 +1,8 @@
 """Everything at once against a model that knows only a list of offsets: polls, iteration, seeks, pauses, faults.
 
 The model is Kafka's promise: a partition has a log and a position; what is handed out begins at the position, follows
-the log without a gap, and moves the position behind it; nothing else moves it but the user. Whatever happens to
-brokers, leaders and connections in between, everything written arrives in the end.
+the log without a gap, and moves the position behind it; only the user moves it otherwise. All records are returned in
+the end, after any fault of brokers, leaders and connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pains that users of other clients have with poll, one test each; more of them stand beside what they are about."""
+"""Problems that users of other clients report about poll, one test each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_leader_whose_host_vanishes_is_left_when_the_cluster_does(world, offsets
     consumer.poll(3000)
     w.cluster.kill(1, noticed_after_s=math.inf)
     w.network.black_hole("kafka1", 9092)
-    consumer.poll(5000)  # whom to ask instead, nobody knows yet
+    consumer.poll(5000)  # no broker has elected another leader yet
     w.cluster.controller.fence(1)
     w.append(2)
     elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
@@ -62,7 +62,7 @@ def test_leader_whose_host_vanishes_is_left_when_the_cluster_does(world, offsets
 
 
 def test_poll_neither_overruns_nor_returns_early(world):
-    """Whatever is wrong with the cluster, an empty poll takes its timeout: in milliseconds, exactly."""
+    """With any fault of the cluster, an empty poll takes exactly its timeout."""
     w = world(nodes=2)
     consumer = w.consumer(bootstrap_timeout_ms=3_600_000)
     faults = [

@@ -154,7 +154,7 @@ def test_reassignment_keeps_positions_of_what_stays(world, read):
 
 
 def test_reassigned_after_a_while_starts_anew(world, read):
-    """What was not assigned in between has no position: the policy decides."""
+    """An unassigned partition loses its position, so auto_offset_reset decides."""
     w = world(topics={"t": 2})
     w.append(3, 0)
     consumer = w.consumer(("t", 0))
@@ -282,7 +282,7 @@ def test_policy_none_raises_until_there_is_a_position(world, offsets):
 
 
 def test_partition_that_appears_later_starts_at_its_beginning_under_latest(world, offsets, lines):
-    """What was written to it before anybody noticed it is not skipped; old partitions follow the policy."""
+    """Records written before the metadata refresh are not skipped; existing partitions follow auto_offset_reset."""
     w = world()
     w.append(5)
     consumer = w.consumer(auto_offset_reset="latest", metadata_max_age_ms=5000)

@@ -37,7 +37,7 @@ SCENERY = OURS + "testing" + os.sep
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt at the places whose numbers it is given, counted over everything it traces."""
+    """Raises KeyboardInterrupt at the traced lines with the given numbers."""
 
     def __init__(self, *places):
         self.places = set(places)
@@ -209,7 +209,7 @@ def test_interrupted_wait_costs_nothing(world, offsets):
     fetches = len(w.fetches())
 
     class Waiting:
-        """Looks like a driver whose selector was interrupted."""
+        """A driver whose selector was interrupted."""
 
         waiting = True
 
