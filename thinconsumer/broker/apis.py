@@ -1,4 +1,4 @@
-"""Every API that the broker supports, by API key. A new API is a row in a module of ``api/``."""
+"""Every API that the broker supports, by API key. Each is defined as an ``Api`` in a module of ``api/``."""
 
 from __future__ import annotations
 

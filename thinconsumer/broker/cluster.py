@@ -175,7 +175,7 @@ class Cluster:
         leader.
 
         Raises:
-            LookupError: There is none.
+            LookupError: The partition has no such replica.
         """
         row = self.controller.image.partition(*tp)
         leads = row.leader if row is not None and node_id is None else node_id
@@ -348,7 +348,7 @@ class Cluster:
         if not self.reachable(node.node_id, CONTROLLER):
             return
         if not node.has_metadata:
-            self.controller.fence(node.node_id)  # elect new leaders even if its session never expired
+            self.controller.fence(node.node_id)  # elects new leaders, even if the session never expired
             self._delete_stray_logs(node.node_id)
             node.load_metadata()
         if node.is_running and node.node_id not in self.controller.image.brokers:

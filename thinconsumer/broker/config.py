@@ -24,9 +24,8 @@ class BrokerConfig:
     """
 
     num_partitions: int = 1
-    default_replication_factor: int = (
-        0  #: 0 means three, or the number of brokers if lower. Kafka's 1 loses data when one broker fails.
-    )
+    #: 0 means three, or the number of brokers if lower. Kafka's 1 loses data when one broker fails.
+    default_replication_factor: int = 0
     auto_create_topics_enable: bool = True
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False

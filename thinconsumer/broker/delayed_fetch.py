@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _WatchedPartition:
-    """A partition of a delayed fetch, registered as its listener."""
+    """A partition of a delayed fetch; listens to changes of its replica."""
 
     __slots__ = ("cached", "counted_up_to", "fetch", "number", "partition", "size")
 

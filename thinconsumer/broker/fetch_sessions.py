@@ -265,7 +265,6 @@ def replica_id_of(request: Any, version: int) -> int:
 
 
 def _requested_partitions(request: FetchRequest, by_id: bool, image: ClusterImage) -> Iterable[CachedPartition]:
-    """Yield the partitions that a request names."""
     for topic in request.topics:
         name = image.names_by_id.get(topic.topic_id) if by_id else topic.topic
         topic_id = topic.topic_id if by_id else NO_ID

@@ -232,7 +232,7 @@ class BrokerNode:
         incarnation = self._incarnation
         for row in (*new, *topic.partitions[len(known) :]):
             if self._incarnation != incarnation:
-                return  # a callback has killed this broker
+                return  # a callback above has killed this broker
             partition = self.partitions.get(row.tp)
             if self.node_id not in row.replicas:
                 if partition is not None:

@@ -260,7 +260,7 @@ class PartitionReplica:
         self._complete_delayed_produces(waiting, code)
 
     def _complete_delayed_produces(self, waiting: Sequence[_DelayedProduce], code: int) -> None:
-        for one in waiting:  # cancel all timers first: a callback may advance the clock
+        for one in waiting:  # all timers before any callback, which may advance the clock
             if one.timer is not None:
                 one.timer.cancel()
         for one in waiting:

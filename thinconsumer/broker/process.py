@@ -54,7 +54,7 @@ class RemoteRule:
 
     @property
     def hits(self) -> int:
-        """How often it has applied."""
+        """How often the rule has applied."""
         return int(self._process.call("rule_hits", self._number))
 
     def remove(self) -> None:

@@ -50,9 +50,8 @@ class FetchParams(NamedTuple):
 class FetchReadResult(NamedTuple):
     """The result of one pass over the requested partitions."""
 
-    rows: list[
-        tuple[CachedPartition, PartitionData | None]
-    ]  #: None if no records are available; see :func:`response_rows`.
+    #: A partition's data is None if no records are available; see :func:`response_rows`.
+    rows: list[tuple[CachedPartition, PartitionData | None]]
     size: int  #: Total bytes of records.
     must_respond: bool  #: Whether to respond without waiting: an error, a diverging epoch, or a preferred read replica.
 
@@ -170,7 +169,7 @@ def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> 
 def _read(
     partition: PartitionReplica, request: FetchPartition, params: FetchParams, remaining_bytes: int, at_least_one: bool
 ) -> tuple[PartitionData | None, bool]:
-    """Return a partition's row, None without records, and whether to respond without waiting."""
+    """Return a partition's row (None without records), and whether to respond without waiting."""
     preferred = _preferred_read_replica(partition, request.fetch_offset, params) if params.rack else None
     check_epoch(partition, request.current_leader_epoch, params.leader_only and preferred is None)
     if params.replica_id >= 0 and params.replica_id not in partition.image.replicas:
@@ -206,7 +205,6 @@ def _read(
 
 
 def _empty_row(partition: PartitionReplica, request: FetchPartition, params: FetchParams) -> PartitionData:
-    """Return the row of a partition without records."""
     return PartitionData(
         partition_index=request.partition,
         high_watermark=partition.high_watermark,

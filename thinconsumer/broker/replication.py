@@ -90,7 +90,7 @@ class Replication:
         epoch, before = source.leader_epoch, source.high_watermark
         source.update_follower_end(follower, target.log.end_offset)
         if target.leader_epoch != epoch or source.leader_epoch != epoch:
-            return  # a produce callback has changed the leader
+            return  # a produce callback, called by the update, has changed the leader
         target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
         if source.high_watermark != before:
             self._update_other_followers(source, follower)

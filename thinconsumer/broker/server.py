@@ -49,7 +49,7 @@ LINGER_S = 5.0
 ACCEPT_PAUSE_S = 0.1
 #: How often ``serve_forever`` checks for :meth:`EmbeddedBroker.stop`.
 STOP_CHECK_S = 0.25
-#: Rounds of due timers and flushes before sockets are polled again.
+#: Limit of rounds of due timers and flushes before sockets are polled again.
 ROUNDS_MAX = 16
 
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -331,7 +331,7 @@ class _PortListener:
         try:
             self._broker._selector.unregister(self._socket)
         except KeyError:
-            pass  # not registered while accepting was paused
+            pass  # not registered while accepting is paused
 
     def _bound(self, port: int) -> socket.socket:
         sock = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)

@@ -49,7 +49,7 @@ def test_every_state_and_event_transitions_or_raises(table: Any, state: Any, eve
 
 
 def test_invalid_transition_error_names_owner_event_and_state() -> None:
-    with pytest.raises(IllegalStateError, match="billing: 'assignment written' is invalid in state 'Empty'"):
+    with pytest.raises(IllegalStateError, match="billing: event 'assignment written' is invalid in state 'Empty'"):
         next_state(GROUP_TRANSITIONS, GroupState.EMPTY, GroupEvent.ASSIGNED, "billing")
 
 

@@ -59,7 +59,7 @@ def test_fence_must_be_followed_by_an_abort(txn):
 
 
 def test_only_ongoing_transactions_can_be_fenced(txn):
-    with pytest.raises(IllegalStateError, match="'producer fenced' is invalid in state 'Empty'"):
+    with pytest.raises(IllegalStateError, match="event 'producer fenced' is invalid in state 'Empty'"):
         txn.prepare_fence()
 
 

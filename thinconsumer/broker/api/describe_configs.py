@@ -1,6 +1,6 @@
 """DescribeConfigs 1 to 4: the configs of topics and of this broker, with their sources (KIP-133, KIP-226).
 
-Follows ``ConfigHelper``. Version 3 adds types; there is no documentation here. Of broker configs only those of
+Follows ``ConfigHelper``. Version 3 adds types, and documentation (always null here). Of broker configs only those of
 ``BrokerConfig`` are listed. Broker loggers, client metrics and groups have no configs here.
 """
 

@@ -239,7 +239,6 @@ class _ProduceRequest:
     def _appended(
         self, entry: _PartitionProduce, partition: PartitionReplica, code: int, appended: AppendInfo | None
     ) -> None:
-        """Record the result of one partition."""
         response = entry.response
         response.error_code = code
         if appended is not None:

@@ -152,8 +152,8 @@ class GroupCoordinator:
         version: int,
         reply: Callable[[Iterator[int]], None],
     ) -> None:
-        """Commit offsets of existing partitions, in a transaction that includes this partition of the offsets topic if
-        it is a TxnOffsetCommit.
+        """Commit offsets of existing partitions. The transaction of a TxnOffsetCommit must already include the group's
+        partition of the offsets topic.
 
         Topics have names and, in OffsetCommit, ids. ``reply`` gets a code for each partition, in the request's order.
         """

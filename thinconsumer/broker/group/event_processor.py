@@ -18,9 +18,7 @@ class EventProcessor:
         self._later: deque[Callable[[], None]] = deque()
 
     def run(self, callback: Callable[[], None]) -> None:
-        """Run an operation now, and then everything deferred; a nested operation only runs, the outer one handles the
-        rest.
-        """
+        """Run an operation, and then all deferred callbacks; within another operation, leave those to that one."""
         if self._busy:
             callback()
             return

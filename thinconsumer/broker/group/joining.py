@@ -120,7 +120,6 @@ def _add(group: ClassicGroup, call: JoinGroupCall, member_id: str) -> None:
 
 
 def _rejoin(group: ClassicGroup, call: JoinGroupCall) -> None:
-    """Handle a JoinGroup with the id of an existing member."""
     request = call.request
     member_id = request.member_id
     code = group.check_member(member_id, request.group_instance_id)

@@ -138,12 +138,12 @@ def _decode(kind: type[M], data: bytes) -> M:
     version = version_of(data)
     first, last = kind.VERSIONS
     if not first <= version <= last:
-        raise KafkaProtocolError(f"unknown {kind.__name__} version {version}, supported are {first} to {last}")
+        raise KafkaProtocolError(f"{kind.__name__} version {version} is unknown; supported are {first} to {last}")
     return kind.decode(data, version, VERSION_SIZE)
 
 
 def version_of(data: bytes) -> int:
     """Return the version of a key or value. Raises: KafkaProtocolError."""
     if len(data) < VERSION_SIZE:
-        raise KafkaProtocolError(f"a coordinator record of {len(data)} bytes has no version")
+        raise KafkaProtocolError(f"a coordinator key or value of {len(data)} bytes is too short for its version")
     return int.from_bytes(data[:VERSION_SIZE], "big", signed=True)

@@ -27,7 +27,7 @@ from ...errors import IllegalStateError
 class GroupState(enum.Enum):
     """The state of a classic group, with Kafka's names."""
 
-    EMPTY = "Empty"  #: No members; it may have offsets. Also groups that only commit offsets.
+    EMPTY = "Empty"  #: The group has no members. It may have offsets, for example of consumers that only commit.
     PREPARING_REBALANCE = "PreparingRebalance"  #: JoinGroup is parked until all members have joined or timed out.
     COMPLETING_REBALANCE = "CompletingRebalance"  #: SyncGroup is parked until the leader's assignment is in the log.
     STABLE = "Stable"  #: Every member can fetch its assignment with SyncGroup.
@@ -47,8 +47,8 @@ class GroupEvent(enum.Enum):
 class ShardState(enum.Enum):
     """The state of the coordinator of one partition of ``__consumer_offsets`` on one broker."""
 
-    DOWN = "down"  #: Not the leader: NOT_COORDINATOR.
-    CATCHING_UP = "catching up"  #: Elected and loading the log: COORDINATOR_LOAD_IN_PROGRESS.
+    DOWN = "down"  #: This broker does not lead the partition; requests get NOT_COORDINATOR.
+    CATCHING_UP = "catching up"  #: The new leader loads the log; requests get COORDINATOR_LOAD_IN_PROGRESS.
     READY = "ready"  #: Serves requests.
 
 
@@ -100,5 +100,5 @@ def next_state(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, owner
     """
     after = transitions[state].get(event)
     if after is None:
-        raise IllegalStateError(f"{owner}: {event.value!r} is invalid in state {state.value!r}")
+        raise IllegalStateError(f"{owner}: event {event.value!r} is invalid in state {state.value!r}")
     return after

@@ -25,8 +25,8 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
     """Return the topics; later fields are ignored.
 
     Raises:
-        KafkaProtocolError: The bytes are no consumer subscription.
+        KafkaProtocolError: The bytes are not a consumer subscription.
     """
     if len(metadata) < _VERSION_SIZE or metadata[0] & 0x80:
-        raise KafkaProtocolError(f"subscription of {len(metadata)} bytes has no valid version")
+        raise KafkaProtocolError(f"subscription of {len(metadata)} bytes is too short or has a negative version")
     return frozenset(SubscribedTopics.decode(metadata, 0, _VERSION_SIZE, ignore_trailing=True).topics)

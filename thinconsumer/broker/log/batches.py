@@ -54,7 +54,7 @@ class BatchList:
         return bisect_right(self._nexts, offset)
 
     def from_offset(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield the batch at :meth:`index_of` and all later ones; batches appended meanwhile are included."""
+        """Yield the batch at :meth:`index_of` and all later ones; batches appended during iteration are included."""
         index = self.index_of(offset)
         items = self.items
         while index < len(items):

@@ -43,7 +43,7 @@ class _TransactionCleaning:
         self.needed: list[CompletedTransaction] = []  #: Aborted transactions that still have batches.
         self._upcoming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
         self._aborted: dict[int, CompletedTransaction] = {}
-        self._has_batches: set[int] = set()  #: Producers of aborted transactions of which a batch was seen.
+        self._has_batches: set[int] = set()  #: Producer ids of aborted transactions with at least one batch so far.
         self._committed: set[int] = set()
 
     def is_discardable(self, batch: StoredBatch) -> bool:
@@ -121,7 +121,7 @@ class _Cleaner:
         transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
 
     def _cleaned(self, batch: StoredBatch, is_discardable: bool) -> StoredBatch | None:
-        """Return the batch with its retained records, None without any."""
+        """Return the batch with its retained records, None if all are removed."""
         horizon = batch.delete_horizon_ms
         if batch.is_control:
             if is_discardable and (not batch.record_count or (horizon is not None and horizon <= self._now_ms)):

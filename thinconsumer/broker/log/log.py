@@ -102,13 +102,13 @@ class Log:
         if from_client and self.config.compression_type != "producer":
             validated = validated._replace(data=recompress(validated.data, self.config.compression_type))
             if len(validated.data) > self.config.max_message_bytes:  # recompression may increase the size
-                raise AppendRefused(
-                    Code.MESSAGE_TOO_LARGE,
-                    f"the recompressed batch exceeds max.message.bytes: {len(validated.data)} bytes",
-                )
+                size, limit = len(validated.data), self.config.max_message_bytes
+                reason = f"the recompressed batch has {size} bytes; max.message.bytes is {limit}"
+                raise AppendRefused(Code.MESSAGE_TOO_LARGE, reason)
         if len(validated.data) > self.config.segment_bytes:
             raise AppendRefused(
-                Code.RECORD_LIST_TOO_LARGE, f"the batch exceeds segment.bytes: {len(validated.data)} bytes"
+                Code.RECORD_LIST_TOO_LARGE,
+                f"the batch has {len(validated.data)} bytes; segment.bytes is {self.config.segment_bytes}",
             )
         log_append_time = now_ms if self.config.log_append_time else None
         batch = StoredBatch.of(with_offsets(validated, self.end_offset, leader_epoch, log_append_time))

@@ -24,7 +24,7 @@ class LogTransactions:
     __slots__ = ("aborted", "completed", "ongoing")
 
     def __init__(self) -> None:
-        #: First offset by producer id, ascending, because transactions are added as they begin.
+        #: First offsets by producer id, in ascending order of offsets.
         self.ongoing: dict[int, int] = {}
         self.completed: list[CompletedTransaction] = []
         self.aborted: list[CompletedTransaction] = []

@@ -110,7 +110,7 @@ def _validate_size(view: memoryview) -> None:
     if magic != _MAGIC:
         raise AppendRefused(Code.INVALID_RECORD, f"the magic is {magic}; producers must send 2")
     if length < LENGTH_MIN[_MAGIC]:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, f"the batch length {length} is below that of a header")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"batch length {length} is below {LENGTH_MIN[_MAGIC]}, the minimum")
     size = LOG_OVERHEAD + length
     if size > len(view):
         raise AppendRefused(Code.INVALID_RECORD, f"the batch has {size} bytes, but only {len(view)} were sent")
@@ -195,7 +195,7 @@ def _validate_fields(
     for at, timestamp in enumerate(timestamps):
         if _is_out_of_range(timestamp, config, now_ms, has_log_append_time):
             code = Code.INVALID_TIMESTAMP
-            errors[at] = f"timestamp {timestamp} is not allowed by the topic's config at {now_ms}"
+            errors[at] = f"timestamp {timestamp} is not allowed by the topic's config at broker time {now_ms}"
     if config.compact and None in keys:
         # Kafka checks the key first: a record without a key has no other error.
         errors |= {at: "records of a compacted topic need a key" for at, key in enumerate(keys) if key is None}

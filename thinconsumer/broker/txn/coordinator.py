@@ -75,7 +75,7 @@ class TransactionCoordinator:
         shard.load()
         self._watch_all()
         if any(txn.state in PREPARED_STATES for txn in shard.transactions.values()):
-            # Later, because the delta that made this broker leader is still being applied.
+            # Later, because the metadata delta that made this broker leader is still being applied.
             self._node.call_later(0.0, lambda: self._complete_endings(shard))
 
     def _complete_endings(self, shard: TransactionCoordinatorShard) -> None:

@@ -30,7 +30,7 @@ BACKOFF = Backoff(initial=0.02, maximum=1.0)
 
 #: The partition needs no marker, or can never take one.
 _DONE = frozenset({Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION})
-#: Another coordinator, or a later transaction, has taken over: stop.
+#: Another coordinator, or a later transaction, has taken over: no marker is retried.
 _FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 _RETRIABLE = frozenset(
     {

@@ -165,7 +165,7 @@ class Transaction:
     def _prepare(self, event: TransactionEvent, **changes: Any) -> TransactionMetadata:
         metadata = self.metadata
         if self.pending not in (None, TransactionState.PREPARE_EPOCH_FENCE):
-            raise IllegalStateError(f"{self}: {event.value!r} cannot be prepared while another transition is pending")
+            raise IllegalStateError(f"{self} cannot prepare {event.value!r} while another transition is pending")
         self.pending = next_state(TRANSITIONS, self.pending or metadata.state, event, self)
         return replace(metadata, state=self.pending, previous_producer_id=metadata.producer_id, **changes)
 
@@ -175,10 +175,10 @@ class Transaction:
         """Complete the prepared transition: it is in the log.
 
         Raises:
-            IllegalStateError: It is not the prepared one.
+            IllegalStateError: ``metadata`` is not that of the prepared transition.
         """
         if self.pending is not metadata.state or metadata.previous_producer_id != self.metadata.producer_id:
-            raise IllegalStateError(f"{self} cannot complete a transition to {metadata}")
+            raise IllegalStateError(f"{self} cannot complete a transition that was not prepared: {metadata}")
         self.metadata = metadata
         self.pending = None
 

@@ -149,7 +149,7 @@ def _end_v1(txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms
     return txn.end(commit, 0, NO_PRODUCER_ID, now_ms)
 
 
-#: Response to EndTxn when the end is already logged, by whether it is a commit. Other states are invalid.
+#: Response to EndTxn before KIP-890 without an ongoing transaction, by (is commit); else INVALID_TXN_STATE.
 _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
     True: {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_COMMIT: Code.NONE},
     False: {_S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_ABORT: Code.NONE},
