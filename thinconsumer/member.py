@@ -74,9 +74,11 @@ class GroupMember(ABC):
         **options: Unpack[GroupMemberKeywords],
     ) -> None:
         if not protocol_type or protocol_type == RESERVED:
-            raise IllegalArgumentError(f"protocol_type={protocol_type!r}: name your own; {RESERVED!r} is Consumer's")
+            raise IllegalArgumentError(
+                f"protocol_type={protocol_type!r} is not allowed: choose another name; Consumer uses {RESERVED!r}"
+            )
         if isinstance(protocols, str) or not protocols or len(set(protocols)) < len(protocols):
-            raise IllegalArgumentError(f"protocols is a list of different names, not {protocols!r}")
+            raise IllegalArgumentError(f"protocols must be a list of different names, not {protocols!r}")
         settings = GroupMemberOptions.from_options(**options)
         if settings.group_id is None:
             raise KafkaConfigurationError("group_id is missing: a member needs a group")
@@ -145,7 +147,7 @@ class GroupMember(ABC):
             while True:
                 with shell.callback():
                     self._role.reason = self.rejoin_reason()
-                member.polled(now)  # a waiting poll may take longer than max_poll_interval_ms
+                member.polled(now)  # else a poll longer than max_poll_interval_ms would leave the group
                 now = shell.run_callbacks(now)
                 error = member.error or self._coordinator.error
                 if error is not None:
@@ -171,7 +173,7 @@ class GroupMember(ABC):
         return self._shell.wake_at()
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
+        """Return a descriptor that is readable when there is I/O to do; raise ``io.UnsupportedOperation`` if none."""
         return self._shell.driver.fileno()
 
     @property
@@ -234,7 +236,7 @@ class _Role:
     def __init__(self, user: GroupMember, protocol_type: str) -> None:
         self.protocol_type = protocol_type
         self._user = user
-        self._works = False  #: ``on_join_complete`` has succeeded, and no callback has ended that assignment.
+        self._works = False  #: Whether ``on_join_complete`` has succeeded, and no callback has ended its work.
         self._share = ("", b"")
         self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
 
@@ -264,7 +266,7 @@ class _Role:
         strangers = set(shares) - set(wanted)
         if strangers:
             raise IllegalStateError(
-                f"perform_assignment() gave shares to {sorted(strangers)}, who are not in the group"
+                f"perform_assignment() returned assignments for {sorted(strangers)}, which are no members of the group"
             )
         return {member_id: shares.get(member_id, b"") for member_id in wanted}
 

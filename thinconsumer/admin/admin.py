@@ -54,13 +54,13 @@ class Admin(InternalClient):
         return self._run(operations.create_topics(validate_only=validate_only), new, timeout_ms)
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: float | None = None) -> dict[str, KafkaError | None]:
-        """Delete topics."""
+        """Delete topics; return each topic's error, None if it was deleted."""
         return self._run(operations.DELETE_TOPICS, _unique(names), timeout_ms)
 
     def create_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False, timeout_ms: float | None = None
     ) -> dict[str, KafkaError | None]:
-        """Add partitions to topics; ``totals`` are their new numbers of partitions."""
+        """Add partitions to topics; ``totals`` are their new partition counts."""
         return self._run(operations.create_partitions(validate_only=validate_only), totals, timeout_ms)
 
     def delete_records(
@@ -80,7 +80,7 @@ class Admin(InternalClient):
     def describe_topics(
         self, names: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription | KafkaError]:
-        """Describe topics."""
+        """Return each topic's description, or its error."""
         return self._run(operations.DESCRIBE_TOPICS, _unique(names), timeout_ms)
 
     # -- groups
@@ -105,7 +105,7 @@ class Admin(InternalClient):
     def describe_groups(
         self, group_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, GroupDescription | KafkaError]:
-        """Describe classic groups."""
+        """Return each classic group's description, or its error."""
         return self._run(operations.DESCRIBE_GROUPS, _unique(group_ids), timeout_ms)
 
     def list_group_offsets(

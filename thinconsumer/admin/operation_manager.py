@@ -47,14 +47,14 @@ class PendingOperation(Generic[K, V]):
     call: Call[dict[K, V | KafkaError]]
     deadline: float
     retry: Retry
-    needs_nodes: bool = False  #: The keys are the ids of all brokers, which are not known yet.
+    needs_nodes: bool = False  #: Whether the keys, the ids of all brokers, are still unknown.
     unsent: dict[K, None] = field(default_factory=dict)
     in_flight: dict[K, None] = field(default_factory=dict)
     results: dict[K, V | KafkaError] = field(default_factory=dict)
     last_errors: dict[K, KafkaError] = field(default_factory=dict)
     #: The metadata version in which some key had no route; a newer version ends the backoff. -1 if all had one.
     unrouted_in: int = -1
-    maybe_executed: set[K] = field(default_factory=set)  #: Keys of requests without a response.
+    maybe_executed: set[K] = field(default_factory=set)  #: Keys of requests that got no response.
 
     def settle(self, key: K, result: V | KafkaError) -> None:
         """Store a key's result; a later result of the same key is dropped."""
@@ -75,11 +75,11 @@ class OperationRequest:
 
     pending: PendingOperation[Any, Any]
     keys: dict[Any, None]
-    node_id: int  #: -1: any broker.
+    node_id: int  #: The broker; -1 for any.
 
 
 class OperationManager:
-    """The manager of the admin's requests."""
+    """Send the requests of the admin's operations, and apply the responses to their keys."""
 
     asker = "admin"
 
@@ -93,13 +93,13 @@ class OperationManager:
         self._cluster_call: Call[Any] | None = None  #: The latest metadata request for brokers and controller.
         self._cluster_call_not_before = -NEVER
         self._now = 0.0
-        #: Returns why no request can be answered, in words; for the message of a timeout.
+        #: Returns the reason why brokers do not respond, for the message of a timeout; empty if there is none.
         self.obstacle: Callable[[], str] = str
 
     def start(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, deadline: float
     ) -> Call[dict[K, V | KafkaError]]:
-        """Run an operation until ``deadline``. Errors are values. With ``items=None`` the keys are all broker ids."""
+        """Run an operation until ``deadline``; failed keys have an error as result. ``items=None`` asks all brokers."""
         pending = PendingOperation(
             operation,
             dict(items or {}),

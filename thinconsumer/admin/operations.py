@@ -55,7 +55,7 @@ class Routing(enum.Enum):
 class KeyResult(NamedTuple):
     """The part of a response about one key: a value, or an error code and message."""
 
-    key: Any  #: None if the response is about the one key of its request, without naming it.
+    key: Any  #: None if the response does not name it: the request had only one.
     value: Any = None
     code: int = Code.NONE
     detail: str | None = None
@@ -68,16 +68,16 @@ class Operation(Generic[K, V]):
     api: type[Message]
     policy: tuple[str, Scope]  #: API and scope under which :mod:`thinconsumer.failures.policy` judges its error codes.
     routing: Routing
-    #: Builds the request from each key's argument, the version and the remaining time in ms.
+    #: Builds the request from the arguments by key, the API version and the remaining time in ms.
     build: Callable[[Mapping[K, Any], int, int], Message]
-    read: Callable[[Any, int], Iterable[KeyResult]]  #: Reads a response of a version.
-    one_by_one: bool = False  #: Some version of the request has room for one key only.
+    read: Callable[[Any, int], Iterable[KeyResult]]  #: Reads a response of an API version.
+    one_by_one: bool = False  #: Whether a request has one key, as some API version has room for no more.
     min_version: int = 0
     max_version: int = 32767
 
 
 def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iterator[KeyResult]]:
-    """Return a reader of responses with a key, an error code and a message in each of their ``entries``."""
+    """Return a reader of responses whose list ``entries`` has a key, an error code and a message in each row."""
 
     def read(response: Any, version: int) -> Iterator[KeyResult]:
         for one in getattr(response, entries):
@@ -90,7 +90,7 @@ def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iter
 
 
 def create_topics(*, validate_only: bool) -> Operation[str, CreatedTopic]:
-    """Create topics, each a :class:`NewTopic` by name."""
+    """Return the CreateTopics operation. Its keys are topic names, its arguments :class:`NewTopic`."""
 
     def build(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
         topics = [_creatable(name, new) for name, new in items.items()]
@@ -139,7 +139,7 @@ DELETE_TOPICS: Operation[str, None] = Operation(
 
 
 def create_partitions(*, validate_only: bool) -> Operation[str, None]:
-    """Add partitions; the argument is each topic's new total."""
+    """Return the CreatePartitions operation. Its keys are topic names, its arguments their new partition counts."""
 
     def build(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
         topics = [CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in items.items()]
@@ -224,7 +224,7 @@ LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
 
 
 def list_groups(states: Iterable[str], types: Iterable[str]) -> Operation[int, list[GroupListing]]:
-    """List each broker's groups; an empty filter matches every group."""
+    """Return the ListGroups operation. Its keys are broker ids; an empty filter matches every group."""
     states_filter, types_filter = list(states), list(types)
 
     def build(items: Mapping[int, Any], version: int, left_ms: int) -> Message:

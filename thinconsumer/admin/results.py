@@ -23,7 +23,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created. Fields that the broker did not return are -1, or zeros."""
+    """A topic that was created. Numbers that the broker did not return are -1; the topic id is then zero bytes."""
 
     topic_id: bytes
     partitions: int

@@ -94,11 +94,11 @@ class Engine:
         self._managers_due = self._due = None
 
     def is_due(self, now: float) -> bool:
-        """Return whether a step would do something although the driver has called neither engine nor connection."""
+        """Return whether a step would do something although the driver has reported no I/O."""
         return bool(self._touched) or self.network.outage_since is not None or now >= self.wake_at()
 
     def skip(self, now: float) -> None:
-        """Take note of a time at which the driver has polled I/O and nothing :meth:`is_due`."""
+        """Note the time of a wait for I/O after which no :meth:`step` follows, since nothing :meth:`is_due`."""
         self._now = now
         self.network.skip(now)
 
@@ -145,7 +145,7 @@ class Engine:
             return self._due
         due = min(self.network.wake_at(), self._first_due(self._now))
         if due > self._now:
-            self._due = due  # else the driver's next call, which takes the bytes to send, may end it
+            self._due = due  # a time that is due now may end when the driver takes the bytes to send
         return due
 
     def take_commands(self) -> list[Command]:
@@ -162,7 +162,7 @@ class Engine:
 
     def drop(self, target: Target) -> None:
         """Close the connection to a target on which the broker holds back a request that is no longer needed."""
-        self.network.drop(target, "the request that its broker holds back is not wanted any more")
+        self.network.drop(target, "it waits for the response to a request that is no longer needed")
         self._due = None
 
     def restart(self, now: float) -> None:

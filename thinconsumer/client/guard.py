@@ -101,7 +101,7 @@ class Guard:
     def _running(self, doing: str, *, is_open: bool) -> Iterator[None]:
         calls = self._calls.get("calls")
         if not calls:
-            raise IllegalStateError(f"no call is running that could run {doing}")
+            raise IllegalStateError(f"{doing} can run only inside a public call, and none is in progress")
         call = calls[-1]
         before = call.doing, call.is_open
         call.doing, call.is_open = doing, is_open
@@ -115,7 +115,7 @@ def _check(call: RunningCall) -> None:
     if call.is_open:
         return
     if call.doing:
-        raise IllegalStateError(f"the consumer cannot be used from inside {call.doing}; wakeup() can")
+        raise IllegalStateError(f"the consumer cannot be used inside {call.doing}, except wakeup()")
     raise ConcurrentAccessError(
         "the consumer was called in the middle of another call on the same thread, by a signal handler for instance: "
         "only wakeup() may be called there"

@@ -147,7 +147,7 @@ class Shell:
         at each of those points. Only state that no broker can provide again is kept: positions, topic ids, epochs,
         calls.
         """
-        log.info("the last call was interrupted in the middle of a step: the %s connects anew", self._name)
+        log.info("an exception interrupted the last call in a step: the %s closes its connections", self._name)
         self._before_restart()
         self.driver.hang_up_all()
         self.engine.restart(self.driver.now())
@@ -157,7 +157,7 @@ class Shell:
     def refuse_in_callback(self, call: str) -> None:
         """Raise ``IllegalStateError`` if ``call`` is made by user code inside another call."""
         if self.in_callback:
-            raise IllegalStateError(f"{call} inside a callback: note that you want it, and call it when poll() is back")
+            raise IllegalStateError(f"{call} is not allowed inside a callback: do it after poll() has returned")
 
     # -- stepping and waiting
 
@@ -185,7 +185,7 @@ class Shell:
         self._attend(driver.now())
         self.step_interrupted = True
         try:
-            is_called = driver.step(engine, deadline)  # or until engine.wake_at(), see Driver.step
+            is_called = driver.step(engine, deadline)  # waits until engine.wake_at() at most, see Driver.step
         except BaseException:
             self.step_interrupted = not driver.waiting
             raise
@@ -281,5 +281,5 @@ class InternalClient(ABC):
         return self._shell.wake_at()
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
+        """Return a descriptor that is readable when there is I/O to do; raise ``io.UnsupportedOperation`` if none."""
         return self._shell.driver.fileno()

@@ -32,7 +32,7 @@ class BatchCalls:
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
-        # A float with more than two decimals was probably computed (the time left until a deadline, say).
+        # A float with more than two decimals was probably computed (the time left until a deadline): no warning.
         seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
         if seconds and not self._warned_of_seconds:
             self._warned_of_seconds = True

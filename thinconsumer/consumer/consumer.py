@@ -276,7 +276,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))
             if found.state is PositionState.AWAITING_CALLBACK:
-                found.move(PositionEvent.CALLBACK_DONE)  # called inside that callback: look up the offset now
+                found.move(PositionEvent.CALLBACK_DONE)  # called in on_partitions_assigned: look it up now
             call: Call[None] = Call(f"position of {found.tp.topic}-{found.tp.partition}")
 
             def settled() -> bool:

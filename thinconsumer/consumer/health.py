@@ -58,8 +58,8 @@ class Health:
     coordinator: int | None  #: Node id; None if unknown.
     assigned: int  #: Number of assigned partitions.
     last_poll_age: float | None
-    last_heartbeat_age: float | None  #: Since the last successful Heartbeat, JoinGroup or SyncGroup.
-    last_fetch_age: float | None  #: Since the last successful Fetch.
+    last_heartbeat_age: float | None  #: Seconds since the last successful Heartbeat, JoinGroup or SyncGroup.
+    last_fetch_age: float | None  #: Seconds since the last successful Fetch.
     last_error: Exception | None  #: The error of the first obstacle.
 
 
@@ -69,9 +69,9 @@ class Obstacle:
 
     words: str
     error: Exception | None = None
-    key: str = ""  #: Identifies the obstacle if ``words`` may change while it lasts; empty: ``words`` do.
-    since: float | None = None  #: When it began; None: when a check first found it.
-    final: bool = False  #: It will not end by itself.
+    key: str = ""  #: Identifies the obstacle if ``words`` may change while it lasts; empty if not.
+    since: float | None = None  #: When it began; None if that is when a check first found it.
+    final: bool = False  #: Whether it will not end by itself.
 
 
 class HealthMonitor:
@@ -91,9 +91,9 @@ class HealthMonitor:
         self._look_at = 0.0
         self._completed = 0
         self._fetched_at: float | None = None
-        self._record: RecordError | None = None  #: The record that polls raise an error for, ...
-        self._record_at = 0.0  #: ... since when, ...
-        self._record_errors = 0  #: ... and how often in a row.
+        self._record: RecordError | None = None  #: The last error that a poll raised for a record not yet passed.
+        self._record_at = 0.0  #: When a poll first raised an error for that record.
+        self._record_errors = 0  #: How many polls in a row have raised an error for it.
         self.polled_at: float | None = None
 
     def step(self, managers: ConsumerManagers, now: float) -> bool:
@@ -218,7 +218,7 @@ class HealthMonitor:
     def _missing(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
         missing = {str(error): error for error in managers.missing()}
         for words in self._reported - missing.keys():
-            self._outages.succeeded(words, now, f"No longer so: {words}")
+            self._outages.succeeded(words, now, f"no longer the case: {words}")
         self._reported = set(missing)
         for words, error in missing.items():
             self._outages.failed(words, now, words, grace=GRACE)
@@ -239,7 +239,7 @@ class HealthMonitor:
                 continue
             since = self._excused[partition.tp] = excused.get(partition.tp, now)
             if partition.error is not None:
-                continue  # it has an error to raise
+                continue  # reported by _final()
             if partition.confirmed_at is not None and partition.confirmed_at > since:
                 since = partition.confirmed_at
             words = self._why_silent(managers, partition, now - since)

@@ -22,13 +22,13 @@ LOOK_EVERY = 0.1
 
 
 class Iteration:
-    """Returns records one by one."""
+    """Returns the records of one poll result after the other, one record per call."""
 
     def __init__(self, reader: ConsumerCore) -> None:
         self._reader = reader
         self._shell = reader.shell
-        self.poll_result = PollResult()  #: The poll result whose records are being returned, ...
-        self.after = 0  #: ... and the value of its ``taken`` once the record from :meth:`peek` is returned.
+        self.poll_result = PollResult()  #: The poll result whose records are being returned.
+        self.after = 0  #: The value for ``poll_result.taken`` once the record from :meth:`peek` is returned.
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf
 

@@ -116,9 +116,9 @@ class ConsumerManagers:
         return concerns_planner_only
 
     def _outage_due(self, now: float) -> float:
-        """Return when :meth:`outage` will return an error; never if it does so already.
+        """Return when :meth:`outage` will return an error; NEVER if it does so already.
 
-        Otherwise an application that only calls ``drive`` at ``wake_at`` would spin.
+        A time in the past would make an application that calls only ``drive`` at ``wake_at`` spin.
         """
         since = self.engine.network.outage_since
         due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000

@@ -71,8 +71,8 @@ class ConsumerCore:
         self.poll_result: PollResult | None = None
         self.open_calls = OpenCalls()
         self._raised: dict[int, KafkaError] = {}  #: By id(), errors that a poll has raised and that are still current.
-        self._error_free_at = -1  #: The number of the engine's steps after which there was no error to raise.
-        self._owes_records = True  #: The latest poll raised, so the next one returns records before another error.
+        self._error_free_at = -1  #: The value of ``engine.steps`` when a poll last found no error to raise.
+        self._owes_records = True  #: Whether the latest poll raised: the next one returns records first.
 
     # -- positions
 
@@ -89,7 +89,7 @@ class ConsumerCore:
         """Return the part of the last poll result that was returned to the user."""
         poll_result = self.poll_result
         if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
-            self.partitions.in_hand = None  # a poll has returned records since
+            self.partitions.in_hand = None  # poll() has returned records since the last iteration
         if poll_result is not None and poll_result.taken is not None:
             if poll_result.taken:
                 self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)

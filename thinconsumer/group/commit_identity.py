@@ -60,8 +60,8 @@ class CommitIdentity:
 
     def __init__(self, membership: CommittingMember | None, group_id: str) -> None:
         self._membership = membership
-        #: For manual assignment. It has no instance id: with the id of a static member, the coordinator would fence
-        #: the commit.
+        #: The identity under manual assignment. It has no instance id: the coordinator would fence a commit with the
+        #: id of a static member.
         self.by_hand = Identity(group_id)
         #: The identity before the current rebalance: the coordinator may still accept commits of that generation.
         self._settled: Identity | None = None
@@ -109,11 +109,11 @@ class CommitIdentity:
             self._settled, self._refused = self.who, None
 
     def refused(self, stamp: Identity) -> None:
-        """Note that the coordinator rejects commits of this generation, now or until its SyncGroup completes."""
+        """Note that the coordinator rejects commits of this generation, for good or until its SyncGroup completes."""
         self._refused = stamp
 
     def told(self, error: KafkaError, stamp: Identity, now: float) -> None:
-        """Report an error about ``stamp`` to the membership."""
+        """Report to the membership an error in response to a commit under ``stamp``."""
         if self._membership is not None:
             self._membership.expelled(error, stamp, now)
 
@@ -123,7 +123,7 @@ class CommitIdentity:
         if before == who:
             return None
         if not before.is_member:
-            return Objection("refused", "it was committed by hand, and since then the group assigns partitions")
+            return Objection("refused", "the commit was made under manual assignment, before the consumer subscribed")
         if who is None or before.member_id != who.member_id:
             return Objection(self._loss(before), f"{_described(before)} is not in the group any more")
         if who.generation_id > before.generation_id + 1:
@@ -131,7 +131,7 @@ class CommitIdentity:
             return Objection("rebalance_in_progress", f"{_described(before)} missed a generation since")
         if self._membership is not None and self._membership.owns(tp):
             return None
-        return Objection("rebalance_in_progress", f"it was {_described(before)}'s, and went to another member since")
+        return Objection("rebalance_in_progress", f"{_described(before)} has lost the partition in a rebalance")
 
     def outside(self) -> Objection:
         """Return why a subscribed consumer that is not a member cannot commit."""

@@ -61,7 +61,7 @@ class OffsetCommitInFlight:
 
 
 class Commits:
-    """Commit offsets for one group. A manager."""
+    """Send the offset commits of one group, one request at a time."""
 
     asker = "commits"
 
@@ -82,19 +82,16 @@ class Commits:
         self._group_id = coordinator.group_id
         self._seconds_since_poll = seconds_since_poll
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._retry = Retry(backoff, random)  #: For the coordinator as a whole.
-        self._stragglers = Retry(backoff, random)  #: For partitions with retriable errors.
+        self._retry = Retry(backoff, random)  #: After errors of the coordinator or the group.
+        self._stragglers = Retry(backoff, random)  #: After retriable errors of single partitions.
         self._queue = CommitQueue(partial(final_error, settings, self._group_id))
         self._flight: OffsetCommitInFlight | None = None
-        self._judged: Identity | None = (
-            None  #: The member id and generation that all waiting offsets were last checked against.
-        )
+        self._judged: Identity | None = None  #: The identity that all waiting offsets were last checked against.
         self._stale_error: KafkaError | None = None
         self._now = 0.0
         self.finished = self._queue.finished  #: Calls whose callbacks are due.
-        self.run_first_callback = (
-            self._queue.run_first_callback
-        )  #: Calls the first of these callbacks; not within a step.
+        #: Calls the first of these callbacks; not within a step.
+        self.run_first_callback = self._queue.run_first_callback
         #: Called with every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Called for every response, with its latency in seconds and the current time.
@@ -160,7 +157,7 @@ class Commits:
         """Fail every call that is not settled, because the consumer closes or stops waiting."""
         if self._queue.idle:
             return
-        self.restart(now)  # an interrupt may have left a step half done
+        self.restart(now)  # Ctrl-C may have left a step half done
         for pending in self._queue.unsettled():
             self._queue.fail_call(pending, self._timeout(pending, now))
 
@@ -197,7 +194,7 @@ class Commits:
         """Process the response to a request made by :meth:`step`."""
         flight = self._flight
         if flight is None or answer.request.context is not flight:
-            log.debug("group %s: an answer to a commit that was sent elsewhere since", self._group_id)
+            log.debug("group %s: dropped the response to an abandoned OffsetCommit", self._group_id)
             return
         self._flight = None
         self._coordinator.waiting(None, now, self.asker)
@@ -222,7 +219,7 @@ class Commits:
         """Fail offsets that the current member may not commit, and give the others its member id and generation."""
         who = self._commit_identity.who
         if who is not None and (who == self._judged or self._commit_identity.held):
-            return  # the assignment is not known before the rebalance is over
+            return  # checked already, or a rebalance may still change the assignment
         for tp, entry in self._queue.waiting():
             if entry.identity == who:
                 continue
@@ -250,11 +247,11 @@ class Commits:
             last = self._coordinator.last_error or last
             return self._failure("coordinator", f"no coordinator in time{_because(last)}", now, last)
         if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS:
-            return self._failure("rebalance_in_progress", f"not within the call's time{_because(last)}", now, last)
-        return self._failure("timeout", f"not within the call's time{_because(last)}", now, last)
+            return self._failure("rebalance_in_progress", f"the call timed out{_because(last)}", now, last)
+        return self._failure("timeout", f"the call timed out{_because(last)}", now, last)
 
     def _fail_without_coordinator(self, now: float) -> None:
-        """Fail all waiting offsets if looking for the coordinator has failed since the first of them was added."""
+        """Fail all waiting offsets if FindCoordinator has failed since the first of them was added."""
         error = self._coordinator.error
         if self._flight is not None or error is None or error is self._stale_error or self._queue.idle:
             return
@@ -266,12 +263,12 @@ class Commits:
                 self._queue.drop(tp, failure)
 
     def _watch_flight(self, now: float) -> None:
-        """Report a pending response to ``Coordinator``; queue the offsets again once another node coordinates."""
+        """Report a pending response to ``Coordinator``; queue the offsets again if another node is it now."""
         flight = self._flight
         if flight is None or self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
             return
         # The former coordinator writes nothing more. The new one gets these offsets again, or newer ones.
-        log.debug("group %s: commits go to node %s, which coordinates now", self._group_id, self._coordinator.node_id)
+        log.debug("group %s: committing again to its new coordinator %s", self._group_id, self._coordinator.node_id)
         self._flight = None
         self._judged = None
         for tp, entry in flight.entries.items():
@@ -334,7 +331,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or self._commit_identity.by_hand  # without offsets in the request, the identity does not matter
+        stamp = who or self._commit_identity.by_hand  # a request without offsets may have any identity
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,
@@ -420,8 +417,8 @@ class Commits:
             else:
                 self._fail(entries, error, now)
         elif error.code == Code.REBALANCE_IN_PROGRESS:
-            # Kafka returns this between JoinGroup and SyncGroup, when this client holds commits; other brokers may
-            # return it at any time of a rebalance.
+            # Kafka returns this only between JoinGroup and SyncGroup, when this client sends no commits; other brokers
+            # may return it at any time of a rebalance.
             standing.refused(stamp)
             self._again(entries, error, now)
             standing.told(error, stamp, now)

@@ -84,13 +84,13 @@ class OffsetFetchInFlight:
         self.node_id = node_id
         self.since = now
         self.tps: dict[TopicPartition, None] = {}
-        self.cursors: dict[Partition, Cursor] = {}  #: The waiting partitions, as of this request.
+        self.cursors: dict[Partition, Cursor] = {}  #: Waiting partitions, with their cursors at this request.
         self.questions: list[CommittedQuery] = []
         self.names: dict[bytes, str] = {}
 
 
 class Committed:
-    """Fetch a group's committed offsets. A manager."""
+    """Read a group's committed offsets with OffsetFetch, one request at a time."""
 
     asker = "committed"
 
@@ -109,7 +109,7 @@ class Committed:
         self._group_id = coordinator.group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
-        self._retry = Retry(self._backoff, random)  #: For the coordinator as a whole.
+        self._retry = Retry(self._backoff, random)  #: After errors of the coordinator or the group.
         self._questions: list[CommittedQuery] = []
         self._flight: OffsetFetchInFlight | None = None
         self._outages = OutageLog(log)
@@ -186,7 +186,7 @@ class Committed:
         """Process the response to a request made by :meth:`step`."""
         flight = self._flight
         if flight is None or answer.request.context is not flight:
-            log.debug("group %s: an answer about committed offsets, asked elsewhere since", self._group_id)
+            log.debug("group %s: dropped the response to an abandoned OffsetFetch", self._group_id)
             return
         self._flight = None
         self._shared_jitter.redraw()
@@ -271,8 +271,8 @@ class Committed:
         self._put_off(flight, error, action is Action.RAISE, now)
 
     def _put_off(self, flight: OffsetFetchInFlight, error: KafkaError, final: bool, now: float) -> None:
-        """Retry the whole request after a backoff; raise an error that is ``final`` to calls and polls, too."""
-        log.debug("group %s: committed offsets not told: %s", self._group_id, error)
+        """Retry the whole request after a backoff. With ``final``, calls and polls also raise the error."""
+        log.debug("group %s: cannot read committed offsets: %s", self._group_id, error)
         self._retry.failed(now)
         if isinstance(error, BrokerResponseError):
             self._note(error, None, now, is_raised=final)
@@ -310,7 +310,7 @@ class Committed:
                 partition.place(PositionEvent.COMMITTED_FOUND, row.offset, row.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, row.offset)
             elif tp.topic in unknown:
-                self._compared.add(tp.topic)  # else a restart after a partition was added would skip its records
+                self._compared.add(tp.topic)  # ask for all its partitions: if others have offsets, this one is new
             else:
                 missing += 1
                 partition.is_new = tp.topic in committed
