@@ -153,7 +153,7 @@ class OperationManager:
         sent: OperationRequest = answer.request.context
         pending, keys = sent.pending, sent.keys
         if answer.response is None:
-            error = answer.error or KafkaError("no answer")
+            error = answer.error or KafkaError("no response")
             final = isinstance(error, BrokerResponseError) and not error.retriable
             for key in list(keys):
                 if answer.version >= 0:

@@ -180,7 +180,7 @@ class Shell:
         return self.run_due(deadline, may_wake=may_wake)
 
     def run_due(self, deadline: float, *, may_wake: bool = True) -> float:
-        """Wait for I/O as :meth:`run_once` does, and step only the managers that are due or touched."""
+        """Wait for I/O as :meth:`run_once` does, and step only managers that are due or touched (``Engine.touch``)."""
         driver, engine = self.driver, self.engine
         self._attend(driver.now())
         self.step_interrupted = True

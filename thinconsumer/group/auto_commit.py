@@ -106,6 +106,6 @@ class AutoCommit:
             call.result()
             self._outages.succeeded(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
-            log.debug("auto-commit during a rebalance: %s", error)  # the revocation commits these positions again
+            log.debug("auto-commit failed in a rebalance: %s", error)  # the revocation commits the positions again
         except KafkaError as error:
             self._outages.failed(None, now, str(error))

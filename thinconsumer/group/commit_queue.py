@@ -60,7 +60,7 @@ class Finished(NamedTuple):
 class Pending:
     """Track one commit call until each of its offsets is written or has failed."""
 
-    number: int  #: Increases in call order.
+    number: int  #: The call's number in call order.
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     identity: Identity  #: The member id and generation when the call was added.
     deadline: float

@@ -90,7 +90,7 @@ class Commits:
         self._stale_error: KafkaError | None = None
         self._now = 0.0
         self.finished = self._queue.finished  #: Calls whose callbacks are due.
-        #: Calls the first of these callbacks; not within a step.
+        #: Calls the first callback in :attr:`finished`; not within a step, since it is user code.
         self.run_first_callback = self._queue.run_first_callback
         #: Called with every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None

@@ -57,7 +57,7 @@ class ConsumerRole:
         self._matched_with: tuple[int, int] | None = None
         self._seen: tuple[int, int] | None = None  #: Versions of metadata and subscription without a reason to rejoin.
         self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; empty on a follower.
-        self._assigned_with: dict[str, TopicShape] | None = None  #: Topics as last assigned; None on a follower.
+        self._assigned_with: dict[str, TopicShape] | None = None  #: Topic shapes at the assignment; None on a follower.
         #: The leader only: whether the assignment withholds partitions that their owners must revoke first
         #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
         self._withholds_partitions = self._keeps_unknown_assignment = False

@@ -282,8 +282,8 @@ class Coordinator:
         self._outages.recovered(None, now, f"group {self.group_id}: found the coordinator, node {node.node_id},")
         if node.node_id != self.node_id:
             if self.node_id is not None:
-                text = "group %s: coordinator node %d does not respond; node %d has taken over"
-                log.info(text, self.group_id, self.node_id, node.node_id)
+                ids = self.group_id, self.node_id, node.node_id
+                log.info("group %s: coordinator node %d does not respond; node %d has taken over", *ids)
             self.node_id = node.node_id
             self.version += 1
             self._known_at = now

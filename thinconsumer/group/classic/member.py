@@ -69,7 +69,7 @@ class ClassicMember:
         self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
         self._awaits_poll = False
         self._unconfirmed_since = -NEVER  #: Only responses to requests sent after this moment prove the membership.
-        self._expulsion: str | None = None  #: Why the member was expelled, until it moves to LOSING.
+        self._expulsion: str | None = None  #: Why the member was expelled; None once it is in LOSING.
         self._in_role_method = False
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
@@ -171,8 +171,7 @@ class ClassicMember:
             return True
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._unconfirmed_since = now
-        text = "group %s: %s: polls return no records until a heartbeat succeeds"
-        log.warning(text, self.identity.group_id, self.held)
+        log.warning("group %s: %s: polls get no records until a heartbeat succeeds", self.identity.group_id, self.held)
         return True
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
@@ -195,7 +194,7 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # first: it may end the attempt, and thereby LEAVING
+        leave_request = self._channel.leave_request(now)  # first: LEAVING ends below once its attempt is over
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._in_role_method:
