@@ -11,15 +11,15 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """A result or an error to come, settled once. The caller abandons it at its timeout."""
+    """The result or error of a pending method call, settled once. The caller abandons it at its timeout."""
 
     __slots__ = ("_result", "abandoned", "done", "error", "last_error", "what")
 
     def __init__(self, what: str) -> None:
-        self.what = what  #: The request, in words, for the message of a timeout.
+        self.what = what  #: What is requested, in words, for the timeout error.
         self.done = False
-        self.abandoned = False  #: The caller no longer waits; managers drop the work.
-        self.last_error: KafkaError | None = None  #: The latest retriable error, for the message of a timeout.
+        self.abandoned = False  #: The caller no longer waits, so no more requests are sent for it.
+        self.last_error: KafkaError | None = None  #: The latest retriable error, for the timeout error.
         self.error: KafkaError | None = None  #: The error of a call that has failed.
         self._result: T | None = None
 

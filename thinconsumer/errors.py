@@ -108,7 +108,7 @@ class KafkaConnectionError(KafkaError, ConnectionError):
 
 
 class NoBrokersAvailable(KafkaConnectionError):
-    """No broker answered for ``bootstrap_timeout_ms``, or only bootstrap servers did.
+    """No broker answered within ``bootstrap_timeout_ms``, or bootstrap servers did but no broker that they named.
 
     ``causes`` maps each ``host:port`` to its last failure, for bootstrap servers and for the addresses that brokers
     advertise. The next poll tries again.
@@ -219,7 +219,7 @@ class UnsupportedCodecError(RecordError):
 
 
 class DeserializationError(RecordError):
-    """A deserializer raised; its exception is the ``__cause__``. Has the record's raw bytes."""
+    """A deserializer raised; its exception is the ``__cause__``. The attributes include the record's raw bytes."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class UnsupportedVersionError(BrokerResponseError):
 
 
 class GroupError(BrokerResponseError):
-    """The coordinator rejects this member, and would again."""
+    """The coordinator rejects this member, and would reject it again."""
 
 
 class FencedInstanceIdError(GroupError):

@@ -1,7 +1,7 @@
 """Cache the cluster's brokers, topics, partition leaders and leader epochs, and refresh them.
 
-At most one Metadata refresh is in flight. The cache accepts or rejects each response's data: a leader epoch never
-decreases within a topic id, and a new topic id is a new topic. ``fetch`` and ``group`` react to changes by comparing
+At most one Metadata refresh is in flight. Data with a leader epoch below the highest one seen for the topic id are
+ignored, and a new topic id is a new topic. ``fetch`` and ``group`` react to changes by comparing
 :attr:`Metadata.version`. After Java's ``Metadata`` and ``MetadataCache``; KIP-320, KIP-516, KIP-951.
 """
 
@@ -73,7 +73,7 @@ class Inquiry:
 
 
 class Metadata:
-    """The cache of cluster metadata. A manager."""
+    """Caches cluster metadata and requests its refreshes."""
 
     asker = ASKER
 
@@ -85,7 +85,7 @@ class Metadata:
         self._wanted: frozenset[str] = frozenset()
         self._everything = False
         self._listing = False  #: Whether the refresh in flight requests all topics.
-        self._listed = False  #: Whether a list of all topics was received: a topic first seen after that is new.
+        self._listed = False  #: Whether a list of all topics was received; topics first seen later are new.
         self._reason: str | None = None
         self._demanded = False  #: Whether the refresh in flight has a reason other than metadata_max_age_ms.
         self._expires_at = -NEVER
@@ -97,7 +97,7 @@ class Metadata:
         self.topics: dict[str, TopicMetadata] = {}
         self.cluster_id: str | None = None
         self.controller_id = -1  #: Node id for admin requests; with KRaft any broker, which forwards them.
-        self.rebootstrap_reason: str | None = None  #: Set when a broker demands it (KIP-1102); the engine takes it.
+        self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
         self.version = 0  #: Incremented with each change of nodes or topics.
 
     # -- read by other components
@@ -186,7 +186,7 @@ class Metadata:
     def request_update(self, why: str) -> None:
         """Refresh as soon as the backoff ends; ``why`` is logged."""
         if self._reason is None:
-            log.debug("metadata refresh wanted: %s", why)
+            log.debug("metadata refresh requested: %s", why)
             self._reason = why
 
     def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, TopicMetadata]]:
@@ -319,7 +319,7 @@ class Metadata:
             wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
             if wanted is None and version == 0:
                 wanted = []  # in version 0, an empty list means all topics
-            # Versions below 4 lack this field: the broker's own setting decides, which the default True stands for.
+            # Versions below 4 lack this field, so only its default, True, can be encoded: the broker's setting decides.
             return MetadataRequest(topics=wanted, allow_auto_topic_creation=create if version >= 4 else True)
 
         deadline = now + self._settings.request_timeout_ms / 1000
@@ -354,7 +354,7 @@ class Metadata:
             error = None if topic is None else topic.error
             text = f"topic {name}: {error or 'a partition has no leader'}"
             grace = GRACE if error is None or error.retriable else 0.0
-            if not isinstance(error, UnknownTopicOrPartitionError):  # reported by the component that wants it
+            if not isinstance(error, UnknownTopicOrPartitionError):  # the component that wants the topic reports it
                 self._outages.failed(("topic", getattr(error, "code", None)), now, text, subject=name, grace=grace)
         for name in self._wanted.difference(names):
             self._outages.recovered(name, now, f"topic {name} has leaders again")
@@ -396,7 +396,7 @@ class Metadata:
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 
     def _take_listing(self, names: set[str | None]) -> None:
-        """Treat topics missing from a list of all topics as deleted; a wanted topic keeps its id."""
+        """Treat topics missing from a list of all topics as deleted; keep the id of a wanted topic."""
         for name in self.topics.keys() - names:
             if name in self._wanted:
                 self.topics[name].partitions = {}
@@ -420,7 +420,7 @@ class Metadata:
             return
         if known is None or (raw.topic_id != ZERO_UUID and known.topic_id not in (raw.topic_id, ZERO_UUID)):
             if known is not None:
-                log.warning("topic %s was deleted and created again: its positions start anew", name)
+                log.warning("topic %s was deleted and created again: its positions are reset", name)
             known = TopicMetadata(name, first_seen=None if known is None else frozenset())
             self.topics[name] = known
         known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
@@ -458,7 +458,7 @@ class Metadata:
             # Keep the deleted topic's id: if the topic reappears with another id, it is a new topic.
             topic.partitions = {}
             if topic.topic_id == ZERO_UUID:
-                # Without ids, only this error reveals that a topic was recreated, with epochs starting at 0.
+                # Without topic ids, only this error tells that the topic may be recreated, with epochs from 0.
                 topic.epochs = {}
                 # A response without brokers comes from a broker that has just started: the topic may exist.
                 topic.first_seen = frozenset() if caught_up else None
@@ -472,7 +472,7 @@ def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
     if new.leader_epoch >= seen:
         topic.epochs[new.partition] = new.leader_epoch
         return new
-    log.debug("%s-%s: ignoring metadata with leader epoch %s, older than %s", *new[:2], new.leader_epoch, seen)
+    log.debug("%s-%s: ignoring metadata of leader epoch %s, since %s was seen", *new[:2], new.leader_epoch, seen)
     return topic.partitions.get(new.partition) or new._replace(leader=-1, leader_epoch=seen)
 
 

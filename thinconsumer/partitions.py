@@ -3,9 +3,9 @@
 This module does no I/O. ``fetch`` and ``group`` read and change the partitions and do not import each other. After
 Java's ``SubscriptionState``.
 
-The **state** (:class:`PositionState`) of a partition is what it waits for. The **cursor** is its position. ``assign``,
-``seek`` and every reset replace the cursor object. A request keeps the cursor it was built with, and its response is
-dropped if the partition has another cursor object by then.
+The **state** (:class:`PositionState`) of a partition tells whether it can be fetched. The **cursor** is its position.
+``assign``, ``seek`` and every reset replace the cursor object. A request keeps the cursor it was built with, and its
+response is dropped if the partition has another cursor object by then.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .types import OffsetAndMetadata, TopicPartition
 
 
 class PositionState(enum.Enum):
-    """Whether a partition has a position to fetch from, or the step that it waits for."""
+    """The step that a partition waits for before it has a valid position, or FETCHING."""
 
     AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
     AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
     AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or for a seek.
-    VALIDATING = "validating"  #: The leader changed; it is checked for truncation (KIP-320).
+    VALIDATING = "validating"  #: The leader changed; its log is checked for truncation (KIP-320).
     FETCHING = "fetching"  #: Has a position: records are fetched and returned.
 
 
@@ -51,7 +51,7 @@ _E = PositionEvent
 TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_CALLBACK: {
         _E.CALLBACK_DONE: _S.AWAITING_COMMITTED,
-        # A seek inside the callback sets the start position, as documented; the callback's end then changes nothing.
+        # A seek inside the callback sets the start position, so the committed offset is not fetched after it.
         _E.SEEK: _S.FETCHING,
         _E.SEEK_VALIDATED: _S.VALIDATING,
         _E.RESET_ASKED: _S.AWAITING_RESET,
@@ -65,7 +65,7 @@ TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     },
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
-        # The position is past the log end and has an epoch, so OffsetForLeaderEpoch can find the truncation offset.
+        # An out-of-range position past the log end with an epoch: OffsetForLeaderEpoch finds the truncation offset.
         _E.LEADER_CHANGED: _S.VALIDATING,
         _E.SEEK: _S.FETCHING,
         _E.SEEK_VALIDATED: _S.VALIDATING,
@@ -150,15 +150,15 @@ class Partition:
         self.tp = tp
         self.state = state
         self.cursor = Cursor(-1)
-        self.reset: Reset | None = None  #: Target while AWAITING_RESET; None: by policy.
+        self.reset: Reset | None = None  #: Target while AWAITING_RESET; None: by auto_offset_reset.
         #: The position that the leader rejected as out of range; the reset looks up both ends of the log first.
         self.out_of_range: int | None = None
         # Three flags that do not affect transitions: a paused partition can seek, reset and validate, but it is not
         # fetched and its records are not returned.
         self.paused = False
-        self.pending_revocation = False  #: Being revoked: no records are returned, so the last commit covers all.
-        #: ``on_partitions_assigned`` has not succeeded yet. Separate from AWAITING_CALLBACK, since a call of
-        #: ``position()`` inside that callback leaves the state to look up the offset.
+        self.pending_revocation = False  #: Being revoked: returns no records after the last commit.
+        #: ``on_partitions_assigned`` has not succeeded yet. Not the same as the state AWAITING_CALLBACK: a call of
+        #: ``position()`` inside that callback changes the state, to look up the offset.
         self.callback_pending = False
         self.committed: OffsetAndMetadata | None = None  #: The last known committed offset.
         #: The error of the latest response, if the application must act on it. A poll raises each new object once.
@@ -186,7 +186,7 @@ class Partition:
         return f"<Partition {self.tp.topic}-{self.tp.partition} {self.state.value}{flags} {self.cursor}>"
 
     def failed(self, error: KafkaError, *, is_raised: bool) -> None:
-        """Record the latest response's error in place of earlier ones."""
+        """Record an error; with ``is_raised``, the next poll raises it."""
         self.last_error = error
         self.error = error if is_raised else None
 
@@ -203,7 +203,7 @@ class Partition:
         try:
             return TRANSITIONS[self.state][event]
         except KeyError:
-            raise IllegalStateError(f"{self.tp}: cannot take {event.value!r} while {self.state.value!r}") from None
+            raise IllegalStateError(f"{self.tp}: {event.value!r} is illegal in state {self.state.value!r}") from None
 
     @property
     def has_position(self) -> bool:
@@ -229,7 +229,7 @@ class Partition:
         self._become(self._after(event), Cursor(offset, epoch), None, None)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:
-        """Start a reset; ``None`` means by policy. The cursor is replaced at once."""
+        """Start a reset, by policy if ``reset`` is None. The cursor is replaced at once."""
         kept = self.cursor.offset, self.cursor.epoch
         cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
         self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range)
@@ -245,7 +245,7 @@ class Partition:
         self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
 
     def _become(self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None) -> None:
-        # No call in here: KeyboardInterrupt is raised only at calls, and would leave the new state with the old cursor.
+        # Only assignments: Python raises KeyboardInterrupt at calls, and would leave the new state with the old cursor.
         self.state = state
         self.cursor = cursor
         self.reset = reset
@@ -260,7 +260,7 @@ class RecordInHand(NamedTuple):
 
     partition: Partition
     position: int  #: The partition's position once the record counts as processed.
-    before: OffsetAndMetadata  #: The offset to commit until then.
+    before: OffsetAndMetadata  #: The offset to commit before the record is processed.
 
 
 class Partitions:
@@ -309,7 +309,7 @@ class Partitions:
         self.generation += 1
 
     def processed(self, partition: Partition) -> OffsetAndMetadata:
-        """Return the offset to commit, without the record in hand, and the epoch of the record before it (KIP-320)."""
+        """Return the offset to commit, which excludes the record in hand, and its leader epoch (KIP-320)."""
         hand, cursor = self.in_hand, partition.cursor
         if hand is not None and hand.partition is partition and hand.position == cursor.offset:
             return hand.before
@@ -320,6 +320,6 @@ class Partitions:
         return [p for p in self._partitions.values() if p.state is state and now >= p.blocked_until]
 
     def wake_at(self, states: Callable[[Partition], bool], now: float) -> float:
-        """Return when the next backoff of a partition selected by ``states`` ends; infinity if there is none."""
+        """Return when the next backoff of a partition accepted by ``states`` ends; infinity if there is none."""
         times = [p.blocked_until for p in self._partitions.values() if p.blocked_until > now and states(p)]
         return min(times, default=float("inf"))

@@ -29,8 +29,8 @@ class Random(Protocol):
 class SharedJitter:
     """A :class:`Random` that returns one value until :meth:`redraw`.
 
-    Partitions that failed together share it, so that they are retried in one request. With a jitter each, thousands of
-    partitions would each be retried at a moment and in a request of their own.
+    Partitions that failed together share it, so that they are retried in one request. With one jitter
+    per partition, thousands of partitions would be retried at different times, each in a request of its own.
     """
 
     __slots__ = ("_random", "_value")
@@ -65,7 +65,7 @@ class Backoff:
         """Return how long to wait after ``attempts`` consecutive failures; 0 before the first."""
         if attempts <= 0:
             return 0.0
-        # 2.0 ** 1100 overflows a float; sixty doublings exceed any maximum.
+        # The exponent is limited, since 2.0 ** 1100 overflows a float; sixty doublings exceed any maximum.
         grown = self.initial * self.multiplier ** min(attempts - 1, 60)
         spread = 1.0 + self.jitter * (2.0 * random.random() - 1.0)
         # The maximum includes the jitter (KIP-580).

@@ -104,9 +104,9 @@ def _size(data: object) -> int:
 
 
 class _RecordType(type):
-    """Lets ``ConsumerRecord(...)`` take fields.
+    """The metaclass that lets ``ConsumerRecord(...)`` take the fields as arguments.
 
-    With a ``__new__`` instead, the decoder's ``type.__call__`` on a complete tuple would take half as long again.
+    With a ``__new__`` instead, the decoder, which calls ``type.__call__`` with a tuple, would take 1.5 times as long.
     """
 
     def __call__(
@@ -134,7 +134,7 @@ class _RecordType(type):
 
 
 class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
-    """A record read from a partition. Immutable, picklable, always true.
+    """A record read from a partition. Immutable, picklable, and true as a condition.
 
     Use its attributes. It is a tuple only because tuples can be built fastest; the order of its items is no part of the
     interface. Deserialized records have two more items, the sizes of the serialized key and value.

@@ -102,7 +102,7 @@ def test_fields_other_than_records_are_copied() -> None:
 
 
 def test_the_error_names_message_and_version() -> None:
-    with pytest.raises(KafkaProtocolError, match="^Everything version 2 ends early: 0 bytes$"):
+    with pytest.raises(KafkaProtocolError, match="^Everything version 2 is truncated at byte 0$"):
         Everything.decode(b"", 2)
 
 

@@ -1,6 +1,6 @@
 """Log an outage once when it begins, at most once a minute while it lasts, and once when it ends.
 
-Without it, a client that retries for ten minutes would log either one line per attempt or nothing. Each
+Otherwise a client that retries for ten minutes would log either one line per attempt or nothing. Each
 :class:`OutageLog` belongs to one client, so that two clients in a process do not suppress each other's lines.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["EVERY", "GRACE", "OutageLog"]
 EVERY = 60.0
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
-#: Maximum number of outages tracked. Beyond it the oldest is dropped, which at worst causes an additional line.
+#: Maximum number of outages tracked. Beyond it the oldest is dropped, which can only cause an extra log line.
 OUTAGES_MAX = 1000
 
 
@@ -47,8 +47,8 @@ class OutageLog:
     def failed(self, kind: Hashable, now: float, text: str, *, subject: Hashable = None, grace: float = 0.0) -> None:
         """Count a failed attempt and log ``text`` as a WARNING if a line is due.
 
-        With ``grace``, the first line is logged by the first attempt that fails at least that many seconds after the
-        outage began. It is for failures that usually end by themselves, such as a leader change.
+        No line is logged during the first ``grace`` seconds of an outage, for failures that usually end by themselves,
+        such as a leader change.
         """
         outage = self._outages.get(kind)
         if outage is None:
@@ -86,14 +86,14 @@ class OutageLog:
             self.succeeded(kind, now, text, subject=subject)
 
     def forget(self, subject: Hashable) -> None:
-        """Drop ``subject`` (a partition that was unassigned, say) from all outages, without a line."""
+        """Drop ``subject`` (a partition that was unassigned, say) from all outages without logging."""
         for kind, outage in list(self._outages.items()):
             outage.subjects.discard(subject)
             if not outage.subjects:
                 del self._outages[kind]
 
     def keep(self, subjects: Container[Hashable]) -> None:
-        """Drop all partitions that are not among ``subjects`` from all outages, without a line."""
+        """Drop all partitions that are not among ``subjects`` from all outages without logging."""
         known = {subject for outage in self._outages.values() for subject in outage.subjects}
         for subject in known:
             if isinstance(subject, TopicPartition) and subject not in subjects:

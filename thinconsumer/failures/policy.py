@@ -43,7 +43,7 @@ class Scope(enum.Enum):
     PARTITION = "partition"
     TOPIC = "topic"
     GROUP = "group"
-    CONSUMER = "consumer"  #: The whole response, and so the whole client.
+    CONSUMER = "consumer"  #: The whole response.
 
 
 class Told(enum.Enum):
@@ -111,7 +111,7 @@ class Rule(NamedTuple):
 class Defaults(NamedTuple):
     """How an API treats the codes without a row in :data:`EXCEPTIONS`."""
 
-    refreshes: bool  #: Whether to follow "refresh metadata"; not for coordinator requests.
+    refreshes: bool  #: Whether codes marked "refresh metadata" refresh it: not in requests to a coordinator.
     final: Action  #: The action for codes that are not retriable, unknown ones included.
 
 
@@ -119,7 +119,7 @@ _A, _S = Action, Scope
 _MEMBER = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
 _READING = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 
-#: Every API and scope with error codes. "DescribeTopics" is a Metadata request for a user's call.
+#: The defaults of each API and scope with error codes. "DescribeTopics" is a Metadata request for a user's call.
 JUDGED: Mapping[tuple[str, Scope], Defaults] = {
     **{(api, _S.PARTITION): Defaults(True, _A.RAISE) for api in _READING},
     ("Fetch", _S.CONSUMER): Defaults(True, _A.RAISE),
@@ -234,7 +234,7 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
 
 
 def rule(api: str, code: int, scope: Scope) -> Rule:
-    """Return the rule for ``code`` in a response of ``api``. Codes without a table row are not retried."""
+    """Return the rule for ``code`` in a response of ``api``. Codes unknown to this client are not retried."""
     if code == Code.NONE:
         return Rule(Action.ACCEPT)
     defaults = JUDGED[api, scope]

@@ -55,14 +55,14 @@ class Answers:
         self._read_committed = settings.isolation_level == "read_committed"
         self._outages = OutageLog(log)
         self._generation = -1  #: Generation of the assignment that ``_outages`` covers.
-        #: Number of successful Fetch responses so far. An idle timer starts after the first one.
+        #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first one.
         self.completed = 0
         self.records = 0  #: Number of records received so far, according to the batch headers.
 
     def handle(self, answer: Answer, now: float) -> bool:
         """Handle one response: always update the session, and buffer records of partitions that have not moved.
 
-        Returns whether only the planner has to step because of it: each partition continues from its position.
+        Returns True if the response changed no partition's state and had no error: then only the planner has work.
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
@@ -129,7 +129,7 @@ class Answers:
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
         for partition in self._planner.wanted(asked.node_id, now):
             partition.failed(error or KafkaError("no answer"), is_raised=is_raised)
-        for partition in self._partitions:  # a request that was never written has no list of partitions
+        for partition in self._partitions:  # all, since a request lists its partitions only once it is written
             self._leave_replica(partition, asked.node_id, now)
 
     def _session_error(self, asked: Asked, code: int, now: float) -> None:
@@ -186,7 +186,6 @@ class Answers:
             return
         error: KafkaError = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
         log.debug("fetching %s-%s from node %s: %s", *tp, asked.node_id, error)
-        # The broker's session still contains the partition; a request without it removes it from the session.
         self._leave_replica(partition, asked.node_id, now)
         hint = data.current_leader
         if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
@@ -194,7 +193,7 @@ class Answers:
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         if partition.state is not PositionState.FETCHING:
-            return  # late response: the partition is already resetting or validating, with a backoff of its own
+            return  # a late response: the partition is being reset or validated, with a backoff of its own
         self._pause(partition, now)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (tp.topic,)
@@ -216,7 +215,7 @@ class Answers:
 
     def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
         if partition.state is not PositionState.FETCHING:
-            return  # late response: the position is already being reset or validated
+            return  # a late response: the position is already being reset or validated
         info = self._metadata.leader(partition.tp)
         if info is not None and asked.node_id != info.leader:
             # A follower may lag behind the leader, or have deleted old segments earlier: only the leader can decide.
@@ -246,8 +245,8 @@ class Answers:
             text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
             self._outages.recovered(partition.tp, now, text)
         partition.fruitless_ranges = 0
+        # While VALIDATING, the partition's error may be a LogTruncationError that polls have yet to raise: keep it.
         if partition.state is PositionState.FETCHING:
-            # In any other state the response is late, and a recorded error (log truncation, say) must still be raised.
             partition.worked()
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
@@ -261,11 +260,11 @@ class Answers:
 
     def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
-            return  # sent before the node failed: the next Fetch carries no rack, so the leader names no replica
+            return  # a late response: Fetches sent since the replica failed carry no rack
         if node_id in self._metadata.nodes:
             partition.preferred_replica = node_id
             # A Fetch without this partition may be in flight to that replica for fetch_max_wait_ms. If the preference
-            # expired earlier, the leader would get the next Fetch and name the replica again: no records would arrive.
+            # expired before its end, the leader would get the next Fetch and only name the replica again.
             least = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
             partition.preferred_until = now + max(self._settings.metadata_max_age_ms, least) / 1000
         else:
@@ -281,16 +280,16 @@ class Answers:
         batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
         if not batches and broken is None:
             # A broker sends at least one whole batch whatever the size limits (KIP-74). As in Java: raise, and retry.
-            error = _corrupt(partition.tp, cursor.fetch_offset, f"{len(records)} bytes without a whole batch")
+            error = _corrupt(partition.tp, cursor.fetch_offset, f"its {len(records)} bytes hold no complete batch")
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
-        # Batches that end at or below the fetch offset were not requested.
+        # Brokers may send batches that end at or below the fetch offset, which are dropped.
         below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         problem, behind = "", cursor.fetch_offset + 1
         if self._settings.check_crcs and not all(map(_is_whole, below)):
-            problem = "a corrupt batch"  # corruption can shorten a batch's offset range, and its records would be lost
+            problem = "a corrupt batch"  # if dropped for a corrupt offset delta, its records would be lost
         elif not _ascending(batches):
             problem, behind = "batches out of order", batches[-1].next_offset
         if problem:
@@ -312,8 +311,8 @@ class Answers:
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
-                # The Fetch carried the previous leader's epoch, and its response came after the leader change. Any
-                # validation with the new leader covered only earlier records, so the position is validated again.
+                # The previous leader's response came after the leader change. If the new leader has validated the
+                # position, that was without these records, so it is validated again.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """Count the users of one response's memory: the ``Fetched`` objects sliced from it."""
+    """The memory of one response: its size, and the number of ``Fetched`` objects that hold slices of it."""
 
     size: int
     users: int = 0
@@ -76,8 +76,8 @@ class Fetched:
         self.start = partition.cursor.fetch_offset  #: The first batch may begin below it: brokers send whole batches.
         self.batches: list[RecordBatch | None] = list(batches)
         self.chunks: list[Chunk | None] = []
-        self.chunk = 0  #: Index of the first batch with records not yet returned ...
-        self.record = 0  #: ... and the index of the first such record in it.
+        self.chunk = 0  #: Index of the first batch with records not yet returned.
+        self.record = 0  #: Index of the first record not yet returned in that batch.
         self.error = error  #: Why the bytes after the last batch could not be parsed.
         self.aborted = aborted
         self.verdicts: list[bool] = []
@@ -101,9 +101,9 @@ class Buffer:
     def __init__(self) -> None:
         self._queues: dict[Partition, deque[Fetched]] = {}
         self._turns: deque[Partition] = deque()
-        self.pinned = 0  #: Bytes of all frames with an unused slice.
+        self.pinned = 0  #: Total size of the responses of which a slice is buffered.
         self.starving = False  #: A Fetch was not sent for lack of buffer memory.
-        self.freed = False  #: A slice was released since :class:`~.planner.Planner` last stepped.
+        self.freed = False  #: Batches were dropped or returned since the planner's last step.
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -163,7 +163,7 @@ class Buffer:
         return bool(queue) and queue[-1].error is not None  # type: ignore[index]
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
-        """Drop all batches from ``error`` on, which only a seek can pass, and keep the error."""
+        """Replace all batches not yet returned by ``error``, which only a seek can pass."""
         fetched.error = error
         del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
         queue = self._queues[fetched.partition]

@@ -51,10 +51,10 @@ class Span(NamedTuple):
     """Batches of one ``Fetched`` that were added to the columnar decoder."""
 
     fetched: Fetched
-    begin: int  #: The decoder's number of the first batch.
+    begin: int  #: Number of the span's first batch in the decoder.
     indices: list[int]  #: Index in ``fetched`` of each batch added; aborted batches are not added.
-    chunk: int  #: Index in ``fetched`` of the first batch after the span ...
-    error: RecordError | None  #: ... and the error there, if that batch cannot be returned.
+    chunk: int  #: Index in ``fetched`` of the first batch after the span.
+    error: RecordError | None  #: Why the batch at ``chunk`` cannot be returned, if so.
     reached: int = -1  #: The end offset given by the caller, if the batch at ``chunk`` begins at or after it.
 
 
@@ -81,7 +81,7 @@ class Collector:
         self._partitions = partitions
         self._buffer = buffer
         self._deserialize = deserialize
-        #: Set when a poll finds a broken record after good ones: the next poll raises its error first.
+        #: The batches in which a poll found a broken record after good ones: the next poll raises its error first.
         self._overdue: Fetched | None = None
 
     def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
@@ -139,14 +139,14 @@ class Collector:
             if part.count + move.adds > count:
                 if count > part.count and (move.fetched.chunk, move.fetched.record) == move.begin:
                     part.moves.append(self._partial(move.fetched, count - part.count))
-                break  # else an interrupted call has already settled this move, and is being repeated
+                break  # an unequal ``begin``: an interrupted call settled this move already
             part.moves.append(move)
             part.count += move.adds
         part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
         return part
 
     def in_hand(self, poll_result: PollResult, count: int) -> RecordInHand | None:
-        """Return the last of the first ``count`` records of a poll result that is not settled yet."""
+        """Return the ``count``-th record of an unsettled poll result: the one that the user may be processing."""
         last = next((move for move in reversed(self.first(poll_result, count).moves) if move.adds), None)
         if last is None:
             return None
@@ -177,7 +177,7 @@ class Collector:
             fetched.cursor.epoch = epoch
 
     def restart(self) -> None:
-        """Drop the error that the next poll would raise first; its record is fetched again."""
+        """Forget the error that the next poll would raise first, since its record is fetched again."""
         self._overdue = None
 
     # -- inside
@@ -208,7 +208,7 @@ class Collector:
 
     def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> None:
         found: Records = []
-        self._buffer.head(partition)  # releases stale and drained entries
+        self._buffer.head(partition)  # drops stale and drained entries
         for fetched in self._buffer.queue(partition):
             if not fetched.fresh:
                 break
@@ -275,7 +275,7 @@ class Collector:
         while index < len(fetched.batches) and decoder.size < max_bytes:
             batch = fetched.batches[index]
             assert batch is not None
-            # In formats before v2, a compressed batch's header has only its last offset.
+            # Only format 2: in older ones the header of a compressed batch has only its last offset.
             if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
                 return Span(fetched, begin, indices, index, None, stop)
             try:

@@ -1,7 +1,7 @@
 """Look up offsets with one ListOffsets request per leader.
 
-This module groups lookups by leader, retries them and handles errors. Its callers, ``resets`` and the user's calls,
-add an :class:`OffsetLookup` and receive the result through its callbacks. KIP-79, KIP-207, KIP-320.
+This module groups lookups by leader, retries them and handles errors. ``resets`` and calls such as
+``offsets_for_times`` add an :class:`OffsetLookup`, whose callbacks receive the result. KIP-79, KIP-207, KIP-320.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ..wire.list_offsets import (
 log = logging.getLogger(__name__)
 
 ASKER = "offsets"
-#: Minimum delay before checking metadata for a leader again, in seconds. With a backoff of 0 and no request in flight,
-#: the client would otherwise spin.
+#: Minimum delay in seconds before metadata is checked for a leader again. With a backoff of 0 and no request in
+#: flight, the client would otherwise use a whole CPU.
 LEAST_PAUSE = 0.01
 
 
@@ -63,14 +63,14 @@ class OffsetLookup:
     leaderless_in: int = -1  #: Metadata version without a leader for ``tp``; a newer version ends the backoff.
 
     def may_ask(self, now: float, metadata_version: int) -> bool:
-        """Return whether to send the lookup, or to check metadata for a leader again."""
+        """Return whether the lookup is due: its backoff has ended, or newer metadata may name a leader."""
         if self.in_flight:
             return False
         return now >= self.not_before or self.leaderless_in not in (-1, metadata_version)
 
 
 class OffsetLookups:
-    """Sends ListOffsets to partition leaders. A manager."""
+    """Sends ListOffsets requests to partition leaders."""
 
     asker = ASKER
 
@@ -142,7 +142,7 @@ class OffsetLookups:
         return [self._request(node, group, now) for node, many in groups.items() for group in many]
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends."""
+        """Return when the next backoff ends."""
         idle, version = [lookup for lookup in self._lookups if not lookup.in_flight], self._metadata.version
         return min((now if lookup.may_ask(now, version) else lookup.not_before for lookup in idle), default=NEVER)
 
@@ -219,7 +219,7 @@ class OffsetLookups:
     def _take(self, lookup: OffsetLookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
         offset = data.offset
         if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and lookup.timestamp >= 0:
-            offset = -1  # a log without timestamps: no offset found, as in Java
+            offset = -1  # the log has no timestamps: no offset found, as in Java
         elif data.error_code == Code.NONE and offset < 0 and lookup.timestamp < 0:
             self._again([lookup], KafkaError(f"{lookup.tp}: no offset in the broker's response"), now)
             return

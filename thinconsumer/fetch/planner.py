@@ -36,8 +36,8 @@ SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
 #: Minimum bytes of a Fetch while the buffer is not empty: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
-#: Number of responses per node that fit into the buffer. With 1, no Fetch could be sent until the previous response's
-#: last slice is released.
+#: Number of responses per node that fit into the buffer. With 1, no Fetch could be sent until all records of the
+#: previous response are returned.
 ANSWERS_IN_BUFFER = 4
 
 
@@ -48,11 +48,11 @@ class Asked:
     node_id: int
     session: FetchSession
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
-    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: As sent.
+    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: The fields sent.
     names: dict[bytes, str] = field(default_factory=dict)
-    epoch: int = 0  #: Session epoch, as sent.
+    epoch: int = 0  #: The session epoch sent.
     at: float = 0.0  #: When it was written; monotonic seconds.
-    refused: dict[str, KafkaError] = field(default_factory=dict)  #: By topic, the one authorization error.
+    refused: dict[str, KafkaError] = field(default_factory=dict)  #: By topic: one authorization error.
 
 
 class Planner:
@@ -68,7 +68,7 @@ class Planner:
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._sessions: dict[int, FetchSession] = {}
-        self._left_out = False  #: The last step left out a partition or node for lack of buffer memory.
+        self._left_out = False  #: Whether the last step left out a partition or node for lack of buffer memory.
         self._now = 0.0
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
         self.replicas = Replicas(random)
@@ -97,7 +97,7 @@ class Planner:
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends, or now if memory was released for a partition that the last step left out."""
+        """Return when the next backoff ends, or now if memory was released for what the last step left out."""
         if self.has_room_again:
             return now
         idle = [session.retry for session in self._sessions.values() if not session.retry.in_flight]
@@ -163,7 +163,7 @@ class Planner:
         share = self._settings.max_buffered_bytes // max(1, len(fetchable))
         by_node: dict[int, list[Partition]] = {}
         for partition in fetchable:
-            # head() drops stale batches, which would use up the share after a seek.
+            # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
             is_buffered = self._buffer.head(partition) is not None
             if is_buffered and (self._buffer.held(partition) >= share or self._buffer.broken(partition)):
                 self._left_out = True
@@ -219,7 +219,7 @@ class Planner:
         return request
 
     def _highest(self) -> int:
-        """Return the highest Fetch version: one with topic ids only if all ids are known, since ids replace names."""
+        """Return the highest Fetch version to use: one with topic ids, in place of names, only if all ids are known."""
         known = self._metadata.has_topic_ids(self._partitions.topics())
         return FetchRequest.VERSIONS[1] if known else NAMES_UNTIL
 
@@ -244,7 +244,7 @@ class Planner:
         return WantedPartition(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
 
     def _partition_bytes(self) -> int:
-        """Return a partition's maximum bytes. A varying value would make sessions send every partition each time."""
+        """Return ``partition_max_bytes``. If it varied, each Fetch would send all partitions of its session again."""
         settings = self._settings
         if not self.batches:
             return settings.max_partition_fetch_bytes

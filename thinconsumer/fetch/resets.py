@@ -1,6 +1,6 @@
 """Set the position of partitions that await a reset: by policy, by the user's request or after OFFSET_OUT_OF_RANGE.
 
-``lookups`` sends the ListOffsets requests; this module decides and writes one log line. An out-of-range position is
+``lookups`` sends the ListOffsets requests; this module chooses the position and logs it. An out-of-range position is
 either below the log start (records expired) or past the log end (log truncated). OFFSET_OUT_OF_RANGE says neither, so
 both ends of the log are looked up. KIP-320, KIP-1106.
 """
@@ -28,7 +28,7 @@ MARKS = {
 
 
 def timestamp_of(policy: OffsetResetPolicy, wall_time: float) -> int | None:
-    """Return the timestamp to look up for a policy (ms; -1: log end, -2: log start); None if the policy is to raise."""
+    """Return the timestamp to look up for a policy (ms; -1: log end, -2: log start); None for the policy none."""
     if policy.strategy is OffsetResetStrategy.BY_DURATION:
         # ListOffsets reserves negative timestamps. A duration that reaches before 1970 means the log start.
         return max(0, int(wall_time * 1000) - policy.duration_ms)
@@ -73,7 +73,7 @@ class Resets:
         return self._partitions.wake_at(lambda p: p.state is PositionState.AWAITING_RESET, now)
 
     def restart(self, now: float) -> None:
-        """Start every lookup again."""
+        """Start the lookup of every partition in AWAITING_RESET again in the next step."""
         self._asked.clear()
 
     def _start(self, partition: Partition, wall_time: float) -> None:
@@ -113,7 +113,7 @@ class Resets:
         self._lookups.add(_lookup(partition, cursor, reset.timestamp, found))
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
-        # A broker that rejects every offset as out of range would fill the log with this line; ``OutageLog`` warns.
+        # If a broker rejects every offset as out of range, this line would fill the log; ``OutageLog`` logs that error.
         level = logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
         log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
         partition.place(PositionEvent.RESET_FOUND, offset, epoch)
@@ -124,7 +124,7 @@ class Resets:
     def _decide(self, partition: Partition, position: int, start: int, end: int, wall_time: float) -> None:
         epoch = partition.cursor.epoch
         if start <= position <= end:
-            # A lagging broker answered the Fetch, or the log has grown since.
+            # The position is valid: a lagging broker rejected it, or the log has grown since.
             self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
         elif position > end and epoch >= 0:
             # OffsetForLeaderEpoch with the position's epoch finds the exact truncation offset, so no reset is needed.
@@ -137,7 +137,7 @@ class Resets:
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
         elif timestamp_of(self._policy, wall_time) is None:
-            # Policy none. Without an epoch, a position past the end cannot be attributed to truncation.
+            # Policy none. Without a leader epoch, nothing proves that a position past the log end was truncated.
             partition.error = out_of_range_error(partition, position, start, end)
         else:
             what = "the log starts at" if position < start else "the log ends at"

@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): send only what changed since the last Fetch to a node.
 
 A session mirrors, per node, the partitions that the broker's session holds. It is strictly sequential: one request in
-flight at a time. The broker fetches a partition that an incremental request omits from the offset last sent, so a
-changed offset must be sent and an unwanted partition listed as forgotten.
+flight at a time. If an incremental request omits a partition, the broker reads it from the offset last sent. So each
+changed offset must be sent, and a partition no longer wanted must be listed as forgotten.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_SESSION = 0
 
 
 class WantedPartition(NamedTuple):
-    """The fields of one partition in a Fetch that a session keeps."""
+    """The fields of one partition that a fetch session keeps from one Fetch to the next."""
 
     fetch_offset: int
     max_bytes: int
@@ -41,10 +41,10 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """State of one node's session and of its at most one request in flight."""
+    """The fetch session with one node, and its request in flight, if any."""
 
     retry: Retry  #: Whether a request is in flight, and the backoff after failures.
-    incremental: bool  #: ``enable_incremental_fetch_sessions``.
+    incremental: bool  #: The option ``enable_incremental_fetch_sessions``.
     reserved: int = 0  #: Maximum response bytes of the request in flight.
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH

@@ -1,7 +1,8 @@
 """Validate positions after a leader change with OffsetForLeaderEpoch (KIP-320).
 
-A partition enters VALIDATING when metadata shows a new leader epoch. The response confirms the position, moves it
-back to the offset where the logs diverge, or, under policy none, raises ``LogTruncationError``.
+A partition enters VALIDATING when metadata shows a new leader epoch. The response confirms the position or reports
+the offset where the logs diverge. The position moves back there; under reset policy none, polls raise
+``LogTruncationError`` instead.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class PendingValidation(NamedTuple):
     partition: Partition
     cursor: Cursor
     leader_epoch: int
-    fetch_epoch: int  #: The requested end offset is that of this epoch.
+    fetch_epoch: int  #: The epoch whose end offset is requested.
 
     @property
     def fresh(self) -> bool:
@@ -54,13 +55,13 @@ class PendingValidation(NamedTuple):
         return (
             partition.cursor is self.cursor
             and partition.leader_epoch == self.leader_epoch
-            and partition.cursor.fetch_epoch == self.fetch_epoch  # a late Fetch response may change it
+            and partition.cursor.fetch_epoch == self.fetch_epoch  # changed by a late Fetch response
             and partition.state is PositionState.VALIDATING
         )
 
 
 class Validation:
-    """Validates the position of every partition in VALIDATING. A manager."""
+    """Validates the position of every partition in VALIDATING."""
 
     asker = ASKER
 
@@ -77,7 +78,7 @@ class Validation:
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._asked: dict[Partition, PendingValidation] = {}
-        #: Partitions with records of a newer epoch than the leader in metadata, and when their wait for it ends.
+        #: Partitions with records of a newer leader epoch than in metadata, and when the wait for new metadata ends.
         self._behind: dict[Partition, tuple[Cursor, float]] = {}
         self._seen = (-1, -1)
         self._outages = OutageLog(log)
@@ -102,7 +103,7 @@ class Validation:
             if info is None:
                 self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
             elif partition.cursor.fetch_epoch < 0 or info.leader_epoch < 0:
-                partition.move(PositionEvent.VALIDATED)  # no epochs to compare: old brokers
+                partition.move(PositionEvent.VALIDATED)  # an old broker reports no epochs to compare
             elif self._awaits_newer_metadata(partition, info.leader_epoch, now):
                 self._metadata.request_update(
                     f"{partition.tp.topic}-{partition.tp.partition} has an outdated leader in metadata"
@@ -116,7 +117,7 @@ class Validation:
         return [self._request(node, group, now) for node, group in groups.items()]
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends."""
+        """Return when the next backoff ends."""
         return self._partitions.wake_at(lambda p: p.state is PositionState.VALIDATING, now)
 
     def handle(self, answer: Answer, now: float) -> None:
@@ -179,13 +180,13 @@ class Validation:
             )
             partition.ask_reset(None)
         elif partition.state is PositionState.AWAITING_RESET:
-            # A lookup in flight may return an offset of the old topic; repeat it with the user's request, if any.
+            # The lookup in flight may return an offset of the deleted topic: repeat it, for the user's seek if any.
             partition.ask_reset(partition.reset)
 
     def _awaits_newer_metadata(self, partition: Partition, leader_epoch: int, now: float) -> bool:
-        """Return whether to wait for newer metadata: records of a newer leader epoch than in metadata were read.
+        """Return whether to wait for newer metadata, since records of a newer leader epoch were read.
 
-        That leader would answer with an undefined epoch, and the reset policy would discard a valid position.
+        The leader in metadata would not know that epoch, and the reset policy would discard a valid position.
         """
         cursor = partition.cursor
         if leader_epoch >= cursor.fetch_epoch:
@@ -229,7 +230,7 @@ class Validation:
             if not asked.fresh:
                 continue
             if isinstance(answer.error, UnsupportedVersionError):
-                # Brokers before 2.3 have no such version: skip the validation, as clients before KIP-320 did.
+                # Brokers before 2.3 do not support version 3: skip the validation, as clients before KIP-320 did.
                 asked.partition.move(PositionEvent.VALIDATED)
             else:
                 self._pause(asked.partition, now)
@@ -255,12 +256,12 @@ class Validation:
         if is_known and data.end_offset >= received:
             partition.move(PositionEvent.VALIDATED)
         elif is_known and 0 <= epoch < data.leader_epoch:
-            # The returned epoch is newer than the position's and may have begun below the position. Drop the buffer,
-            # part of which is truncated, and validate again with the position's own epoch.
+            # Part of the buffer is truncated. The response's epoch is newer than the position's and may have begun
+            # below the position: drop the buffer, and validate again with the position's own epoch.
             partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
         elif epoch < 0 or (is_known and data.end_offset >= position):
-            # No returned record is truncated, or none was returned since the user set the position. Part of the buffer
-            # is truncated, so the buffer is dropped and fetched again.
+            # Part of the buffer is truncated, so it is dropped and fetched again. No record before the position is
+            # truncated, or none was returned since the user set it, so the position stays.
             log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
             partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:
@@ -270,7 +271,7 @@ class Validation:
         position = partition.cursor.offset
         if timestamp_of(self._settings.auto_offset_reset, 0.0) is None:
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
-            partition.blocked_until = NEVER  # until the user seeks
+            partition.blocked_until = NEVER  # until a seek
         elif data is None:
             log.warning("%s-%s: log truncated at an unknown offset below position %s", *partition.tp, position)
             partition.ask_reset(None)

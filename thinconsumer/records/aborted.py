@@ -20,8 +20,8 @@ class AbortedTransactions:
 
     def __init__(self, aborted: Iterable[tuple[int, int]], topic: str = "", partition: int = -1) -> None:
         """``aborted``: pairs of producer id and first offset, in any order. Topic and partition are for errors only."""
-        # Brokers list them by the offset of the abort marker. Processed in that order, records of a transaction that
-        # began early and was aborted late would be delivered.
+        # Brokers list aborted transactions by the offset of the abort marker. Processed in that order, records of a
+        # transaction that began early and was aborted late would be delivered.
         self._pending = sorted(((first, producer) for producer, first in aborted), reverse=True)
         self._open: set[int] = set()
         self._topic = topic
@@ -36,7 +36,7 @@ class AbortedTransactions:
             return False
         pending = self._pending
         while pending and pending[-1][0] < batch.next_offset:
-            # Add, then pop: an interrupt (Ctrl-C) in between repeats the add instead of losing the transaction.
+            # After an interrupt (Ctrl-C) between these lines, the next call adds again; popped first, it would be lost.
             self._open.add(pending[-1][1])
             pending.pop()
         if batch.producer_id not in self._open:

@@ -79,7 +79,7 @@ class RecordBatch:
     )
 
     base_offset: int  #: The offset of the first record when written; compaction may have removed that record.
-    next_offset: int  #: The position after the batch, even if it has no records.
+    next_offset: int  #: The offset after the batch, even if it has no records.
     size: int  #: Size in bytes, with the header.
     leader_epoch: int  #: -1 when unknown.
     magic: int  #: Message format: 0, 1 or 2.
@@ -247,8 +247,8 @@ def split(
     consumed. The error's ``offset`` and ``next_offset`` lie between ``low`` (the fetch offset) and ``high`` (the log
     end); otherwise skipping a corrupt header could move the position to any offset that the header claims.
 
-    An incomplete batch at the end is no error, because brokers truncate the last one. If a non-empty response contains
-    no complete batch, the caller has to notice.
+    An incomplete batch at the end is no error, because brokers truncate the last one. The caller must check for a
+    non-empty response without any complete batch.
     """
     batches: list[RecordBatch] = []
     end = len(view)
@@ -282,28 +282,28 @@ def split(
 
 
 def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
-    """Return what is at ``pos`` if it is no complete batch of format 2.
+    """Parse the batch at ``pos``, which is no complete and valid batch of format 2.
 
-    A batch of an old format, None for an incomplete batch, or None and the problem for a corrupt header.
+    Returns a batch of format 0 or 1, None for an incomplete batch, or None and the fault of a corrupt header.
     """
     left = len(view) - pos
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     size = LOG_OVERHEAD + length
-    if offset == -1 and size > left:  # old brokers pad a down-converted response like this
+    if offset == -1 and size > left:  # old brokers pad down-converted responses so
         return None, ""
     if length < LENGTH_MIN[0]:
-        return None, f"a length of {length} bytes"
+        return None, f"its length is {length}, below the minimum of {LENGTH_MIN[0]}"
     if left < LEGACY_HEADER.size:
         return None, ""
     magic = view[pos + 16]
     if magic not in LENGTH_MIN:
-        return None, f"magic {magic}, not 0, 1 or 2"
+        return None, f"its magic is {magic}, not 0, 1 or 2"
     if length < LENGTH_MIN[magic]:
-        return None, f"a length of {length} bytes, too few for magic {magic}"
+        return None, f"its length is {length}, below the minimum of {LENGTH_MIN[magic]} for magic {magic}"
     if size > left:
         return None, ""
     if magic == 2 or not 0 <= offset < OFFSET_MAX:
-        return None, f"impossible offsets, beginning with {offset}"
+        return None, f"its base offset {offset} or its last offset delta is out of range"
     _, _, crc, _, attributes = LEGACY_HEADER.unpack_from(view, pos)
     timestamp = TIMESTAMP.unpack_from(view, pos + LEGACY_HEADER.size)[0] if magic else -1
     batch = RecordBatch(
@@ -323,7 +323,7 @@ def _corrupt_header(
     next_offset = offset + 1
     after = pos + LOG_OVERHEAD + length
     if length > 0 and after + LEGACY_HEADER.size <= len(view):
-        # The corrupt field may be the length itself, so what follows must look like a header.
+        # The length itself may be corrupt, so ``next_offset`` is taken only from bytes that look like a batch header.
         following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
         magic = view[after + 16]
         if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):

@@ -22,7 +22,7 @@ __all__ = ["Columns", "Header", "Malformed"]
 #: At least one byte each for length, attributes, timestamp, offset, key, value and headers.
 RECORD_SIZE_MIN = 7
 LOG_APPEND_TIME = 0x08
-#: Runs of fewer records cost more than they save; after several of them the rest is read record by record.
+#: The fast decoder is slower for runs of fewer records; after several of those the rest is read record by record.
 RUN_MIN = 8
 
 
@@ -48,11 +48,11 @@ def decode(batch: RecordBatch, data: bytes) -> Columns:
     """
     count = batch.count
     if count < 0 or count * RECORD_SIZE_MIN > len(data):
-        raise Malformed(f"{count} records claimed in {len(data)} bytes")
+        raise Malformed(f"the header claims {count} records, which {len(data)} bytes cannot hold")
     try:
         return _decode(batch, data, count)
     except IndexError:
-        raise Malformed(f"the {len(data)} bytes end inside a record") from None
+        raise Malformed(f"the {len(data)} bytes of records end inside a record") from None
 
 
 def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
@@ -65,7 +65,7 @@ def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
         pos = _read(data, 0, count, builder)
         consecutive = False
     if pos != len(data):
-        raise Malformed(f"{len(data) - pos} bytes after the {count} records")
+        raise Malformed(f"{len(data) - pos} bytes follow the last of {count} records")
     headers: list[tuple[Header, ...]] = [()] * count
     for index, record_headers in builder.headers.items():
         headers[index] = record_headers
@@ -116,7 +116,7 @@ def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
             value = data[pos : pos + length]
             pos += length
         if end > size or pos >= end:
-            raise Malformed(f"a record ends at byte {end} of {size}, but its fields end at {pos}")
+            raise Malformed(f"a record's length ends at byte {end} of {size}, but its fields end at byte {pos}")
         if pos + 1 != end or data[pos]:
             builder.headers[index] = read_headers(data[pos:end])
         put_delta(delta)
@@ -144,7 +144,7 @@ def _check_offsets(batch: RecordBatch, offsets: Sequence[int], consecutive: bool
     if not consecutive:
         for before, after in pairwise(offsets):
             if after <= before:
-                raise Malformed(f"a record at offset {after} follows one at offset {before}")
+                raise Malformed(f"records are out of order: offset {after} follows offset {before}")
     first, end = batch.base_offset, batch.next_offset
     if offsets and (offsets[0] < first or offsets[-1] >= end):
-        raise Malformed(f"records at offsets {offsets[0]} to {offsets[-1]} in a batch of {first} to {end - 1}")
+        raise Malformed(f"the records' offsets {offsets[0]} to {offsets[-1]} exceed the batch's {first} to {end - 1}")

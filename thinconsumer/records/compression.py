@@ -77,11 +77,11 @@ class _CodecFunctions(NamedTuple):
 
 
 def _too_large(limit: int) -> CodecError:
-    return CodecError(f"decompresses to more than {limit} bytes")
+    return CodecError(f"the data decompress to more than {limit} bytes, the maximum")
 
 
 def _inflate(make: Callable[[], Any], data: memoryview, limit: int, ended: str) -> bytes:
-    """Decompress one or more frames with decompressor objects as in the standard library."""
+    """Decompress one or more frames with decompressors from ``make``, which have the standard library's interface."""
     parts: list[bytes] = []
     room = limit
     rest: Any = data
@@ -118,8 +118,8 @@ def _load_snappy() -> _CodecFunctions:
         length = raw_length(data)
         if length > room:
             raise _too_large(limit)
-        if length > 64 * len(data):  # impossible: a copy element of 2 bytes yields 64 at most
-            raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}")
+        if length > 64 * len(data):  # the maximum: a copy element of 2 bytes yields 64
+            raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}, above the maximum ratio")
         return bytes(raw(data))
 
     def decompress(data: memoryview, limit: int) -> bytes:
@@ -151,7 +151,7 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
         (length,) = _INT32.unpack_from(data, pos)
         pos += 4
         if not 0 < length <= end - pos:
-            raise CodecError(f"xerial block of {length} bytes where {end - pos} are left")
+            raise CodecError(f"xerial block claims {length} bytes, but {end - pos} are left")
         parts.append(block(data[pos : pos + length], room, limit))
         room -= len(parts[-1])
         pos += length
@@ -164,7 +164,7 @@ def _load_lz4() -> _CodecFunctions:
     frame = import_module("lz4.frame")
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        # A reused decompressor would fail on the frame after one with a wrong content size.
+        # One decompressor per call: after a frame with a wrong content size, it would fail on the next frame, too.
         stream = frame.LZ4FrameDecompressor()
         # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
         plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
@@ -175,7 +175,7 @@ def _load_lz4() -> _CodecFunctions:
         return plain
 
     def compress(data: bytes, level: int | None) -> bytes:
-        # Independent blocks: Java rejects dependent ones.
+        # Java rejects frames whose blocks depend on each other.
         packed: bytes = frame.compress(data, compression_level=level or 0, block_linked=False, store_size=False)
         return packed
 
@@ -213,7 +213,7 @@ def _load_zstandard() -> _CodecFunctions:
         try:
             guess = min(limit, max(ZSTD_FIRST_TRY, 32 * len(data)))
             plain: bytes = inflater.decompress(data, max_output_size=guess, allow_extra_data=False)
-        except zstd.ZstdError:  # larger than the buffer, several frames, or corrupt
+        except zstd.ZstdError:  # the data are larger than the buffer, several frames, or corrupt
             return _unpack_zstd_stepwise(inflater, data, limit)
         return plain
 
@@ -261,7 +261,7 @@ def _functions(codec: int) -> _CodecFunctions:
     entry = _CODECS.get(codec)
     if entry is None:
         raise MissingCodecError(
-            f"compression codec {codec} is not supported by this version", f"codec {codec}", "thinconsumer"
+            f"compression codec {codec} is unknown to this version", f"codec {codec}", "thinconsumer"
         )
     try:
         functions = entry.load()

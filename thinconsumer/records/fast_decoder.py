@@ -28,14 +28,14 @@ _FORMAT = {1: "B", 2: "H"}
 _OFFSETS = raw_offsets()
 _OFFSETS_LOW = bytes(raw & 0xFF for raw in _OFFSETS)
 _OFFSETS_HIGH = bytes(raw >> 8 for raw in _OFFSETS)
-#: By width: the largest raw value of a timestamp varint; bytes of a wider varint read as more.
+#: By width in bytes: the largest raw value of a timestamp varint; the first bytes of a wider varint exceed it.
 _STAMP_MAX = {1: 0x7F, 2: 0x7FFF}
-#: The parts of a two-byte length that are in its first and in its second byte.
+#: Indexed by the first and by the second byte of a two-byte length: two numbers whose sum is the length.
 _FIRST_PART = [(byte - 128) // 2 if byte > 127 and not byte & 1 else NO_VARINT for byte in range(256)]
 _SECOND_PART = [byte * 64 if byte < 128 else NO_VARINT for byte in range(256)]
 _ASCII = bytes(range(128))
 _NOT_ASCII = bytes(range(128, 256))
-#: Records of one size are unpacked this many at a time, which keeps the cached structs small.
+#: Records of one size are unpacked this many at a time, which keeps the cached ``struct`` objects small.
 CHUNK = 64
 #: Fewer records of one size than this are faster one by one.
 SAME_SIZE_MIN = 6
@@ -86,7 +86,7 @@ def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
 
 
 def _reject(data: bytes, pos: int) -> tuple[Any, ...]:
-    raise Malformed("no such layout")
+    raise Malformed("the key is longer than the fast decoder reads")
 
 
 @cache
@@ -112,7 +112,7 @@ def _keyless(
         for expected in _OFFSETS[done : min(count, WIDTH_LIMITS[offset_width - 1])]:
             length, stamp, offset, key, value_length = unpack(data, pos)
             end = pos + length_width + lengths[length]
-            if end > size:  # most likely the record's length has the other width
+            if end > size:  # the record's length probably has the other width
                 here, other = other, here
                 unpack, value_at, length_width, lengths = here
                 length, stamp, offset, key, value_length = unpack(data, pos)
@@ -208,7 +208,7 @@ def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, build
         length, start = varint(data, start - length_width)
         stop = start if length < 0 else start + length
         if stop >= end:
-            raise Malformed("a value ends after its record")
+            raise Malformed("a value ends after the end of its record")
         value = None if length < 0 else data[start:stop]
     if stop + 1 != end or data[stop]:
         builder.headers[len(builder.values)] = builder.header_reader.read(data, stop, end)

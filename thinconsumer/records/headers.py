@@ -41,7 +41,7 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
     if block[0] > 127 or block[0] & 1:
         number, pos = varint(block, 0)
     if not 0 <= 2 * number <= end - pos:  # each takes at least two bytes
-        raise Malformed(f"{number} headers claimed in {end - pos} bytes")
+        raise Malformed(f"a record claims {number} headers, which {end - pos} bytes cannot hold")
     found: list[Header] = []
     for _ in range(number):
         length = _LENGTH_1[block[pos]]
@@ -64,14 +64,14 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
         pos = start + length
         found.append((name, block[start:pos]))
     if pos != end:
-        raise Malformed(f"{number} headers claimed, which end {pos - end} bytes after the record")
+        raise Malformed(f"the last of {number} headers ends at byte {pos} of {end}")
     return tuple(found)
 
 
 def _name_length(block: bytes, pos: int) -> tuple[int, int]:
     length, start = varint(block, pos)
     if length < 0:
-        raise Malformed("a header without a key")
+        raise Malformed("a header has a null key, which Kafka forbids")
     return length, start
 
 
@@ -105,7 +105,7 @@ class HeaderReader:
 
     __slots__ = ("_block", "_headers", "_layouts", "_layouts_left")
 
-    #: The number of layouts remembered per batch; more mean that layouts rarely repeat.
+    #: Layouts remembered per batch. In a batch with more of them, a layout rarely repeats.
     LAYOUTS_MAX = 6
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class HeaderReader:
             unpack, same, names, nulls = layout
             parts = unpack(data, start)
             if parts[::2] == same:
-                if len(names) == 1 and not nulls:  # zip() takes as long as all the rest
+                if len(names) == 1 and not nulls:  # faster: zip() takes as long as all other steps
                     return ((names[0], parts[1]),)
                 if len(names) == 2 and not nulls:
                     return ((names[0], parts[1]), (names[1], parts[3]))

@@ -40,9 +40,9 @@ def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
         raise Malformed("the bytes end inside a message") from None
     offsets = found.offsets
     if any(after <= before for before, after in pairwise(offsets)) or offsets[0] < 0:
-        raise Malformed("the inner offsets do not ascend")
+        raise Malformed("the offsets of inner messages are negative or do not ascend")
     if offsets[-1] >= batch.next_offset and batch.base_offset:
-        raise Malformed(f"a message at offset {offsets[-1]} in a wrapper that ends at {batch.next_offset - 1}")
+        raise Malformed(f"an inner message has offset {offsets[-1]}, its wrapper only {batch.next_offset - 1}")
     return found
 
 
@@ -52,17 +52,17 @@ def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     if not codec:
         return Columns([batch.base_offset], [timestamp], [key], [value], [()])
     if value is None:
-        raise Malformed("a compressed message without a value")
+        raise Malformed("a compressed message has no value")
     if codec == compression.Codec.ZSTD:
-        raise Malformed(f"zstd in message format {batch.magic}, which does not support it")
+        raise Malformed(f"a message of format {batch.magic} is compressed with zstd, which needs format 2")
     data = compression.decompress(codec, memoryview(value), limit, magic=batch.magic)
     found = _messages(memoryview(data), check_crcs)
     offsets = found.offsets
-    # In a Produce request a wrapper may have offset 0 whatever its inner offsets; the broker assigns it when appending.
+    # In a Produce request a wrapper may have offset 0, whatever its inner offsets; the broker assigns it later.
     if batch.magic == 1 and batch.base_offset:
         shift = batch.base_offset - offsets[-1]
         if shift < 0:
-            raise Malformed(f"the last message has the relative offset {offsets[-1]}, above the wrapper's")
+            raise Malformed(f"an inner message has offset {offsets[-1]}, its wrapper only {batch.base_offset}")
         offsets = [offset + shift for offset in offsets]
     timestamps = found.timestamps
     if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME:
@@ -79,7 +79,7 @@ def _fields(message: memoryview, magic: int) -> tuple[int, bytes | None, bytes |
     key, pos = _nullable(message, pos)
     value, pos = _nullable(message, pos)
     if pos != len(message):
-        raise Malformed(f"{len(message) - pos} bytes after a message's value")
+        raise Malformed(f"{len(message) - pos} bytes follow a message's value")
     return timestamp, key, value
 
 
@@ -89,7 +89,7 @@ def _nullable(message: memoryview, pos: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, pos
     if length > len(message) - pos:
-        raise Malformed(f"a field of {length} bytes where {len(message) - pos} are left")
+        raise Malformed(f"a key or value claims {length} bytes, but {len(message) - pos} are left")
     return bytes(message[pos : pos + length]), pos + length
 
 
@@ -104,23 +104,23 @@ def _messages(data: memoryview, check_crcs: bool) -> Columns:
         offset, length = ENTRY.unpack_from(data, pos)
         pos += ENTRY.size
         if length < MESSAGE_SIZE_MIN:
-            raise Malformed(f"an inner message of {length} bytes")
+            raise Malformed(f"an inner message claims {length} bytes, below the minimum of {MESSAGE_SIZE_MIN}")
         if length > end - pos:  # the last message may be truncated
             break
         message = data[pos : pos + length]
         pos += length
         crc, magic, attributes = MESSAGE.unpack_from(message)
         if magic not in (0, 1):
-            raise Malformed(f"an inner message of magic {magic}")
+            raise Malformed(f"an inner message has magic {magic}, not 0 or 1")
         if attributes & CODEC_MASK:
-            raise Malformed("a compressed message inside a compressed one")
+            raise Malformed("an inner message is compressed, too")
         if check_crcs and zlib.crc32(message[4:]) != crc:
-            raise Malformed(f"a wrong checksum in inner message {len(offsets)}")
+            raise Malformed(f"inner message {len(offsets)} has a wrong checksum")
         timestamp, key, value = _fields(message, magic)
         offsets.append(offset)
         timestamps.append(timestamp)
         keys.append(key)
         values.append(value)
     if not offsets:
-        raise Malformed("a compressed message without inner messages")
+        raise Malformed("a compressed message contains no complete message")
     return Columns(offsets, timestamps, keys, values, [()] * len(offsets))

@@ -17,7 +17,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
-#: Makes a record of a tuple of its fields; the fastest way to instantiate a tuple subclass.
+#: Makes a record from the tuple of its fields; the fastest way to instantiate a tuple subclass.
 _record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
 
 

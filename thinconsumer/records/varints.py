@@ -61,7 +61,7 @@ def _zigzag(data: bytes | memoryview, pos: int, length_max: int, mask: int) -> t
         if byte < 0x80:
             raw &= mask
             return (raw >> 1) ^ -(raw & 1), pos + at + 1
-    raise Malformed(f"a varint of more than {length_max} bytes")
+    raise Malformed(f"a varint has more than {length_max} bytes")
 
 
 def _unzigzag(raw: int) -> int:
@@ -77,14 +77,14 @@ def _two_bytes() -> list[int]:
 
 _ONE = [_unzigzag(raw) if raw < 128 else NO_VARINT for raw in range(256)]
 _TWO = _two_bytes()
-#: By width in bytes: the number encoded by these bytes, indexed by the bytes as a little-endian integer.
+#: Decoding tables by a varint's width in bytes, indexed by its bytes as a little-endian integer.
 NUMBER_TABLES = {1: _ONE, 2: _TWO}
 #: The same for lengths, where negative numbers are invalid.
 LENGTH_TABLES = {width: [n if n >= 0 else NO_VARINT for n in table] for width, table in NUMBER_TABLES.items()}
 
 
 def raw_offsets() -> list[int]:
-    """Return the varints of 0, 1, 2, ... as one byte (the first 64) or as little-endian pairs (the others)."""
+    """Return the varints of 0, 1, 2, ..., each as an integer: its one byte, or its two bytes in little-endian order."""
     one, two = WIDTH_LIMITS
     pairs = (2 * number for number in range(one, two))
     return [*range(0, 2 * one, 2), *(raw & 127 | 128 | raw >> 7 << 8 for raw in pairs)]

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (key 24): add partitions to a transaction before the producer writes to them (KIP-98).
 
 Clients use versions up to 3, with one transaction per request. Versions from 4 on are sent by brokers, for several
-transactions at once, and can verify without adding (KIP-890). Version 3 is flexible.
+transactions at once, and can only verify that partitions were added (KIP-890). Version 3 is flexible.
 """
 
 from __future__ import annotations

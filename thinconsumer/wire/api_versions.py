@@ -29,7 +29,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """The levels of one cluster feature finalized for the whole cluster; valid if the epoch is not negative."""
+    """The finalized levels of one cluster feature; unknown while ``finalized_features_epoch`` is -1."""
 
     name: str = string("3+")
     max_version_level: int = int16("3+")

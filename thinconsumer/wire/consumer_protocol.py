@@ -58,7 +58,7 @@ def encode_subscription(
     generation_id: int = -1,
     rack_id: str | None = None,
 ) -> bytes:
-    """Return a subscription in the highest version; clients that know lower versions only ignore the newer fields."""
+    """Encode a subscription in the highest version; clients that support only lower ones ignore the newer fields."""
     subscription = ConsumerProtocolSubscription(
         topics=sorted(topics),
         user_data=user_data,
@@ -70,7 +70,7 @@ def encode_subscription(
 
 
 def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscription:
-    """Read a subscription of any version.
+    """Decode a subscription of any version.
 
     Raises:
         KafkaProtocolError: The bytes are no subscription.
@@ -90,13 +90,13 @@ def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscriptio
 
 
 def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes | None = None) -> bytes:
-    """Return an assignment in the highest version."""
+    """Encode an assignment in the highest version."""
     assigned = to_topics(sorted(partitions))
     return _encode(ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=user_data))
 
 
 def decode_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
-    """Read an assignment of any version. Empty bytes, sent to a member that the leader's plan omits, assign nothing.
+    """Decode an assignment of any version. A member that the group leader assigns nothing may get empty bytes.
 
     Raises:
         KafkaProtocolError: The bytes are no assignment, or a partition number is negative.
@@ -106,12 +106,14 @@ def decode_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
     assignment = _decode(ConsumerProtocolAssignment, data, _version(data, "assignment"))
     for assigned in assignment.assigned_partitions:
         if assigned.partitions and min(assigned.partitions) < 0:
-            raise KafkaProtocolError(f"assignment of partition {min(assigned.partitions)} of topic {assigned.topic!r}")
+            raise KafkaProtocolError(
+                f"the assignment has the negative partition {min(assigned.partitions)} of topic {assigned.topic!r}"
+            )
     return assignment
 
 
 def to_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:
-    """Group partitions by topic; topics and partition numbers keep the order in which they come."""
+    """Group partitions by topic, keeping the order of topics and of each topic's partitions."""
     found: dict[str, list[int]] = {}
     for topic, number in partitions:
         found.setdefault(topic, []).append(number)
@@ -125,10 +127,10 @@ def _encode(message: Message) -> bytes:
 
 def _version(data: bytes | memoryview, what: str) -> int:
     if len(data) < _VERSION.size:
-        raise KafkaProtocolError(f"consumer {what} of {len(data)} bytes")
+        raise KafkaProtocolError(f"consumer protocol {what} has {len(data)} bytes, too few for its version field")
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
-        raise KafkaProtocolError(f"consumer {what} of version {version}")
+        raise KafkaProtocolError(f"consumer protocol {what} has version {version}; versions start at 0")
     return version
 
 

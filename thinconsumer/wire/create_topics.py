@@ -61,7 +61,7 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
-    """A topic to create, by two numbers, or by an explicit replica assignment with both numbers -1."""
+    """A topic to create. With ``assignments``, ``num_partitions`` and ``replication_factor`` must be -1."""
 
     name: str = string("0+")
     num_partitions: int = int32("0+")

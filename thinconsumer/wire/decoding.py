@@ -47,10 +47,10 @@ def _has_records(cls: type[Struct], version: int) -> bool:
 
 
 class TrailingBytesError(KafkaProtocolError):
-    """The message is complete at ``end``, but its frame goes on."""
+    """Bytes follow the complete message, which ends at ``end``."""
 
     def __init__(self, end: int, size: int) -> None:
-        super().__init__(f"message ends at byte {end}, but the frame has {size}")
+        super().__init__(f"the message ends at byte {end}, but the frame has {size} bytes")
         self.end = end
 
 
@@ -72,7 +72,7 @@ class _Decoder:
         self.version = version
         self.flexible = flexible
         self.view = view
-        #: Local names of default instances of nested structs: built once per message, not once per element.
+        #: Variables of the generated code that hold default nested structs: built once per message, not per element.
         self.shared: dict[type[Struct], str] = {}
         self.source = FunctionSource("def decode(buf, pos):", _NAMES, "unpack_from")
         #: Fixed-size fields not yet unpacked: (struct format code, assignment target).
@@ -103,7 +103,7 @@ class _Decoder:
         self.source.line(f"pos += {size}")
 
     def structure(self, cls: type[Struct]) -> str:
-        """Emit the code that reads one ``cls``; return the name of its local."""
+        """Emit the code that reads one ``cls``; return the name of the local variable that holds it."""
         source = self.source
         self.flush()
         name = source.fresh("o")
@@ -124,7 +124,7 @@ class _Decoder:
         return name
 
     def default(self, wire: WireField) -> str:
-        """Return an expression for the default of a field that is absent from the bytes."""
+        """Return an expression for the default of a field that the version does not contain."""
         if wire.default is list:
             return "[]"
         if not callable(wire.default):
@@ -148,7 +148,7 @@ class _Decoder:
             self.source.line(f"{target} = {self.structure(wire.of)}")
 
     def length(self, prefix: tuple[str, int]) -> str:
-        """Emit the code that reads a length or count; return its local, which holds one more in flexible versions."""
+        """Emit the code that reads a length or count; return its variable, which is one higher in flexible versions."""
         name = self.source.fresh("n")
         self.pending.append(("B" if self.flexible else prefix[0], name))
         self.flush()
@@ -161,7 +161,7 @@ class _Decoder:
         """Emit the code that reads a string, bytes or records."""
         length = self.length(LENGTH_PREFIX[of.name])
         if self.flexible and of.name == "string":
-            # A varint can exceed the 16-bit length of older versions; Kafka rejects such strings, too.
+            # Compact strings (KIP-482) could exceed the 16-bit length of others; Kafka rejects those, too.
             with self.source.block(f"if {length} > {STRING_MAX + 1}:"):
                 self.source.line(f"bad_length({what!r}, {length} - 1, pos)")
         if not nullable:

@@ -29,7 +29,7 @@ class DeleteGroupsResponse(Message):
 
 
 class DeleteGroupsRequest(Message):
-    """Delete groups; sent to the coordinator of all of them."""
+    """Delete groups; sent to the broker that coordinates all of them."""
 
     API_KEY = 42
     VERSIONS = (0, 3)

@@ -109,7 +109,7 @@ class _Encoder:
             self.structure(wire.of, name)
 
     def length(self, prefix: tuple[str, int], name: str) -> None:
-        """Emit the code that writes the length or count in the local ``name``; flexible versions have added one."""
+        """Emit the code that writes the local variable ``name``: a length or count, plus one in flexible versions."""
         if not self.flexible:
             self.pending.append((prefix[0], name))
             self.flush()

@@ -29,12 +29,12 @@ from ..types import TopicPartition
 
 
 class ErrorCode(NamedTuple):
-    """What one error code means."""
+    """The meaning of one error code."""
 
     code: int
     name: str
     retriable: bool  #: The same request can succeed later.
-    refresh_metadata: bool  #: ... but only after a refresh of metadata.
+    refresh_metadata: bool  #: The request can succeed after a metadata refresh.
     rejoin: bool  #: The group member has to join again.
     text: str
     error: type[BrokerResponseError]
@@ -42,7 +42,7 @@ class ErrorCode(NamedTuple):
 
 FINAL = "final"
 RETRIABLE = "retriable"
-REFRESH = "refresh metadata"  #: Implies retriable.
+REFRESH = "refresh metadata"  #: Retriable, too.
 REJOIN = "rejoin"
 
 
@@ -230,12 +230,12 @@ class Code(enum.IntEnum):
 
 class _ByCode(dict[int, ErrorCode]):
     def __missing__(self, code: int) -> ErrorCode:
-        # Not kept: every one of 65536 numbers can come from the network.
+        # Not cached, since a faulty broker can send each of 65,536 codes.
         text = "this client does not know the code; the broker may be newer"
         return ErrorCode(code, f"UNKNOWN_ERROR_{code}", False, False, False, text, BrokerResponseError)
 
 
-#: Every row by its code. ``BY_CODE[code]`` of an unknown code is a row that keeps the number.
+#: Each code's meaning; an unknown code is not retriable and has the name ``UNKNOWN_ERROR_<code>``.
 BY_CODE: dict[int, ErrorCode] = _ByCode({int(code): code.row for code in Code})
 
 
@@ -249,9 +249,9 @@ def to_error(
 ) -> BrokerResponseError:
     """Return (not raise) the exception for ``code``; ``detail`` is the broker's error message, if any."""
     if code == Code.NONE:
-        raise IllegalArgumentError("error code 0 means that there was no error")
+        raise IllegalArgumentError("error code 0 is no error, so it has no exception")
     row = BY_CODE[code]
-    who = "broker" if node_id is None or node_id < 0 else f"broker {node_id}"  # bootstrap servers have no id
+    who = "broker" if node_id is None or node_id < 0 else f"broker {node_id}"  # bootstrap servers have no node id
     what = f" to {api}" if api else ""
     where = f" for {partition.topic}-{partition.partition}" if partition else ""
     said = f" ({detail})" if detail else ""

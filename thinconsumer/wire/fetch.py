@@ -15,7 +15,7 @@ from .schema import Records, Struct, array, int8, int16, int32, int64, record_by
 
 
 class FetchEpochEndOffset(Struct):
-    """The diverging epoch and its end offset in the leader's log, from which on the reader's log differs."""
+    """The leader epoch, and its end offset in the leader's log, after which the fetcher's log diverges."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
@@ -83,7 +83,7 @@ class ReplicaState(Struct):
 
 
 class FetchPartition(Struct):
-    """The fetch offset in one partition, the client's leader epoch, and the epoch of the last batch read."""
+    """The fetch offset in one partition, the leader epoch known to the client, and that of the last batch read."""
 
     partition: int = int32("0+")
     current_leader_epoch: int = int32("9+", default=-1, ignorable=True)

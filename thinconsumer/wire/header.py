@@ -36,7 +36,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
         length = -1 if client_id is None else len(name)
         fixed = _REQUEST.pack(message.API_KEY, version, correlation_id, length)
     except (struct.error, UnicodeEncodeError) as error:
-        raise IllegalArgumentError(f"header of {type(message).__name__}: {error}") from error
+        raise IllegalArgumentError(f"cannot encode the header of {type(message).__name__}: {error}") from error
     parts: list[bytes | bytearray | memoryview] = [fixed, name]
     if version >= message.FLEXIBLE:
         parts.append(b"\0")
@@ -62,7 +62,7 @@ def decode_response_header(
         KafkaProtocolError: The header is truncated, or its tagged fields are malformed.
     """
     if len(buffer) < _CORRELATION_ID.size:
-        raise KafkaProtocolError(f"response header of {len(buffer)} bytes")
+        raise KafkaProtocolError(f"response has {len(buffer)} bytes, too few for its correlation id")
     (correlation_id,) = _CORRELATION_ID.unpack_from(buffer)
     if version < request.FLEXIBLE or request.API_KEY == _API_VERSIONS:
         return correlation_id, _CORRELATION_ID.size
@@ -78,17 +78,17 @@ def decode_request_header(buffer: bytes | bytearray | memoryview) -> RequestHead
     from .apis import REQUESTS  # Imported here, because clients do not call this and need not import every API.
 
     if len(buffer) < _REQUEST.size:
-        raise KafkaProtocolError(f"request header of {len(buffer)} bytes")
+        raise KafkaProtocolError(f"request has {len(buffer)} bytes, too few for its header")
     api_key, version, correlation_id, length = _REQUEST.unpack_from(buffer)
     request = REQUESTS.get(api_key)
     if request is None:
-        raise KafkaProtocolError(f"request for unknown API {api_key}")
+        raise KafkaProtocolError(f"request has the unknown API key {api_key}")
     position = _REQUEST.size
     client_id: str | None = None
     if length != -1:
         end = position + length
         if not position <= end <= len(buffer):
-            raise KafkaProtocolError(f"client id claims {length} bytes, which the frame does not hold")
+            raise KafkaProtocolError(f"client id claims {length} bytes, but {len(buffer) - position} are left")
         try:
             client_id = str(buffer[position:end], "utf-8")
         except UnicodeDecodeError as error:
@@ -110,5 +110,5 @@ def _skip_tags(buffer: bytes | bytearray | memoryview, position: int) -> int:
         if count:
             _, position = read_tags(data, position, count)
     except IndexError:
-        raise KafkaProtocolError(f"header ends early: {len(buffer)} bytes") from None
+        raise KafkaProtocolError(f"frame of {len(buffer)} bytes ends inside its header's tagged fields") from None
     return position

@@ -10,7 +10,7 @@ from .schema import Struct, array, int16, int32, string
 
 
 class ListedGroup(Struct):
-    """One group."""
+    """One group that the broker coordinates."""
 
     group_id: str = string("0+")
     protocol_type: str = string("0+")

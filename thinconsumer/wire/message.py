@@ -24,7 +24,7 @@ _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 class Message(Struct):
     """A request or response. One object can be encoded in every version in ``VERSIONS``; fields have Kafka's defaults.
 
-    Treat decoded messages as read-only: tagged structs that were absent share one instance of defaults.
+    Treat decoded messages as read-only: absent tagged structs are one shared default instance.
     """
 
     API_KEY: ClassVar[int]
@@ -41,7 +41,7 @@ class Message(Struct):
         *,
         ignore_trailing: bool = False,
     ) -> M:
-        """Read the message that fills ``buffer`` from ``start`` on. With ``ignore_trailing``, more bytes may follow it.
+        """Decode the message in ``buffer`` from ``start`` to the end. ``ignore_trailing`` allows bytes after it.
 
         Records stay memoryviews of ``buffer``; all other fields are copied.
 
@@ -64,7 +64,7 @@ class Message(Struct):
         except KafkaProtocolError as error:
             raise KafkaProtocolError(f"{cls.__name__} version {version}: {error}") from None
         except (struct.error, IndexError):
-            raise KafkaProtocolError(f"{cls.__name__} version {version} ends early: {len(buffer)} bytes") from None
+            raise KafkaProtocolError(f"{cls.__name__} version {version} is truncated at byte {len(buffer)}") from None
         except UnicodeDecodeError as error:
             raise KafkaProtocolError(f"{cls.__name__} version {version}: a string is not UTF-8: {error}") from None
         return message
@@ -90,7 +90,7 @@ class Message(Struct):
         try:
             encode(self, write)
         except (struct.error, UnicodeEncodeError) as error:
-            raise IllegalArgumentError(f"{cls.__name__} version {version}: {error}") from error
+            raise IllegalArgumentError(f"cannot encode {cls.__name__} version {version}: {error}") from error
 
     @classmethod
     def check_version(cls, version: int) -> None:

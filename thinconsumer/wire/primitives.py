@@ -40,7 +40,7 @@ UVARINTS = tuple(uvarint(value) for value in range(1024))
 
 def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """Read the rest of an unsigned varint after its ``first`` byte; return the value and the position after it."""
-    # Unrolled, because nearly every length of records takes this path, with one or two more bytes.
+    # Unrolled, because the length of record batches in nearly every Fetch response takes two or three bytes.
     byte = buffer[position]
     value = first & 127 | (byte & 127) << 7
     if byte < 128:
@@ -95,7 +95,7 @@ def write_tags(write: Write, known: Mapping[int, bytes], unknown: Mapping[int, b
         )
     clash = known.keys() & unknown.keys()
     if clash:
-        raise IllegalArgumentError(f"unknown_tags holds tags that this version declares: {sorted(clash)}")
+        raise IllegalArgumentError(f"unknown_tags contains tags of fields that this version declares: {sorted(clash)}")
     for tag, content in sorted([*known.items(), *unknown.items()]):
         write(uvarint(tag))
         write(uvarint(len(content)))
@@ -114,7 +114,7 @@ def bad_count(what: str, count: int, position: int) -> NoReturn:
 
 def bad_tag(what: str, position: int, end: int) -> NoReturn:
     """Raise KafkaProtocolError for a tagged field with content shorter or longer than its declared length."""
-    raise KafkaProtocolError(f"tagged field {what} ends at byte {position}, but its length says {end}")
+    raise KafkaProtocolError(f"tagged field {what} ends at byte {position}, but its declared length ends at byte {end}")
 
 
 def unsupported(what: str, version: int) -> NoReturn:

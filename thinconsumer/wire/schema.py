@@ -90,7 +90,7 @@ def _declare(
 
 
 class Primitive(Generic[T]):
-    """A type without fields; calling it declares a field of that type.
+    """A wire type other than a struct, such as int32; calling it declares a field of that type.
 
     ``code`` is its format code in the ``struct`` module if the size is fixed, otherwise empty.
     """
@@ -158,11 +158,11 @@ def struct(of: type[S], versions: str, *, tag: int = -1) -> S:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 class StructType(type):
-    """The class of struct classes: makes each of them a dataclass."""
+    """The metaclass of structs, which makes each of them a dataclass."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
         cls = super().__new__(mcs, name, bases, namespace)
-        # ``slots=True`` creates the class a second time, with ``__slots__``.
+        # ``slots=True`` calls this method again, for a copy of the class with ``__slots__``: leave it as it is.
         return cls if "__slots__" in namespace else dataclass(slots=True, kw_only=True)(cls)
 
 

@@ -19,7 +19,7 @@ COUNT_PREFIX = ("i", 4)
 
 
 def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) -> int:
-    """Return the minimum encoded size of one ``of``, with which decoders check counts before they allocate."""
+    """Return the minimum encoded size of one ``of``; decoders check array counts with it before they allocate."""
     if isinstance(of, Primitive):
         return of.size or (1 if flexible else LENGTH_PREFIX[of.name][1])
     total = 1 if flexible else 0
@@ -34,7 +34,7 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
 
 
 class FunctionSource:
-    """The body of one generated function and the objects that it refers to. ``method``: ``pack`` or ``unpack_from``."""
+    """The source of one generated function; ``method`` is the ``struct`` method that it calls: pack or unpack_from."""
 
     def __init__(self, header: str, names: dict[str, Any], method: str) -> None:
         self.names = dict(names)
@@ -66,12 +66,12 @@ class FunctionSource:
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """Return a local name not used before."""
+        """Return an unused variable name."""
         self._fresh += 1
         return f"{prefix}{self._fresh}"
 
     def constant(self, prefix: str, value: Any) -> str:
-        """Return a global name bound to ``value``."""
+        """Bind ``value`` to a new global name of the function, and return the name."""
         name = self.fresh(prefix.upper())
         self.names[name] = value
         return name
@@ -84,7 +84,7 @@ class FunctionSource:
         return self._formats[codes], compiled.size
 
     def literal(self, wire: WireField) -> str:
-        """Return an expression for a default that is a plain value."""
+        """Return an expression for a field's default other than a list or struct."""
         if isinstance(wire.default, bytes):
             return self.constant("V", wire.default)
         return repr(wire.default)

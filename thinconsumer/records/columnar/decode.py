@@ -1,8 +1,8 @@
 """Decode many batches to columns at once.
 
 Batches of format 2 from all partitions go through :mod:`.walk` and :mod:`.fields` together. If records are few, or a
-batch has an older format or is not proven well-formed, all batches go to the row decoder. It alone decides which
-bytes are accepted and which error is raised.
+batch has an older format or is not proven well-formed, all batches go to the row decoder (:mod:`..columns`), which
+alone rejects bytes and raises errors.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Decoder:
         self._limit = decompressed_bytes_max
         self._batches: list[RecordBatch] = []
         self._partitions: list[TopicPartition] = []
-        self._bodies: list[bytes | memoryview] = []  #: Empty for batches decoded by the row decoder.
+        self._bodies: list[bytes | memoryview] = []  #: Decompressed; empty if decoded by the row decoder.
         self._row_decoded: dict[int, Columns] = {}  #: Output of the row decoder, by batch number.
         self.size = 0  #: Decompressed size of all batches, in bytes.
 
@@ -102,7 +102,7 @@ class Decoder:
         if not (plain and 0 < count * RECORD_SIZE_MIN <= size):
             self._add_row_decoded(batch, tp)
             return
-        # The batch counts once it is in _batches, which comes last: an interrupt (Ctrl-C) before adds nothing.
+        # Append to _batches last: its length counts the batches, so an interrupt (Ctrl-C) before adds none.
         self._bodies.append(body)
         self._partitions.append(tp)
         self._batches.append(batch)
@@ -112,7 +112,7 @@ class Decoder:
         try:
             return compression.decompress(codec, body, self._limit)
         except compression.CodecError:
-            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)  # raises the complete error
+            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)  # raises the error with offsets
             raise
 
     def _add_row_decoded(self, batch: RecordBatch, tp: TopicPartition) -> None:
@@ -231,7 +231,7 @@ def _locate_bodies(
         places.append(shift + batch.at)
     begins = _int64s(places)
     ends = begins + sizes
-    # Only this range: the receive buffer may be longer than the response and hold remains of another one.
+    # Only this range, because the receive buffer around it may hold bytes of other responses.
     low, high = int(begins.min()), int(ends.max())
     return whole[low:high], begins - low, ends - low
 

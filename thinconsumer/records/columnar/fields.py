@@ -18,8 +18,8 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 #: Records are read in blocks of this size, so that intermediate arrays fit into the CPU cache: a third faster.
 BLOCK = 8000
-#: Round n reads the n-th header of all records. After these rounds, fewer records with headers left than the minimum
-#: go to the row decoder.
+#: Round n reads the n-th header of all records. After this many rounds, if fewer records than the minimum have headers
+#: left, their batches go to the row decoder.
 HEADER_ROUNDS, HEADER_RECORDS_MIN = 16, 32
 
 
@@ -137,7 +137,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
         going = good & (at < end)
         records, at, end = records[going], at[going], end[going]
         if len(found) >= HEADER_ROUNDS and len(records) < HEADER_RECORDS_MIN:
-            bad[records] = True  # the row decoder is faster for so few
+            bad[records] = True  # for so few, the row decoder is faster
             break
         if not len(records):
             break

@@ -27,7 +27,7 @@ __all__ = ["walk"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
-#: The costs of one numpy step of all walkers, and of starting to walk one batch alone, in steps of plain Python.
+#: The cost of one numpy step, and of starting to walk a batch alone; one record in plain Python costs 1.
 NUMPY_STEP_COST, ALONE_COST = 20, 40
 #: Batches are split so that there are about this many walkers, with at least this many records each.
 PART_MIN, WALKERS = 150, 96
@@ -101,7 +101,7 @@ def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> t
     bad = np.zeros(len(at), bool)
     here, there = _offsets(data, at, bad), _offsets(data, following, bad)
     good = np.flatnonzero(~bad & (here >= 0) & (there == here + 1))[::-1]
-    # In descending order, so that the first record of each guess is stored last.
+    # ``good`` is in descending order, so the first record of each guess is stored last and overwrites the others.
     starts[guess[good]], numbers[guess[good]] = at[good], here[good]
     return starts, numbers
 
