@@ -197,7 +197,7 @@ class Cluster:
             self._cancel_broker_session(node)
         if noticed_after_s is not None and noticed_after_s <= 0:
             self.controller.fence(node_id)
-        elif not node.is_alive:  # a callback of the kill may have restarted it
+        elif not node.is_alive:  # false if a callback of the kill has restarted the broker
             self._update_broker_session(node, noticed_after_s)
 
     def start(self, node_id: int) -> None:

@@ -41,7 +41,7 @@ class ClientTransport(Protocol):
         ...
 
     def write(self, data: bytes) -> None:
-        """Send, in order, without blocking."""
+        """Send data in order of the calls, without blocking."""
 
     def close(self) -> None:
         """Flush what was written, then close; does not call ``connection_lost``."""

@@ -60,7 +60,8 @@ class Controller:
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
-        self._reassignments: dict[TopicPartition, _Reassignment] = {}  #: Ongoing leader moves.
+        #: Leader moves that wait for a replica to join the ISR.
+        self._reassignments: dict[TopicPartition, _Reassignment] = {}
 
     # -- topics
 
@@ -246,7 +247,7 @@ class Controller:
         """Make a replica outside the ISR the leader; records that it lacks are lost."""
         row = self._row(tp)
         if leader not in row.replicas or leader not in self.image.brokers:
-            raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"node {leader} has no replica of {tp}")
+            raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"broker {leader} is not a live replica of {tp}")
         self._store_partition(row._replace(leader=leader, leader_epoch=row.leader_epoch + 1, isr=(leader,)))
 
     # -- internals

@@ -315,7 +315,7 @@ class PartitionFile:
         if self._is_retired:
             return
         self._owner.close_file(self)
-        if self._size:  # without data the file may not exist
+        if self._size:  # a log without data may have no file
             os.truncate(self.path, size)
         self._size = size
 

@@ -240,7 +240,7 @@ class FaultRule:
 class ReceivedRequest(NamedTuple):
     """One request that a broker received."""
 
-    at: float  #: The cluster's monotonic seconds.
+    at: float  #: Time of receipt in monotonic seconds of the cluster.
     node_id: int
     api: type[Message]
     version: int

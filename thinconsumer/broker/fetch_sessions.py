@@ -56,11 +56,11 @@ class CachedPartition:
         return self.key[1]
 
     def has_sent(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Return whether the client has these offsets already."""
+        """Return whether the client was last sent these offsets."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
     def remember_sent(self, data: PartitionData) -> None:
-        """Record the offsets of a response."""
+        """Record the offsets in a response as sent to the client."""
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
 
@@ -104,10 +104,10 @@ class ServedFetchSession:
 class FetchContextKind(enum.Enum):
     """How a fetch request uses sessions."""
 
-    SESSIONLESS = enum.auto()  #: Names all partitions; opens no session.
-    FULL = enum.auto()  #: Names all partitions and opens a session.
-    INCREMENTAL = enum.auto()  #: Names only the changes to its session.
-    ERROR = enum.auto()  #: Its session id or epoch is invalid.
+    SESSIONLESS = enum.auto()  #: The request names all partitions and opens no session.
+    FULL = enum.auto()  #: The request names all partitions and opens a session.
+    INCREMENTAL = enum.auto()  #: The request names only changes to its session.
+    ERROR = enum.auto()  #: The request's session id or epoch is invalid.
 
 
 @dataclass(slots=True, eq=False)

@@ -195,7 +195,7 @@ def _read(
     records = log.read(offset, end, size, at_least_one=at_least_one)
     row = _empty_row(partition, request, params)
     if not at_least_one and _first_is_cut(records):
-        if size:  # with size 0 Kafka does not read at all
+        if size:  # for size 0 Kafka does not read, and keeps an empty list
             row.aborted_transactions = None
         return row, True  # more is available than fits: respond immediately
     row.records = records

@@ -31,7 +31,7 @@ BY_DEFAULT = -1
 
 
 def handle(call: ApiCall) -> Message:
-    """Create the valid topics."""
+    """Create the valid topics; the others get their errors in the response."""
     request: CreateTopicsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
     candidates = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]

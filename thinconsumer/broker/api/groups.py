@@ -18,7 +18,7 @@ from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..call import Api, ApiCall, error_code_in
 from ..group.joining import JoinGroupCall
 
-#: JoinGroup: before this version the protocol name cannot be null; from it on an empty name means null.
+#: From this version on JoinGroup responses have null for a missing protocol name, before it an empty string.
 NULL_PROTOCOL_FROM = 7
 SYNC_PROTOCOL_NEEDED_FROM = 5
 LEAVE_MANY_FROM = 3

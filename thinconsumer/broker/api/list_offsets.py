@@ -26,7 +26,7 @@ from ..call import Api, ApiCall
 from ..partition import PartitionReplica
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-#: The first version of each special timestamp.
+#: The first request version that supports each special timestamp.
 SINCE: Mapping[int, int] = {
     LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
 }  # fmt: skip

@@ -38,7 +38,7 @@ FIRST_ACCEPTED = 3
 FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADERS = 10
 FIRST_WITH_IDS = 13
-ADMIN_CLIENT_ID = "__admin_client"  #: This client id may write to internal topics.
+ADMIN_CLIENT_ID = "__admin_client"  #: Clients with this id may write to internal topics.
 
 LOG_OVERHEAD = 12
 UP_TO_MAGIC = 17
@@ -182,7 +182,7 @@ class _ProduceRequest:
         for entry, batch in self._transactional():
             partition = call.node.partitions.get(entry.tp)
             if partition is None or not partition.is_leader:
-                continue  # the append rejects the batch: not the leader
+                continue  # not the leader: the append rejects the batch
             if partition.log.producers.would_begin_transaction(batch.producer_id, batch.producer_epoch):
                 to_verify.append(entry)
                 partition.log.producers.start_verification(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..partition import PartitionReplica
 
 OFFSETS_TOPIC = "__consumer_offsets"
-#: The group type in ListGroups (KIP-848).
+#: The type of all groups here, in ListGroups (KIP-848).
 CLASSIC = "classic"
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class GroupCoordinator:
         )
 
     def heartbeat(self, request: HeartbeatRequest, reply: Callable[[int], None]) -> None:
-        """Restart a member's session timeout; ``reply(code)``."""
+        """Restart a member's session timeout; ``reply`` gets the error code."""
         later = self._deferred_reply(reply)
         found: list[int] = []
 

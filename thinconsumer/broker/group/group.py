@@ -29,7 +29,7 @@ UNKNOWN_MEMBER_ID = ""
 
 
 class ClassicGroup:
-    """A classic consumer group."""
+    """A group of the classic protocol."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class JoinGroupCall(NamedTuple):
         return self.request.rebalance_timeout_ms if self.version >= 1 else self.request.session_timeout_ms
 
     def refuse(self, code: Code, member_id: str) -> None:
-        """Reply with an error."""
+        """Reply with an error code and a member id."""
         self.reply(JoinGroupResponse(member_id=member_id, error_code=int(code)))
 
 

@@ -24,7 +24,7 @@ GROUP_VALUE_VERSION = 3
 
 
 class OffsetCommitKey(Message):
-    """Group and partition of an offset."""
+    """The key of a committed offset: its group and partition."""
 
     VERSIONS = (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)
 
@@ -48,7 +48,7 @@ class OffsetCommitValue(Message):
 
 
 class GroupMetadataKey(Message):
-    """A group id."""
+    """The key of a group: its id."""
 
     VERSIONS = (GROUP_METADATA, GROUP_METADATA)
 
@@ -69,7 +69,7 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message):
-    """One generation of a group."""
+    """The value of a group: its latest generation."""
 
     VERSIONS = (0, 4)
     FLEXIBLE = 4
@@ -110,7 +110,7 @@ def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
     """Return the parsed key; None for a type that is not used here.
 
     Raises:
-        KafkaProtocolError: The bytes are no key.
+        KafkaProtocolError: The bytes are not a valid key.
     """
     data = key or b""
     kind = version_of(data)
@@ -130,7 +130,7 @@ def decode_group_value(value: bytes) -> GroupMetadataValue:
 
 
 def versioned(message: Message, version: int) -> bytes:
-    """Return the encoded message after its version."""
+    """Return the version, followed by the encoded message."""
     return version.to_bytes(VERSION_SIZE, "big") + message.encode(version)
 
 

@@ -46,7 +46,7 @@ class _DeferredReply:
         self.timer: Timer | None = None
 
     def finish(self, code: int) -> None:
-        """Call back, unless the timeout has done so."""
+        """Call back with the code, unless the timeout has done so."""
         done, self._done = self._done, None
         if self.timer is not None:
             self.timer.cancel()

@@ -22,7 +22,7 @@ class BatchList:
         self.items: list[StoredBatch] = []
         self.start_position = 0  #: Byte position of the first batch.
         self._data: list[bytes] = []
-        self._nexts: list[int] = []  #: Next offset after each batch.
+        self._nexts: list[int] = []  #: The offset that follows each batch.
         self._ends: list[int] = []  #: Byte position after each batch.
         self._highest: list[int] = []  #: Highest timestamp up to and including each batch.
 

@@ -56,6 +56,6 @@ def retained_start_offset(
         if is_too_much:
             excess -= segment.size
         else:
-            counts_bytes = False  # below the size limit, as all later segments
+            counts_bytes = False  # deleted by age only: later segments are within the size limit
         start = segment.next_offset
     return start

@@ -257,7 +257,7 @@ class TransactionCoordinator:
     # -- periodic tasks
 
     def _watch(self, has_ongoing: bool) -> None:
-        """Start the periodic tasks that are needed."""
+        """Schedule the next expiration and, with ``has_ongoing``, the next abort of timed-out transactions."""
         config = self._node.config
         if has_ongoing and self._timeouts is None:
             interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms

@@ -25,7 +25,7 @@ _STATES = tuple(TransactionState)
 
 
 class TransactionLogKey(Message):
-    """A transactional id."""
+    """The key of a transaction: its transactional id."""
 
     VERSIONS = (0, 0)
 
@@ -40,7 +40,7 @@ class PartitionsSchema(Struct):
 
 
 class TransactionLogValue(Message):
-    """The metadata of a transaction."""
+    """The value of a transaction: its metadata."""
 
     VERSIONS = (0, 1)
     FLEXIBLE = 1
@@ -85,7 +85,7 @@ def decode_key(key: bytes | memoryview | None) -> str | None:
     """Return the transactional id, or None for an unknown key version.
 
     Raises:
-        KafkaProtocolError: The bytes are no key.
+        KafkaProtocolError: The bytes are not a valid key.
     """
     data = bytes(key or b"")
     if version_of(data) != KEY_VERSION:
@@ -97,7 +97,7 @@ def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
     """Return the parsed value, or None for an unknown value version.
 
     Raises:
-        KafkaProtocolError: The bytes are no value.
+        KafkaProtocolError: The bytes are not a valid value.
     """
     data = bytes(value)
     version = version_of(data)

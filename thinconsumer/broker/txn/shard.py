@@ -59,7 +59,7 @@ class TransactionCoordinatorShard:
         return self._is_unloaded or not self._partition.is_leader or self._partition.leader_epoch != self.epoch
 
     def unload(self) -> None:
-        """Mark the shard as unloaded."""
+        """Make the shard stale: this broker no longer leads the partition."""
         self._is_unloaded = True
 
     def load(self) -> None:
