@@ -21,6 +21,8 @@ from realkafka.fixtures import (  # noqa: F401 - fixtures and hooks for every fo
     pytest_terminal_summary,
 )
 
+from thinconsumer.errors import SaslAuthenticationFailedError
+
 try:
     from hypothesis import settings
 except ImportError:  # the tests on real clusters alone need none
@@ -65,6 +67,22 @@ def soak_seconds(request: pytest.FixtureRequest) -> float:
     marker = request.node.get_closest_marker("soak")
     stated = float(marker.args[0])
     return stated if request.config.getoption("--soak") else min(stated, 30.0)
+
+
+class RefusedLogin:
+    """A login that the broker rejects."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+
+    def next_request(self, answer: object, now: float) -> None:
+        raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
+
+
+@pytest.fixture
+def refused_login() -> type[RefusedLogin]:
+    """Return the class of a login that the broker rejects."""
+    return RefusedLogin
 
 
 @pytest.fixture

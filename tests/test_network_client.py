@@ -365,14 +365,9 @@ def test_a_request_without_a_reachable_node_times_out_and_names_each_cause():
     assert bench.passed == pytest.approx(3.0, abs=0.1)
 
 
-def test_a_failed_login_answers_requests_for_any_node():
+def test_a_failed_login_answers_requests_for_any_node(refused_login):
     """It is the same everywhere; trying on in silence would hide it."""
-
-    class Refused:
-        def next_request(self, answer, now):
-            raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
-
-    bench = ClientBench(new_login=lambda host: Refused())
+    bench = ClientBench(new_login=refused_login)
     answer = bench.answer_to(bench.send(), within=2.0)
     assert isinstance(answer.error, SaslAuthenticationFailedError)
 

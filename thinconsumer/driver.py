@@ -18,6 +18,11 @@ from .errors import KafkaConnectionError
 from .timers import Random
 
 
+def host_and_port(host: str, port: int) -> str:
+    """Return ``host:port``, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """One numeric address of a host, as ``socket.getaddrinfo`` returns it, without the socket module."""
@@ -26,8 +31,7 @@ class Address:
     sockaddr: tuple[str, int] | tuple[str, int, int, int]
 
     def __str__(self) -> str:
-        host, port = self.sockaddr[0], self.sockaddr[1]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return host_and_port(self.sockaddr[0], self.sockaddr[1])
 
 
 class Stream(Protocol):

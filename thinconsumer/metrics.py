@@ -137,18 +137,14 @@ def _time(group: str, sensor: str, base: str, text: str, *stats: Stat) -> list[M
     return [Metric(group, f"{base}-{suffix[stat]}", sensor, stat, text) for stat in stats or (Stat.AVG, Stat.MAX)]
 
 
-def _meter(group: str, sensor: str, base: str, text: str) -> list[Metric]:
-    return [
-        Metric(group, f"{base}-rate", sensor, Stat.RATE, text),
-        Metric(group, f"{base}-total", sensor, Stat.TOTAL, text),
-    ]
+def _meter(
+    group: str, sensor: str, base: str, text: str, rate: Stat = Stat.RATE, total: Stat = Stat.TOTAL
+) -> list[Metric]:
+    return [Metric(group, f"{base}-rate", sensor, rate, text), Metric(group, f"{base}-total", sensor, total, text)]
 
 
 def _amount(group: str, sensor: str, base: str, text: str) -> list[Metric]:
-    return [
-        Metric(group, f"{base}-rate", sensor, Stat.SUM_RATE, text),
-        Metric(group, f"{base}-total", sensor, Stat.SUM_TOTAL, text),
-    ]
+    return _meter(group, sensor, base, text, Stat.SUM_RATE, Stat.SUM_TOTAL)
 
 
 #: Also computed for each topic, in the group ``consumer-fetch-manager-metrics.topic-NAME``.

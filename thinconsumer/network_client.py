@@ -29,7 +29,7 @@ from .connection.options import ConnectionOptions
 from .connection.request import ANY_NODE, Answer, Request, Target
 from .connection.route import SLOW_ATTEMPT, BrokerRoute, QueuedRequest, RouteContext
 from .connection.states import RouteState
-from .driver import Address, Command, Hangup
+from .driver import Address, Command, Hangup, host_and_port
 from .errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from .timers import NEVER, Backoff, Random
 from .types import Node
@@ -230,10 +230,7 @@ class NetworkClient:
             return
         for route in found:
             log.debug("%s: closing the connection: %s", route.name, why)
-            text = f"{route.name}: {why}"
-            error = KafkaConnectionError(text, host=route.host, port=route.port, node_id=route.node_id)
-            route.refuse(error)
-            route.close(error)
+            route.abort(route.error(why))
         self._dirty = True
 
     def rebootstrap(self, now: float) -> None:
@@ -242,8 +239,7 @@ class NetworkClient:
         self._nodes.clear()
         error = KafkaConnectionError("connection closed: starting from the bootstrap servers again")
         for route in self._all_routes():
-            route.refuse(error)
-            route.close(error)
+            route.abort(error)
             self._shared.book.failed(route.host, route.port)
         self._routes.clear()
         self._bootstrap.clear()
@@ -325,8 +321,7 @@ class NetworkClient:
         self._closed = True
         error = KafkaConnectionError("connection closed: the client is closing")
         for route in self._all_routes():
-            route.refuse(error)
-            route.close(error)
+            route.abort(error)
         for waiting in self._any:
             self._shared.answer(Answer(waiting.request, -1, error=error))
         self._any.clear()
@@ -468,10 +463,10 @@ class NetworkClient:
         is_advertised = self._only_bootstrap_answers and bool(self._nodes)
         causes = {}
         for host, port in self._servers:
-            name = _name(host, port)
+            name = host_and_port(host, port)
             causes[name] = self._failure(name) or (_BOOTSTRAP_ONLY if is_advertised else self._describe(name, now))
         for node in self._nodes.values():
-            name = _name(node.host, node.port)
+            name = host_and_port(node.host, node.port)
             cause = self._failure(name) or self._describe(name, now)
             causes[name] = _ADVERTISED.format(cause, node.node_id) if is_advertised else cause
         return causes
@@ -487,7 +482,3 @@ class NetworkClient:
         who = f"node {route.node_id}" if route.node_id >= 0 else "bootstrap"
         channel = f" ({route.channel})" if route.channel else ""
         return f"{who}{channel} {route.name}"
-
-
-def _name(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

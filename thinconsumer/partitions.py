@@ -47,44 +47,34 @@ class PositionEvent(enum.Enum):
 _S = PositionState
 _E = PositionEvent
 
+#: Possible in every state.
+_BY_USER = {_E.SEEK: _S.FETCHING, _E.SEEK_VALIDATED: _S.VALIDATING, _E.RESET_ASKED: _S.AWAITING_RESET}
+
 #: Legal transitions. Any other is a bug in this client and raises.
 TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_CALLBACK: {
         _E.CALLBACK_DONE: _S.AWAITING_COMMITTED,
         # A seek inside the callback sets the start position, so the committed offset is not fetched after it.
-        _E.SEEK: _S.FETCHING,
-        _E.SEEK_VALIDATED: _S.VALIDATING,
-        _E.RESET_ASKED: _S.AWAITING_RESET,
+        **_BY_USER,
     },
     _S.AWAITING_COMMITTED: {
         _E.COMMITTED_FOUND: _S.VALIDATING,
         _E.COMMITTED_MISSING: _S.AWAITING_RESET,
-        _E.SEEK: _S.FETCHING,
-        _E.SEEK_VALIDATED: _S.VALIDATING,
-        _E.RESET_ASKED: _S.AWAITING_RESET,
+        **_BY_USER,
     },
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
         # An out-of-range position past the log end with an epoch: OffsetForLeaderEpoch finds the truncation offset.
         _E.LEADER_CHANGED: _S.VALIDATING,
-        _E.SEEK: _S.FETCHING,
-        _E.SEEK_VALIDATED: _S.VALIDATING,
-        _E.RESET_ASKED: _S.AWAITING_RESET,
+        **_BY_USER,
     },
     _S.VALIDATING: {
         _E.VALIDATED: _S.FETCHING,
         _E.TRUNCATED: _S.FETCHING,
         _E.LEADER_CHANGED: _S.VALIDATING,
-        _E.SEEK: _S.FETCHING,
-        _E.SEEK_VALIDATED: _S.VALIDATING,
-        _E.RESET_ASKED: _S.AWAITING_RESET,
+        **_BY_USER,
     },
-    _S.FETCHING: {
-        _E.LEADER_CHANGED: _S.VALIDATING,
-        _E.SEEK: _S.FETCHING,
-        _E.SEEK_VALIDATED: _S.VALIDATING,
-        _E.RESET_ASKED: _S.AWAITING_RESET,
-    },
+    _S.FETCHING: {_E.LEADER_CHANGED: _S.VALIDATING, **_BY_USER},
 }
 
 

@@ -200,22 +200,38 @@ class RouteBench:
         self.step()
         assert self.route.is_ready
 
+    def dial(self, *addresses, error=""):
+        """Send a request and answer the lookup that it causes; return the request."""
+        request = self.send()
+        self.step()
+        self.resolve(*addresses, error=error)
+        return request
+
+    def dial_unasked(self, *addresses, error=""):
+        """Dial without a request."""
+        self.step(wanted=True)
+        self.resolve(*addresses, error=error)
+
     def connect(self):
         """Look up the name and make a connection ready."""
-        self.step(wanted=True)
-        self.resolve(V4)
+        self.dial_unasked(V4)
         self.reach()
         self.dialled()
         return self
 
-    def answer(self):
+    def answer(self, message=None):
         """Send a request and answer it."""
         self.send()
         self.step()
         self.written.clear()
-        self.reply(MetadataResponse())
+        self.reply(message or MetadataResponse())
         self.step()
         return self
+
+    def reply_to(self, request):
+        """Answer the oldest request, which is this one."""
+        self.reply(MetadataResponse())
+        assert self.answer_to(request).response is not None
 
     def read_requests(self):
         """Take the bytes that were written; return the headers of requests without an answer."""

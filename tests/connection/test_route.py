@@ -32,9 +32,7 @@ def test_no_address_is_dialled_before_a_request_waits(route_bench):
 
 def test_every_address_of_a_name_is_tried_before_the_attempt_counts_as_failed(route_bench):
     """In the resolver's order, v6 and v4 alike."""
-    request = route_bench.send()
-    route_bench.step()
-    route_bench.resolve(V6, V4)
+    request = route_bench.dial(V6, V4)
     assert route_bench.dialled() == [V6]
     route_bench.fail(KafkaConnectionError("kafka:9092 ([fd00::1]:9092): network unreachable, while connecting"))
     assert route_bench.dialled() == [V4]
@@ -47,9 +45,7 @@ def test_every_address_of_a_name_is_tried_before_the_attempt_counts_as_failed(ro
 
 
 def test_an_attempt_at_one_address_ends_with_the_setup_timeout(route_bench):
-    request = route_bench.send()
-    route_bench.step()
-    route_bench.resolve(V4)
+    request = route_bench.dial(V4)
     route_bench.dialled()
     route_bench.step(SLOW_ATTEMPT)
     assert route_bench.route.wake_at() == 10.0
@@ -60,9 +56,7 @@ def test_an_attempt_at_one_address_ends_with_the_setup_timeout(route_bench):
 
 def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(route_bench):
     """RFC 8305: the next address is dialled beside it, and the loser is hung up."""
-    route_bench.send()
-    route_bench.step()
-    route_bench.resolve(V6, V4)
+    route_bench.dial(V6, V4)
     assert route_bench.dialled() == [V6]
     assert route_bench.route.wake_at() == CONNECT_DELAY
     route_bench.step(CONNECT_DELAY)
@@ -75,9 +69,7 @@ def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(ro
 
 def test_a_name_whose_first_address_is_mute_costs_a_second(route_bench):
     """A stopped broker's system accepts connections; ApiVersions stays without an answer."""
-    route_bench.send()
-    route_bench.step()
-    route_bench.resolve(V6, V4)
+    route_bench.dial(V6, V4)
     route_bench.newest.connection_made(route_bench.now)
     route_bench.dialled()
     route_bench.step(CONNECT_DELAY)
@@ -104,9 +96,7 @@ def test_an_attempt_becomes_slow_after_a_second(route_bench):
 
 def test_unsent_bytes_are_news_until_the_driver_has_seen_them(route_bench):
     """The driver does not watch for writability yet, so only wake_at() can cause the step that sends them."""
-    route_bench.send()
-    route_bench.step()
-    route_bench.resolve(V4)
+    route_bench.dial(V4)
     route_bench.reach()
     assert route_bench.route.has_news  # step() has not kept the connection yet
     route_bench.step()
@@ -118,9 +108,7 @@ def test_unsent_bytes_are_news_until_the_driver_has_seen_them(route_bench):
 def test_a_refused_connection_is_news_until_the_next_step(route_bench):
     """On loopback a connection may be refused while it is dialled, in the last thing that a call does: requests that
     waited for it then stood still until the caller's deadline."""
-    request = route_bench.send()
-    route_bench.step()
-    route_bench.resolve(V4)
+    request = route_bench.dial(V4)
     route_bench.step()
     route_bench.dialled()
     route_bench.newest.data_to_send()
@@ -136,8 +124,7 @@ def test_the_setup_timeout_grows_with_failures(route_bench):
     """KIP-601: 10 s, 20 s, 30 s, with a fifth of jitter."""
     seen = []
     for _ in range(4):
-        route_bench.step(wanted=True)
-        route_bench.resolve(V4)
+        route_bench.dial_unasked(V4)
         seen.append(route_bench.route.wake_at() - route_bench.now)
         route_bench.fail()
         route_bench.step(5.0)
@@ -152,8 +139,7 @@ def test_numeric_addresses_need_no_lookup(make_route_bench):
 
 def test_addresses_are_used_again_until_they_fail(route_bench):
     route_bench.connect()
-    route_bench.route.connection.connection_lost(None, route_bench.now)
-    route_bench.step()
+    route_bench.fail(None)
     route_bench.step(1.0, wanted=True)
     assert route_bench.dialled() == [V4]
     assert route_bench.shared.book.take_command() is None
@@ -162,8 +148,7 @@ def test_addresses_are_used_again_until_they_fail(route_bench):
 def test_names_are_looked_up_again_once_known_addresses_failed(route_bench):
     """KAFKA-12193: all addresses of a cluster change. Within the same attempt, without an error."""
     route_bench.connect()
-    route_bench.route.connection.connection_lost(None, route_bench.now)
-    route_bench.step()
+    route_bench.fail(None)
     route_bench.step(1.0)
     request = route_bench.send()
     route_bench.step()
@@ -174,14 +159,12 @@ def test_names_are_looked_up_again_once_known_addresses_failed(route_bench):
     route_bench.resolve(V4, NEW)
     assert route_bench.dialled() == [NEW]  # V4 has just failed
     route_bench.reach()
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(request).response is not None
+    route_bench.reply_to(request)
 
 
 def test_a_lookup_without_new_addresses_fails_the_attempt(route_bench):
     route_bench.connect()
-    route_bench.route.connection.connection_lost(None, route_bench.now)
-    route_bench.step()
+    route_bench.fail(None)
     route_bench.step(1.0, wanted=True)
     route_bench.fail()
     route_bench.resolve(V4)
@@ -192,21 +175,17 @@ def test_a_lookup_without_new_addresses_fails_the_attempt(route_bench):
 
 
 def test_a_name_that_does_not_resolve_fails_the_attempt(route_bench):
-    request = route_bench.send()
-    route_bench.step()
-    route_bench.resolve(error="the name does not resolve")
+    request = route_bench.dial(error="the name does not resolve")
     assert route_bench.route.cause == "DNS: the name does not resolve"
     assert isinstance(route_bench.answer_to(request).error, KafkaConnectionError)
 
 
 def test_the_address_that_worked_is_tried_first_next_time(route_bench):
-    route_bench.step(wanted=True)
-    route_bench.resolve(V6, V4)
+    route_bench.dial_unasked(V6, V4)
     route_bench.fail()
     route_bench.reach()
     route_bench.dialled()
-    route_bench.route.connection.connection_lost(None, route_bench.now)
-    route_bench.step()
+    route_bench.fail(None)
     route_bench.step(1.0, wanted=True)
     assert route_bench.dialled() == [V4]
 
@@ -218,8 +197,7 @@ def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answe
     """Java's reconnect.backoff.ms, 50 ms to 1 s."""
     waits = []
     for _ in range(7):
-        route_bench.step(wanted=True)
-        route_bench.resolve(V4)
+        route_bench.dial_unasked(V4)
         route_bench.fail()
         waits.append(round(route_bench.route.not_before - route_bench.now, 6))
         route_bench.step(waits[-1])
@@ -229,8 +207,7 @@ def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answe
     assert route_bench.route.failures == 7
     route_bench.answer()
     assert (route_bench.route.failures, route_bench.route.cause) == (0, "")
-    route_bench.route.connection.connection_lost(None, route_bench.now)
-    route_bench.step()
+    route_bench.fail(None)
     assert route_bench.route.not_before - route_bench.now == pytest.approx(0.05)
 
 
@@ -238,8 +215,7 @@ def test_backoff_has_jitter_of_a_fifth(make_route_bench):
     waits = set()
     for seed in range(200):
         route_bench = make_route_bench(rng=random.Random(seed))
-        route_bench.step(wanted=True)
-        route_bench.resolve(error="no")
+        route_bench.dial_unasked(error="no")
         waits.add(route_bench.route.not_before)
     assert 0.04 <= min(waits) < 0.042
     assert 0.058 < max(waits) <= 0.06
@@ -260,8 +236,7 @@ def test_a_request_sent_during_the_backoff_waits_for_the_next_attempt(route_benc
     route_bench.step(0.05)
     route_bench.resolve(V4)
     route_bench.reach()
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(second).response is not None
+    route_bench.reply_to(second)
 
 
 def test_a_broken_connection_keeps_the_queue_and_dials_after_a_moment(route_bench):
@@ -270,28 +245,19 @@ def test_a_broken_connection_keeps_the_queue_and_dials_after_a_moment(route_benc
     route_bench.step()
     queued = route_bench.send()
     route_bench.step()
-    route_bench.route.connection.connection_lost(None, route_bench.now)
-    route_bench.step()
+    route_bench.fail(None)
     for request in written:
         assert isinstance(route_bench.answer_to(request).error, KafkaConnectionError)
     assert route_bench.route.state is RouteState.BACKING_OFF
     route_bench.step(0.05)
     route_bench.reach()
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(queued).response is not None
+    route_bench.reply_to(queued)
 
 
-def test_a_failed_login_is_not_tried_at_the_next_address(make_route_bench):
+def test_a_failed_login_is_not_tried_at_the_next_address(make_route_bench, refused_login):
     """Each refusal may count towards a lock-out."""
-
-    class Refused:
-        def next_request(self, answer, now):
-            raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
-
-    route_bench = make_route_bench(new_login=lambda host: Refused())
-    request = route_bench.send()
-    route_bench.step()
-    route_bench.resolve(V4, V6)
+    route_bench = make_route_bench(new_login=refused_login)
+    request = route_bench.dial(V4, V6)
     route_bench.dialled()
     route_bench.newest.connection_made(0.0)
     route_bench.reply(ApiVersionsResponse())
@@ -330,14 +296,12 @@ def test_a_queued_request_that_expires_fails_alone(route_bench):
     assert "could not be sent within 3.0 s (connecting)" in str(error)
     assert route_bench.newest.state is ConnectionState.CONNECTING
     route_bench.reach()
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(long).response is not None
+    route_bench.reply_to(long)
 
 
 def test_a_request_that_is_overdue_is_not_written(route_bench):
     """Sent, it would be overdue at once and end the connection."""
-    route_bench.step(wanted=True)
-    route_bench.resolve(V4)
+    route_bench.dial_unasked(V4)
     request = route_bench.send(allowance=1.0)
     route_bench.newest.connection_made(route_bench.now)
     route_bench.read_requests()
@@ -351,9 +315,7 @@ def test_a_request_that_is_overdue_is_not_written(route_bench):
 def test_kip_219_requests_queued_during_throttling_get_more_time(route_bench):
     """Queued before or during it."""
     route_bench.connect()
-    route_bench.send()
-    route_bench.step()
-    route_bench.reply(MetadataResponse(throttle_time_ms=20_000))
+    route_bench.answer(MetadataResponse(throttle_time_ms=20_000))
     during = route_bench.send(allowance=5.0)
     route_bench.step()
     assert route_bench.read_requests() == []
@@ -365,8 +327,7 @@ def test_kip_219_requests_queued_during_throttling_get_more_time(route_bench):
     route_bench.step(1.0)
     assert len(route_bench.read_requests()) == 2
     route_bench.reply(MetadataResponse())
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(during).response is not None
+    route_bench.reply_to(during)
     assert route_bench.answer_to(later).response is not None
 
 
@@ -380,8 +341,7 @@ def test_kip_219_throttling_extends_the_deadlines_of_queued_requests(make_route_
     route_bench.step(19.0)
     assert len(route_bench.shared.answers) == 1
     route_bench.step(1.0)
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(waiting).response is not None
+    route_bench.reply_to(waiting)
 
 
 # -- leaving, moving
@@ -428,8 +388,7 @@ def test_moving_ends_the_connection_and_keeps_the_queue(route_bench):
     route_bench.resolve(NEW)
     assert route_bench.dialled() == [NEW]
     route_bench.reach()
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(queued).response is not None
+    route_bench.reply_to(queued)
 
 
 def test_describe_names_state_and_last_failure(route_bench, make_route_bench):
@@ -444,9 +403,7 @@ def test_describe_names_state_and_last_failure(route_bench, make_route_bench):
     assert words.startswith("backing off for 0.05 s, 0 queued, failed 1 times: connection refused")
     route_bench.step(1.0)
     route_bench.connect()
-    route_bench.send()
-    route_bench.step()
-    route_bench.reply(MetadataResponse(throttle_time_ms=2000))
+    route_bench.answer(MetadataResponse(throttle_time_ms=2000))
     assert route_bench.route.describe(route_bench.now) == "ready, 0 in flight, 0 queued, throttled for 2.0 s"
     assert route_bench.route.name == "kafka:9092"
     assert make_route_bench("::1").route.name == "[::1]:9092"

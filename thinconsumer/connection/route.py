@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..driver import Address, Command, Dial, Hangup
+from ..driver import Address, Command, Dial, Hangup, host_and_port
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from ..failures import OutageLog
 from ..timers import NEVER, Backoff, Random
@@ -99,7 +99,7 @@ class BrokerRoute:
     @property
     def name(self) -> str:
         """Host and port, for log lines and errors."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
     @property
     def is_ready(self) -> bool:
@@ -159,6 +159,15 @@ class BrokerRoute:
 
     # -- for the network client
 
+    def error(self, why: str) -> KafkaConnectionError:
+        """Return the error with which the route answers requests."""
+        return KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id)
+
+    def abort(self, error: KafkaConnectionError) -> None:
+        """Answer all requests with ``error`` and end the connection."""
+        self.refuse(error)
+        self.close(error)
+
     def send(self, request: Request, now: float) -> None:
         """Queue a request; the next :meth:`step` writes it, or dials the node."""
         if self.connection is not None:
@@ -210,7 +219,7 @@ class BrokerRoute:
 
     def leave(self, why: str) -> None:
         """Fail the queued requests and wait for those in flight; :meth:`has_left` then closes the connection."""
-        self.refuse(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
+        self.refuse(self.error(why))
         if self.connection is None or not self.connection.in_flight:
             self.close(None)
 
@@ -223,7 +232,7 @@ class BrokerRoute:
 
     def move_to(self, host: str, port: int, why: str) -> None:
         """Change the address of the node: close the connection, and keep the queued requests."""
-        self.close(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
+        self.close(self.error(why))
         self.host, self.port = host, port
         self.unreachable = False
         self.failures = 0
@@ -371,9 +380,7 @@ class BrokerRoute:
         self._shared.book.failed(self.host, self.port)
         self._back_off(cause, now)
         self._move(RouteEvent.FAILED)
-        self.refuse(
-            error or KafkaConnectionError(f"{self.name}: {cause}", host=self.host, port=self.port, node_id=self.node_id)
-        )
+        self.refuse(error or self.error(cause))
 
     @property
     def _outage(self) -> tuple[str]:

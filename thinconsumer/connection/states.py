@@ -65,36 +65,24 @@ class RouteEvent(enum.Enum):
 _C = ConnectionState
 _E = ConnectionEvent
 
+_ENDS = {_E.CLOSE: _C.CLOSING, _E.CONNECTION_LOST: _C.DISCONNECTED}
+
 CONNECTION_TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, ConnectionState]] = {
-    _C.CONNECTING: {
-        _E.CONNECTION_MADE: _C.NEGOTIATING,
-        _E.CLOSE: _C.CLOSING,
-        _E.CONNECTION_LOST: _C.DISCONNECTED,
-    },
+    _C.CONNECTING: {_E.CONNECTION_MADE: _C.NEGOTIATING, **_ENDS},
     _C.NEGOTIATING: {
         _E.RECEIVED: _C.NEGOTIATING,
         _E.SENT: _C.NEGOTIATING,
         _E.NEGOTIATED: _C.AUTHENTICATING,
-        _E.CLOSE: _C.CLOSING,
-        _E.CONNECTION_LOST: _C.DISCONNECTED,
+        **_ENDS,
     },
     _C.AUTHENTICATING: {
         _E.RECEIVED: _C.AUTHENTICATING,
         _E.SENT: _C.AUTHENTICATING,
         _E.AUTHENTICATED: _C.READY,
-        _E.CLOSE: _C.CLOSING,
-        _E.CONNECTION_LOST: _C.DISCONNECTED,
+        **_ENDS,
     },
-    _C.READY: {
-        _E.RECEIVED: _C.READY,
-        _E.SENT: _C.READY,
-        _E.CLOSE: _C.CLOSING,
-        _E.CONNECTION_LOST: _C.DISCONNECTED,
-    },
-    _C.CLOSING: {
-        _E.HUNG_UP: _C.DISCONNECTED,
-        _E.CONNECTION_LOST: _C.DISCONNECTED,
-    },
+    _C.READY: {_E.RECEIVED: _C.READY, _E.SENT: _C.READY, **_ENDS},
+    _C.CLOSING: {_E.HUNG_UP: _C.DISCONNECTED, _E.CONNECTION_LOST: _C.DISCONNECTED},
     _C.DISCONNECTED: {},
 }
 
@@ -102,16 +90,13 @@ _BATCH = "the driver may be in the middle of a batch of events when the connecti
 _CROSSED = "the close on this side and the one of the peer have crossed"
 
 CONNECTION_IGNORED: Mapping[tuple[ConnectionState, ConnectionEvent], str] = {
-    (_C.CLOSING, _E.CONNECTION_MADE): _BATCH,
-    (_C.CLOSING, _E.RECEIVED): _BATCH,
-    (_C.CLOSING, _E.SENT): _BATCH,
+    **{
+        (state, event): _BATCH
+        for state in (_C.CLOSING, _C.DISCONNECTED)
+        for event in (_E.CONNECTION_MADE, _E.RECEIVED, _E.SENT)
+    },
     (_C.CLOSING, _E.CLOSE): "the first reason to close is the one that counts",
-    (_C.DISCONNECTED, _E.CONNECTION_MADE): _BATCH,
-    (_C.DISCONNECTED, _E.RECEIVED): _BATCH,
-    (_C.DISCONNECTED, _E.SENT): _BATCH,
-    (_C.DISCONNECTED, _E.CLOSE): _CROSSED,
-    (_C.DISCONNECTED, _E.HUNG_UP): _CROSSED,
-    (_C.DISCONNECTED, _E.CONNECTION_LOST): _CROSSED,
+    **{(_C.DISCONNECTED, event): _CROSSED for event in (_E.CLOSE, _E.HUNG_UP, _E.CONNECTION_LOST)},
 }
 
 _R = RouteState

@@ -323,17 +323,12 @@ class SelectorDriver:
         A forked child only closes its copies of the descriptors: the connections stay open in the parent.
         """
         self._is_closed = True
-        in_fork = self._pid is not None and self._pid != os.getpid()
-        for connection in list(self._connections.values()):
-            if in_fork:
+        if self._pid is not None and self._pid != os.getpid():
+            for connection in self._connections.values():
                 connection.abandon()
-            else:
-                connection.hang_up()
-        self._connections.clear()
-        self._commands.clear()
-        self._blocking_lookups.clear()
-        if not in_fork:
-            self._cancel_lookup()
+            self._connections.clear()
+        else:
+            self.hang_up_all()
         self._waker.close()
         sockets, self._sockets = self._sockets, None
         if sockets is not None:
