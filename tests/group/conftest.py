@@ -12,6 +12,7 @@ from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError
+from thinconsumer.group.commit_identity import CommitIdentity
 from thinconsumer.group.commits import Commits
 from thinconsumer.group.committed import Committed
 from thinconsumer.group.coordinator import Coordinator
@@ -49,11 +50,16 @@ class StrawMembership:
         self.owned: set[TopicPartition] | None = None  #: None: all partitions.
         self.told: list[tuple[int, Identity]] = []
 
+    def commit_identity(self) -> CommitIdentity:
+        if not self.is_member:
+            return CommitIdentity(Identity(GROUP))
+        return CommitIdentity(self.identity, True, self.rebalancing, self.awaits_rebalance_response)
+
     @property
     def awaits_rebalance_response(self) -> bool:
         return self.rebalancing and self.is_request_written
 
-    def owns(self, tp: TopicPartition) -> bool:
+    def __contains__(self, tp: object) -> bool:
         return self.owned is None or tp in self.owned
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
@@ -100,8 +106,10 @@ class World:
             self.membership,
             self.metadata,
             self.random,
+            read_identity=self.membership.commit_identity,
             seconds_since_poll=lambda now: self.since_poll,
         )
+        self.commits.on_membership_error = self.membership.expelled
         self.committed = Committed(self.config, self.coordinator, self.partitions, self.metadata, self.random)
         self.find(1)
 

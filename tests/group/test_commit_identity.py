@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from thinconsumer.group.commit_identity import CommitIdentity
 from thinconsumer.group.identity import Identity
-from thinconsumer.types import TopicPartition
 
-A = TopicPartition("t", 0)
 BY_HAND = Identity("g")
 FIVE, SIX, SEVEN = (Identity("g", generation, "me") for generation in (5, 6, 7))
 
 
-def standing(
-    identity: Identity, *, is_member: bool = True, rebalancing: bool = False, owned: bool = True
-) -> CommitIdentity:
-    """Return a member's commit identity, noted outside of a rebalance."""
-    straw = SimpleNamespace(is_member=is_member, identity=identity, rebalancing=False, owns=lambda tp: owned)
-    found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
-    found.note()
-    straw.rebalancing = rebalancing
-    return found
+def member(identity: Identity, *, is_rebalancing: bool = False, before: Identity | None = None) -> CommitIdentity:
+    """Return the commit identity of a subscribed consumer, whose identity before the rebalance was ``before``."""
+    return CommitIdentity(identity, True, is_rebalancing, settled=before or identity)
+
+
+MANUAL = CommitIdentity(BY_HAND)
 
 
 @pytest.mark.parametrize(
     ("before", "now", "reason"),
     [
-        (FIVE, standing(FIVE), None),
-        (FIVE, standing(SIX), None),
-        (FIVE, standing(SIX, owned=False), "rebalance_in_progress"),
+        (FIVE, member(FIVE), None),
+        (FIVE, member(SIX), None),
         # In the missed generation another member may have owned the partition.
-        (FIVE, standing(SEVEN), "rebalance_in_progress"),
-        (FIVE, standing(FIVE.behind()), "illegal_generation"),
-        (FIVE, standing(FIVE.lost()), "unknown_member"),
-        (FIVE, standing(Identity("g", 6, "reborn")), "unknown_member"),
-        (FIVE, standing(FIVE, is_member=False), "unknown_member"),
-        (FIVE, CommitIdentity(None, "g"), "unknown_member"),
-        (BY_HAND, standing(FIVE), "refused"),
-        (BY_HAND, standing(FIVE, is_member=False), None),
-        (BY_HAND, CommitIdentity(None, "g"), None),
+        (FIVE, member(SEVEN), "rebalance_in_progress"),
+        (FIVE, member(FIVE.behind()), "illegal_generation"),
+        (FIVE, member(FIVE.lost()), "unknown_member"),
+        (FIVE, member(Identity("g", 6, "reborn")), "unknown_member"),
+        (FIVE, MANUAL, "unknown_member"),
+        (BY_HAND, member(FIVE), "refused"),
+        (BY_HAND, MANUAL, None),
     ],
 )
 def test_offsets_queued_under_another_identity_are_rejected(before, now, reason):
     """Offsets are committed under the identity of their queueing, or by the same member in the next generation."""
-    objection = now.objection(A, before)
+    objection = now.objection(before, is_assigned=True)
     assert (objection.reason if objection is not None else None) == reason
+
+
+def test_offsets_of_a_revoked_partition_are_rejected_in_the_next_generation():
+    assert member(FIVE).objection(FIVE, is_assigned=False) is None
+    assert member(SIX).objection(FIVE, is_assigned=False).reason == "rebalance_in_progress"
 
 
 @pytest.mark.parametrize(
     ("now", "who"),
     [
-        (standing(FIVE), FIVE),
-        (standing(FIVE, rebalancing=True), FIVE),
-        (standing(FIVE.lost()), None),
-        (standing(FIVE.behind()), None),
-        (standing(FIVE.lost(), is_member=False), BY_HAND),
-        (standing(Identity("g", 5, "me", "static"), is_member=False), BY_HAND),
-        (CommitIdentity(None, "g"), BY_HAND),
+        (member(FIVE), FIVE),
+        (member(FIVE, is_rebalancing=True), FIVE),
+        (member(FIVE.lost()), None),
+        (member(FIVE.behind()), None),
+        (MANUAL, BY_HAND),
     ],
 )
 def test_the_identity_to_commit_under(now, who):
@@ -67,57 +60,39 @@ def test_the_identity_to_commit_under(now, who):
     assert now.who == who
 
 
-def test_commits_are_held_from_the_join_until_the_sync():
+@pytest.mark.parametrize(
+    ("now", "is_held"),
+    [
+        (member(FIVE), False),
+        (member(FIVE, is_rebalancing=True), False),  # the coordinator accepts the old generation while others join
+        (member(FIVE, is_rebalancing=True)._replace(refused=FIVE), True),
+        (member(SIX, is_rebalancing=True, before=FIVE), True),
+        (member(SIX, before=FIVE), False),
+        (MANUAL, False),
+    ],
+)
+def test_commits_are_held_from_the_join_until_the_sync(now, is_held):
     """Meanwhile the coordinator rejects commits of every generation."""
-    straw = SimpleNamespace(is_member=True, identity=FIVE, rebalancing=False, owns=lambda tp: True)
-    found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
-    found.note()
-    assert not found.held
-    straw.rebalancing = True
-    found.note()
-    assert not found.held  # others are joining: those of the old generation are taken
-    found.refused(FIVE)
-    assert found.held
-    straw.identity = SIX
-    assert found.held
-    straw.rebalancing = False
-    assert not found.held
-    found.note()
-    straw.rebalancing = True
-    assert not found.held
+    assert now.is_held is is_held
 
 
-def test_offsets_queued_after_a_missed_generation_belong_to_the_generation_before():
+@pytest.mark.parametrize(
+    ("identity", "is_rebalancing", "asks_as"),
+    [
+        (FIVE, True, FIVE),
+        (SIX, True, SIX),
+        (SEVEN, True, FIVE),
+        (Identity("g", 7, "reborn"), True, Identity("g", 7, "reborn")),
+        (FIVE.lost(), True, None),
+        (SEVEN, False, SEVEN),
+    ],
+)
+def test_offsets_queued_after_a_missed_generation_belong_to_the_generation_before(identity, is_rebalancing, asks_as):
     """Another member may have owned the partition in the missed generation."""
-    straw = SimpleNamespace(is_member=True, identity=FIVE, rebalancing=False, owns=lambda tp: True)
-    found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
-    found.note()
-    straw.rebalancing = True
-    assert found.asks_as == FIVE
-    straw.identity = SIX
-    assert found.asks_as == SIX, "nobody had it in between"
-    straw.identity = SEVEN
-    assert (found.asks_as, found.who) == (FIVE, SEVEN)
-    straw.identity = Identity("g", 7, "reborn")
-    assert found.asks_as == straw.identity, "it never was the other one"
-    straw.identity = FIVE.lost()
-    assert found.asks_as is None
-    straw.identity, straw.rebalancing = SEVEN, False
-    found.note()
-    assert found.asks_as == SEVEN
-
-
-def test_with_manual_assignment_commits_are_never_held():
-    """Not even while a former membership still rebalances."""
-    straw = SimpleNamespace(is_member=False, identity=FIVE, rebalancing=True, owns=lambda tp: True)
-    found = CommitIdentity(straw, "g")  # type: ignore[arg-type]
-    found.note()
-    assert not found.held
-    assert not found.rebalancing
-    CommitIdentity(None, "g").told(None, FIVE, 0.0)  # type: ignore[arg-type]
+    assert member(identity, is_rebalancing=is_rebalancing, before=FIVE).asks_as == asks_as
 
 
 def test_commits_without_membership_fail_with_the_reason():
     """The reason tells a rebalance in progress from a lost membership."""
-    assert standing(Identity("g"), rebalancing=True).outside().reason == "rebalance_in_progress"
-    assert standing(Identity("g")).outside().reason == "unknown_member"
+    assert member(Identity("g"), is_rebalancing=True).outside().reason == "rebalance_in_progress"
+    assert member(Identity("g")).outside().reason == "unknown_member"

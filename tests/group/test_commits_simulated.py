@@ -11,9 +11,11 @@ import pytest
 
 from thinconsumer.client import Engine, Shell
 from thinconsumer.config import ConsumerConfig
+from thinconsumer.group.commit_identity import CommitIdentity
 from thinconsumer.group.commits import Commits
 from thinconsumer.group.committed import Committed
 from thinconsumer.group.coordinator import Coordinator
+from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partitions, PositionState
 from thinconsumer.testing import Simulation
@@ -31,7 +33,14 @@ class Committer:
         self.metadata = Metadata(config, driver.random)
         self.partitions = Partitions()
         self.coordinator = Coordinator(config, "g", self.metadata, driver.random)
-        self.commits = Commits(config, self.coordinator, None, self.metadata, driver.random)
+        self.commits = Commits(
+            config,
+            self.coordinator,
+            (),
+            self.metadata,
+            driver.random,
+            read_identity=lambda: CommitIdentity(Identity(self.coordinator.group_id)),
+        )
         self.found = Committed(config, self.coordinator, self.partitions, self.metadata, driver.random)
         managers = (self.coordinator, self.commits, self.found)
         self.shell = Shell("committer", Engine(config, driver.random, self.metadata, managers), driver)

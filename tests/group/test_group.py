@@ -72,7 +72,7 @@ def test_a_subscription_made_while_leaving_joins_afterwards(make):
     group.subscribed()
     for now in (2.0, 30.0):
         step(group, now)
-    assert group.member.state is MemberState.UNJOINED and group.is_member
+    assert group.member.state is MemberState.UNJOINED and group.commit_identity().is_subscribed
 
 
 def test_manually_assigned_partitions_start_at_committed_offsets_without_membership(make):
@@ -81,7 +81,7 @@ def test_manually_assigned_partitions_start_at_committed_offsets_without_members
     assert [p.state for p in partitions(group)] == [PositionState.AWAITING_COMMITTED] * 2
     (request,) = step(group, 1.0)
     assert request.api.__name__ == "FindCoordinatorRequest"
-    assert not group.is_member and group.member.state is MemberState.UNSUBSCRIBED
+    assert not group.commit_identity().is_subscribed and group.member.state is MemberState.UNSUBSCRIBED
     with pytest.raises(IllegalStateError):
         group.subscription.subscribe(["t"], None, None)
 
@@ -91,7 +91,6 @@ def test_positions_are_returned_with_their_leader_epochs(make):
     group.assign_by_hand([A, B], 0.0)
     partitions(group).require(A).place(PositionEvent.SEEK_VALIDATED, 7, 3)
     assert group.positions() == {A: OffsetAndMetadata(7, "", 3)}
-    assert group.owns(A) and not group.owns(TopicPartition("t", 9))
 
 
 def test_seconds_since_the_last_poll(make):

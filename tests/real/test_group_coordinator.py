@@ -100,7 +100,7 @@ def fail_coordinator(crew: Locals, step: str, failure: CoordinatorFailure) -> No
 def is_parked(member: Local) -> bool:
     channel = member.group.member._channel
     is_old = time.monotonic() - channel.sent_at > 0.2
-    return channel.in_flight is not None and bool(member.group.identity.member_id) and is_old
+    return channel.in_flight is not None and bool(member.group.member.identity.member_id) and is_old
 
 
 @pytest.mark.timeout(240)

@@ -203,9 +203,9 @@ ROWS = (
         "commit stamped when asked for",
         "A commit goes out as who we were when it was asked for; it must be stamped when it is sent.",
         (Commits, "_judge", "entry.identity = who", "pass"),
-        (Commits, "_build", "stamp = who or self._commit_identity.by_hand",
+        (Commits, "_build", "stamp = who or Identity(self._group_id)",
          ("stamp = min((e.identity for e in flight.entries.values()), default=who or"
-          " self._commit_identity.by_hand)")),
+          " Identity(self._group_id))")),
     ),
     bug(
         "auto-commit ahead of the user",
@@ -228,7 +228,7 @@ ROWS = (
         "commits of the lost go on",
         "What was to be committed before the membership was lost is committed after joining again.",
         (Commits, "_judge", "if objection is not None:", "if False:"),
-        (Commits, "_build", "if entry.identity != who and", "if False and"),
+        (Commits, "_build", "if current.objection(", "if False and current.objection("),
         needs=errors_or_absences,
     ),
     bug(

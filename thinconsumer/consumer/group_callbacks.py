@@ -98,7 +98,7 @@ class GroupCallbacks:
     def _gave_up(self, now: float, deadline: float) -> bool:
         group, partitions = self._group, self._managers.partitions
         with self._shell.callback():
-            if group.is_member and not group.identity.is_member:
+            if not group.commits.may_commit:
                 return group.revocation.lose(now)
             # A revocation of some partitions may already be in progress; the remaining ones are revoked after it.
             return group.revocation.revoke(partitions.tps(), now, by=deadline) and not partitions

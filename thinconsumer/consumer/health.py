@@ -136,7 +136,7 @@ class HealthMonitor:
             stuck = first.final or (since is not None and since >= self._patience)
             state = HealthState.STUCK if stuck else HealthState.WORKING
         group = managers.group
-        identity = None if group is None else group.identity
+        identity = None if group is None else group.member.identity
         stats = None if group is None else group.member.stats
         return Health(
             state,

@@ -7,45 +7,9 @@ are held during that time. Afterwards they get the new generation, if the partit
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ..errors import KafkaError
-from ..types import TopicPartition
 from .identity import Identity
-
-
-class CommittingMember(Protocol):
-    """The part of a group membership that commits depend on."""
-
-    @property
-    def is_member(self) -> bool:
-        """Whether the group assigns the partitions; with manual assignment, commits have no member id."""
-        ...
-
-    @property
-    def identity(self) -> Identity:
-        """The current member id, generation and instance id."""
-        ...
-
-    @property
-    def rebalancing(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is due or in flight; False once SyncGroup has succeeded."""
-        ...
-
-    @property
-    def awaits_rebalance_response(self) -> bool:
-        """Whether a JoinGroup or SyncGroup was written; its response decides the membership."""
-        ...
-
-    def owns(self, tp: TopicPartition) -> bool:
-        """Return whether this member still owns the partition after the last rebalance."""
-        ...
-
-    def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Act on an error about ``identity``: its member id, generation or instance id is not valid any more.
-
-        REBALANCE_IN_PROGRESS arrives here too, and invalidates neither member id nor generation.
-        """
 
 
 class Objection(NamedTuple):
@@ -55,25 +19,23 @@ class Objection(NamedTuple):
     why: str
 
 
-class CommitIdentity:
-    """Decide the member id and generation for commits. Without a membership, commits have neither."""
+class CommitIdentity(NamedTuple):
+    """The state of the membership at the moment when a commit is queued, checked or written."""
 
-    def __init__(self, membership: CommittingMember | None, group_id: str) -> None:
-        self._membership = membership
-        #: The identity under manual assignment. It has no instance id: the coordinator would fence a commit with the
-        #: id of a static member.
-        self.by_hand = Identity(group_id)
-        #: The identity before the current rebalance: the coordinator may still accept commits of that generation.
-        self._settled: Identity | None = None
-        self._refused: Identity | None = None  #: The identity for which the coordinator has stopped accepting commits.
+    #: The member id, generation and instance id. With manual assignment it has none of them: with the id of a static
+    #: member, the coordinator would fence the commit.
+    identity: Identity
+    is_subscribed: bool = False  #: Whether the group assigns the partitions; False with manual assignment.
+    is_rebalancing: bool = False  #: Whether a JoinGroup or SyncGroup is due or in flight.
+    awaits_rebalance_response: bool = False  #: Whether a JoinGroup or SyncGroup was written.
+    #: The identity before the current rebalance: the coordinator may still accept commits of that generation.
+    settled: Identity | None = None
+    refused: Identity | None = None  #: The identity for which the coordinator has stopped accepting commits.
 
     @property
     def who(self) -> Identity | None:
         """The identity to commit under; None while the consumer is subscribed but not a member of a generation."""
-        membership = self._membership
-        if membership is None or not membership.is_member:
-            return self.by_hand
-        return membership.identity if membership.identity.is_member else None
+        return self.identity if self.identity.is_member or not self.is_subscribed else None
 
     @property
     def asks_as(self) -> Identity | None:
@@ -82,68 +44,42 @@ class CommitIdentity:
         After a missed generation this is the one before the gap, until SyncGroup succeeds: the member then drops all
         partitions that it had kept.
         """
-        who, before = self.who, self._settled
-        if who is None or before is None or who.member_id != before.member_id or not self.rebalancing:
+        who, before = self.who, self.settled
+        if who is None or before is None or who.member_id != before.member_id or not self.is_rebalancing:
             return who
         return before if who.generation_id > before.generation_id + 1 else who
 
     @property
-    def rebalancing(self) -> bool:
-        """Whether the member is in a rebalance."""
-        return self._membership is not None and self._membership.is_member and self._membership.rebalancing
-
-    @property
-    def awaits_rebalance_response(self) -> bool:
-        """Whether the member is in a rebalance and its JoinGroup or SyncGroup was written."""
-        return self.rebalancing and self._membership is not None and self._membership.awaits_rebalance_response
-
-    @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether commits wait: late in a rebalance the coordinator would reject them."""
         who = self.who
-        return self.rebalancing and who is not None and (who != self._settled or who == self._refused)
+        return self.is_rebalancing and who is not None and (who != self.settled or who == self.refused)
 
-    def note(self) -> None:
-        """Record the current identity unless a rebalance is in progress. Called in every step."""
-        if not self.rebalancing:
-            self._settled, self._refused = self.who, None
+    def objection(self, before: Identity, *, is_assigned: bool) -> Objection | None:
+        """Return why an offset queued under ``before`` cannot be committed now, or None.
 
-    def refused(self, stamp: Identity) -> None:
-        """Note that the coordinator rejects commits of this generation, for good or until its SyncGroup completes."""
-        self._refused = stamp
-
-    def told(self, error: KafkaError, stamp: Identity, now: float) -> None:
-        """Report to the membership an error in response to a commit under ``stamp``."""
-        if self._membership is not None:
-            self._membership.expelled(error, stamp, now)
-
-    def objection(self, tp: TopicPartition, before: Identity) -> Objection | None:
-        """Return why an offset queued under ``before`` cannot be committed under the current identity, or None."""
+        ``is_assigned`` says whether its partition is assigned to this consumer.
+        """
         who = self.who
         if before == who:
             return None
         if not before.is_member:
             return Objection("refused", "the commit was made under manual assignment, before the consumer subscribed")
+        member = f"member {before.member_id} of generation {before.generation_id}"
         if who is None or before.member_id != who.member_id:
-            return Objection(self._loss(before), f"{_described(before)} is not in the group any more")
+            has_member_id = self.identity.member_id == before.member_id
+            return Objection(
+                "illegal_generation" if has_member_id else "unknown_member", f"{member} is not in the group any more"
+            )
         if who.generation_id > before.generation_id + 1:
             # In the missed generation another member may have owned the partition and committed a later offset.
-            return Objection("rebalance_in_progress", f"{_described(before)} missed a generation since")
-        if self._membership is not None and self._membership.owns(tp):
+            return Objection("rebalance_in_progress", f"{member} missed a generation since")
+        if is_assigned:
             return None
-        return Objection("rebalance_in_progress", f"{_described(before)} has lost the partition in a rebalance")
+        return Objection("rebalance_in_progress", f"{member} has lost the partition in a rebalance")
 
     def outside(self) -> Objection:
         """Return why a subscribed consumer that is not a member cannot commit."""
-        if self.rebalancing:
+        if self.is_rebalancing:
             return Objection("rebalance_in_progress", "this member is about to join the group")
         return Objection("unknown_member", "this member is not in the group")
-
-    def _loss(self, before: Identity) -> str:
-        membership = self._membership
-        kept = membership is not None and membership.is_member and membership.identity.member_id == before.member_id
-        return "illegal_generation" if kept else "unknown_member"
-
-
-def _described(identity: Identity) -> str:
-    return f"member {identity.member_id} of generation {identity.generation_id}"

@@ -12,7 +12,7 @@ the member id or generation are reported to the membership. Follows Java's ``Con
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 
 from ..calls import Call
@@ -31,7 +31,7 @@ from ..wire.offset_commit import (
     OffsetCommitResponse,
 )
 from .commit_errors import API, Failure, final_error, reason_of
-from .commit_identity import CommitIdentity, CommittingMember
+from .commit_identity import CommitIdentity
 from .commit_queue import Callback, CommitQueue, Entries, Pending
 from .coordinator import Coordinator
 from .identity import Identity
@@ -69,17 +69,21 @@ class Commits:
         self,
         settings: CommitSettings,
         coordinator: Coordinator,
-        membership: CommittingMember | None,
+        assigned: Container[TopicPartition],
         metadata: Metadata,
         random: Random,
         *,
+        read_identity: Callable[[], CommitIdentity],
         seconds_since_poll: Callable[[float], float | None] = lambda now: None,
     ) -> None:
         self._settings = settings
         self._coordinator = coordinator
-        self._commit_identity = CommitIdentity(membership, coordinator.group_id)
+        self._assigned = assigned
         self._metadata = metadata
         self._group_id = coordinator.group_id
+        self._read_identity = read_identity
+        self._settled: Identity | None = None
+        self._refused: Identity | None = None
         self._seconds_since_poll = seconds_since_poll
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(backoff, random)  #: After errors of the coordinator or the group.
@@ -92,6 +96,8 @@ class Commits:
         self.finished = self._queue.finished  #: Calls whose callbacks are due.
         #: Calls the first callback in :attr:`finished`; not within a step, since it is user code.
         self.run_first_callback = self._queue.run_first_callback
+        #: Called with an error about a commit's member id, generation or instance id, and REBALANCE_IN_PROGRESS.
+        self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
         #: Called with every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Called for every response, with its latency in seconds and the current time.
@@ -114,7 +120,7 @@ class Commits:
     @property
     def may_commit(self) -> bool:
         """Whether commits have a member id or, with manual assignment, need none; False once membership is lost."""
-        return self._commit_identity.who is not None
+        return self._commit_identity().who is not None
 
     def add(
         self,
@@ -131,11 +137,12 @@ class Commits:
         """
         if self._queue.idle:
             self._stale_error = self._coordinator.error
-        who = self._commit_identity.asks_as
-        pending = self._queue.add(offsets, who or self._commit_identity.by_hand, deadline, callback, what)
+        current = self._commit_identity()
+        who = current.asks_as
+        pending = self._queue.add(offsets, who or Identity(self._group_id), deadline, callback, what)
         if who is None and offsets:
             # Fail now: an unsubscribe() before the next step would turn it into a commit without a member id.
-            self._queue.fail_call(pending, self._failure(*self._commit_identity.outside(), self._now))
+            self._queue.fail_call(pending, self._failure(*current.outside(), self._now))
         return pending.call
 
     def mark(self) -> Call[None]:
@@ -166,7 +173,9 @@ class Commits:
     def step(self, now: float) -> list[Request]:
         """Return the request due now, if any."""
         self._now = now
-        self._commit_identity.note()
+        current = self._read_identity()
+        if not current.is_rebalancing:
+            self._settled, self._refused = current.who, None
         self._expire(now)
         self._fail_without_coordinator(now)
         if self._queue.idle:
@@ -183,11 +192,12 @@ class Commits:
         if self._queue.idle:
             return NEVER
         due = self._queue.due_at()
-        if self._flight is None and not self._commit_identity.held and self._coordinator.target(CHANNEL) is not None:
-            if self._queue.ready:
-                due = min(due, self._retry.wake_at())
-            if self._queue.delayed:
-                due = min(due, max(self._stragglers.wake_at(), self._retry.wake_at()))
+        if self._flight is not None or self._coordinator.target(CHANNEL) is None or self._commit_identity().is_held:
+            return max(now, due)
+        if self._queue.ready:
+            due = min(due, self._retry.wake_at())
+        if self._queue.delayed:
+            due = min(due, max(self._stragglers.wake_at(), self._retry.wake_at()))
         return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
@@ -215,15 +225,19 @@ class Commits:
 
     # -- member id and generation
 
+    def _commit_identity(self) -> CommitIdentity:
+        return self._read_identity()._replace(settled=self._settled, refused=self._refused)
+
     def _judge(self, now: float) -> None:
         """Fail offsets that the current member may not commit, and give the others its member id and generation."""
-        who = self._commit_identity.who
-        if who is not None and (who == self._judged or self._commit_identity.held):
+        current = self._commit_identity()
+        who = current.who
+        if who is not None and (who == self._judged or current.is_held):
             return  # checked already, or a rebalance may still change the assignment
         for tp, entry in self._queue.waiting():
             if entry.identity == who:
                 continue
-            objection = self._commit_identity.objection(tp, entry.identity)
+            objection = current.objection(entry.identity, is_assigned=tp in self._assigned)
             if objection is not None:
                 self._queue.drop(tp, self._failure(*objection, now))
             elif who is not None:
@@ -241,7 +255,7 @@ class Commits:
 
     def _timeout(self, pending: Pending, now: float) -> Failure:
         last = pending.call.last_error
-        if self._commit_identity.held:
+        if self._commit_identity().is_held:
             return self._failure("rebalance_in_progress", "the group was rebalancing all the time", now, last)
         if self._coordinator.target(CHANNEL) is None:
             last = self._coordinator.last_error or last
@@ -278,7 +292,7 @@ class Commits:
     # -- sending
 
     def _may_send(self, now: float) -> bool:
-        if self._flight is not None or self._commit_identity.held or not self._retry.may_send(now):
+        if self._flight is not None or self._commit_identity().is_held or not self._retry.may_send(now):
             return False
         if self._queue.delayed and self._stragglers.may_send(now):
             self._queue.release()
@@ -307,13 +321,13 @@ class Commits:
         ]
 
     def _build(self, flight: OffsetCommitInFlight, version: int) -> Message:
-        who = self._commit_identity.who
-        flight.stamp = who
+        current = self._commit_identity()
+        who = flight.stamp = current.who
         flight.sent = set()
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        entries = {} if who is None or self._commit_identity.held else flight.entries
+        entries = {} if who is None or current.is_held else flight.entries
         for tp, entry in entries.items():
-            if entry.identity != who and self._commit_identity.objection(tp, entry.identity) is not None:
+            if current.objection(entry.identity, is_assigned=tp in self._assigned) is not None:
                 continue
             flight.sent.add(tp)
             topic = topics.get(tp.topic)
@@ -331,7 +345,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or self._commit_identity.by_hand  # a request without offsets may have any identity
+        stamp = who or Identity(self._group_id)  # a request without offsets may have any identity
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,
@@ -408,8 +422,8 @@ class Commits:
         self, flight: OffsetCommitInFlight, error: BrokerResponseError, entries: Entries, now: float
     ) -> None:
         """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID and REBALANCE_IN_PROGRESS."""
-        standing, stamp = self._commit_identity, flight.stamp
-        who = standing.who
+        current, stamp = self._commit_identity(), flight.stamp
+        who = current.who
         if stamp is None or not stamp.is_member:
             # The commit had no member id and the group has members: the error says nothing about this membership.
             if error.code == Code.REBALANCE_IN_PROGRESS:
@@ -419,15 +433,15 @@ class Commits:
         elif error.code == Code.REBALANCE_IN_PROGRESS:
             # Kafka returns this only between JoinGroup and SyncGroup, when this client sends no commits; other brokers
             # may return it at any time of a rebalance.
-            standing.refused(stamp)
+            self._refused = stamp
             self._again(entries, error, now)
-            standing.told(error, stamp, now)
+            self.on_membership_error(error, stamp, now)
         elif who is not None and who != stamp and who.member_id == stamp.member_id:
             # The member has a newer generation by now: commit again under it the partitions that are still assigned.
             self._again(entries, error, now)
-        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and standing.awaits_rebalance_response:
+        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and current.awaits_rebalance_response:
             # All members have joined and the JoinGroup response is on its way: commit again under its generation.
-            standing.refused(stamp)
+            self._refused = stamp
             self._again(entries, error, now)
         else:
             self._fail(entries, error, now)
@@ -436,7 +450,7 @@ class Commits:
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=flight.node_id, detail="there is no such group"
                 )
-            standing.told(error, stamp, now)
+            self.on_membership_error(error, stamp, now)
 
     def _again(self, entries: Entries, error: KafkaError, now: float) -> None:
         self._retry.failed(now)

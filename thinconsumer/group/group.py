@@ -19,6 +19,7 @@ from ..types import OffsetAndMetadata, TopicPartition
 from .auto_commit import AutoCommit
 from .classic.member import ClassicMember
 from .classic.states import MemberState
+from .commit_identity import CommitIdentity
 from .commits import Commits
 from .committed import Committed
 from .consumer_role import ConsumerRole
@@ -49,7 +50,13 @@ class Group:
         self.subscription = UserSubscription()
         self.coordinator = Coordinator(config, group_id, metadata, random)
         self.commits = Commits(
-            config, self.coordinator, self, metadata, random, seconds_since_poll=self.seconds_since_poll
+            config,
+            self.coordinator,
+            partitions,
+            metadata,
+            random,
+            read_identity=self.commit_identity,
+            seconds_since_poll=self.seconds_since_poll,
         )
         self.committed = Committed(config, self.coordinator, partitions, metadata, random)
         self.auto_commit = AutoCommit(config, partitions, self.commits) if config.enable_auto_commit else None
@@ -59,6 +66,7 @@ class Group:
         self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.revocation)
         identity = Identity(group_id, group_instance_id=config.group_instance_id)
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
+        self.commits.on_membership_error = self.member.expelled
         self._polled_at: float | None = None
         self._away: float | None = None  #: During a poll, the seconds between it and the poll before; else None.
 
@@ -149,39 +157,18 @@ class Group:
 
     # -- for commits
 
-    @property
-    def identity(self) -> Identity:
-        """The current member id, generation and instance id."""
-        return self.member.identity
-
-    @property
-    def is_member(self) -> bool:
-        """Whether commits carry a member id; with manual assignment they do not."""
-        return self.subscription.is_subscribed
-
-    @property
-    def rebalancing(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
-        return self.member.rebalancing
-
-    @property
-    def awaits_rebalance_response(self) -> bool:
-        """Whether a JoinGroup or SyncGroup was written; its response decides the membership."""
-        return self.member.awaits_rebalance_response
-
-    def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Report to the member a commit error about its member id, generation or instance id."""
-        self.member.expelled(error, identity, now)
+    def commit_identity(self) -> CommitIdentity:
+        """Return the membership that a commit would be made under now."""
+        if not self.subscription.is_subscribed:
+            return CommitIdentity(Identity(self.coordinator.group_id))
+        member = self.member
+        return CommitIdentity(member.identity, True, member.rebalancing, member.awaits_rebalance_response)
 
     def seconds_since_poll(self, now: float) -> float | None:
         """Return the seconds since the last ``poll``; during a poll, from the one before it. None if there is none."""
         if self._polled_at is None or self._away is not None:
             return self._away
         return now - self._polled_at
-
-    def owns(self, tp: TopicPartition) -> bool:
-        """Return whether the partition is still assigned to this consumer."""
-        return tp in self._partitions
 
     # -- for the consumer
 
