@@ -169,4 +169,4 @@ def _parsed(name: str, value: Any, kind: type[Any]) -> Any:
             return {"true": True, "false": False}[str(value).lower()]
         return kind(value)
     except (KeyError, TypeError, ValueError):
-        raise IllegalArgumentError(f"Invalid value {value!r} for configuration {name}") from None
+        raise IllegalArgumentError(f"Invalid value {value!r} for configuration {name}: not a {kind.__name__}") from None

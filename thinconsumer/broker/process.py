@@ -211,7 +211,7 @@ class BrokerProcess(BrokerOperations):
             try:
                 left = left[os.write(pipe, left) :]
             except BlockingIOError:
-                pass  # poll reports a pipe writable that has too little room
+                pass  # poll may report a pipe as writable whose room is too small
             except OSError:
                 raise self._process_error("has ended", EXIT_GRACE_S) from None
 

@@ -128,7 +128,7 @@ class Replication:
 
     @staticmethod
     def _needs_full_copy(source: PartitionReplica, end: int) -> bool:
-        """Return whether the leader has no batch that begins at ``end``: its log starts later, or within a batch."""
+        """Return whether the leader's log starts after ``end``, or at ``end`` in the middle of a batch."""
         start = source.log.start_offset
         if end != start:
             return end < start
