@@ -29,8 +29,8 @@ class Random(Protocol):
 class SharedJitter:
     """A :class:`Random` that returns one value until :meth:`redraw`.
 
-    Partitions that failed together share it, so that they are retried in one request. With one jitter
-    per partition, thousands of partitions would be retried at different times, each in a request of its own.
+    Partitions that failed together share it, so that they are retried in one request. With one jitter per
+    partition, thousands of partitions would be retried at different times, each in a request of its own.
     """
 
     __slots__ = ("_random", "_value")
@@ -94,17 +94,17 @@ class Retry:
         return NEVER if self.in_flight else self.not_before
 
     def sent(self) -> None:
-        """Note that a request is in flight."""
+        """Record that a request is in flight."""
         self.in_flight = True
 
     def succeeded(self) -> None:
-        """Note a response: the next request may be sent at once."""
+        """Record a response: the next request may be sent at once."""
         self.in_flight = False
         self.attempts = 0
         self.not_before = -NEVER
 
     def failed(self, now: float) -> None:
-        """Note a failure: the next request waits for the backoff."""
+        """Record a failure: the next request waits for the backoff."""
         self.in_flight = False
         self.attempts += 1
         self.not_before = now + self.backoff.delay(self.attempts, self.random)

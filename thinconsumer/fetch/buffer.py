@@ -163,7 +163,7 @@ class Buffer:
         return bool(queue) and queue[-1].error is not None  # type: ignore[index]
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
-        """Replace all batches not yet returned by ``error``, which only a seek can pass."""
+        """Drop all batches not yet returned, and keep ``error`` in their place: only a seek gets past it."""
         fetched.error = error
         del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
         queue = self._queues[fetched.partition]

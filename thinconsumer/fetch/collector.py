@@ -146,7 +146,7 @@ class Collector:
         return part
 
     def in_hand(self, poll_result: PollResult, count: int) -> RecordInHand | None:
-        """Return the ``count``-th record of an unsettled poll result: the one that the user may be processing."""
+        """Return the ``count``-th record of a poll result whose positions are not advanced yet: the one in process."""
         last = next((move for move in reversed(self.first(poll_result, count).moves) if move.adds), None)
         if last is None:
             return None

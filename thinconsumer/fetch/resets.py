@@ -36,7 +36,7 @@ def timestamp_of(policy: OffsetResetPolicy, wall_time: float) -> int | None:
 
 
 class Resets:
-    """Finds a position for every partition in AWAITING_RESET."""
+    """Finds a position for every partition in state AWAITING_RESET."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ class PendingValidation(NamedTuple):
 
 
 class Validation:
-    """Validates the position of every partition in VALIDATING."""
+    """Validates the position of every partition in state VALIDATING."""
 
     asker = ASKER
 
@@ -174,7 +174,7 @@ class Validation:
         partition.committed = None  # the committed offset belonged to the old topic
         if partition.state in (PositionState.FETCHING, PositionState.VALIDATING):
             log.warning(
-                "%s-%s: its topic was deleted and created again; dropping position %s",
+                "%s-%s: its topic was deleted and created again; resetting position %s",
                 *partition.tp,
                 partition.cursor.offset,
             )
@@ -273,7 +273,7 @@ class Validation:
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
             partition.blocked_until = NEVER  # until a seek
         elif data is None:
-            log.warning("%s-%s: log truncated at an unknown offset below position %s", *partition.tp, position)
+            log.warning("%s-%s: log truncated at an unknown offset: resetting position %s", *partition.tp, position)
             partition.ask_reset(None)
         else:
             where = data.end_offset

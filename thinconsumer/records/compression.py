@@ -261,7 +261,7 @@ def _functions(codec: int) -> _CodecFunctions:
     entry = _CODECS.get(codec)
     if entry is None:
         raise MissingCodecError(
-            f"compression codec {codec} is unknown to this version", f"codec {codec}", "thinconsumer"
+            f"compression codec {codec} is unknown: upgrade thinconsumer", f"codec {codec}", "thinconsumer"
         )
     try:
         functions = entry.load()
@@ -284,7 +284,7 @@ def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
             data = memoryview(_correct_lz4_checksum(bytes(data)))
         return functions.decompress(data, limit)
     except functions.errors as exc:
-        raise CodecError(f"{Codec(codec).name.lower()}: {exc or type(exc).__name__}") from exc
+        raise CodecError(f"{Codec(codec).name.lower()} decompression failed: {exc or type(exc).__name__}") from exc
 
 
 def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
@@ -296,7 +296,7 @@ def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
     try:
         return functions.compress(data, level)
     except functions.errors as exc:
-        raise CodecError(f"{Codec(codec).name.lower()}: {exc or type(exc).__name__}") from exc
+        raise CodecError(f"{Codec(codec).name.lower()} compression failed: {exc or type(exc).__name__}") from exc
 
 
 def _correct_lz4_checksum(frame: bytes) -> bytes:

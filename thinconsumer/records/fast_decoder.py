@@ -140,7 +140,7 @@ def _keyless(
 
 @cache
 def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[list[Any], list[int]]:
-    """Return, by the byte of the key's length, how to read a record and where its value begins."""
+    """Return two lists indexed by the byte of the key's length: unpackers of a record, and where its value begins."""
     readers: list[Any] = [_reject] * 256
     starts = [0] * 256
     for raw in (1, *range(0, 128, 2)):
@@ -217,7 +217,7 @@ def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, build
 
 @lru_cache(maxsize=128)
 def _values_of(head: int, key: int, between: int, value: int, times: int) -> Struct:
-    """Return the struct that reads the values (and keys, unless ``key`` is 0) of ``times`` records of these sizes."""
+    """Return the Struct that reads the values (and keys, unless ``key`` is 0) of ``times`` records of these sizes."""
     keys = f"{head}x{key}s{between}x" if key else f"{head + between}x"
     return Struct(f"{keys}{value}sx" * times)
 

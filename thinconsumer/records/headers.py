@@ -81,7 +81,7 @@ Layout = tuple[Callable[[bytes, int], tuple[bytes, ...]], tuple[bytes, ...], tup
 
 
 def _layout(block: bytes) -> Layout:
-    """Return the layout of a block that :func:`read_headers` accepts."""
+    """Return the layout of a valid block of headers."""
     number, pos = varint(block, 0)
     form, before = "", 0
     names: list[str] = []

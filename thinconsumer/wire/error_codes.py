@@ -34,7 +34,7 @@ class ErrorCode(NamedTuple):
     code: int
     name: str
     retriable: bool  #: The same request can succeed later.
-    refresh_metadata: bool  #: The request can succeed after a metadata refresh.
+    refresh_metadata: bool  #: The metadata must be refreshed before a retry.
     rejoin: bool  #: The group member has to join again.
     text: str
     error: type[BrokerResponseError]
@@ -42,7 +42,7 @@ class ErrorCode(NamedTuple):
 
 FINAL = "final"
 RETRIABLE = "retriable"
-REFRESH = "refresh metadata"  #: Retriable, too.
+REFRESH = "refresh metadata"  #: Retriable after a metadata refresh.
 REJOIN = "rejoin"
 
 

@@ -60,9 +60,9 @@ class Message(Struct):
         except TrailingBytesError as error:
             if ignore_trailing:
                 return cls.decode(data[: error.end], version, start)
-            raise KafkaProtocolError(f"{cls.__name__} version {version}: {error}") from None
+            raise KafkaProtocolError(f"cannot decode {cls.__name__} version {version}: {error}") from None
         except KafkaProtocolError as error:
-            raise KafkaProtocolError(f"{cls.__name__} version {version}: {error}") from None
+            raise KafkaProtocolError(f"cannot decode {cls.__name__} version {version}: {error}") from None
         except (struct.error, IndexError):
             raise KafkaProtocolError(f"{cls.__name__} version {version} is truncated at byte {len(buffer)}") from None
         except UnicodeDecodeError as error:

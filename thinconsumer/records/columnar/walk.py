@@ -143,7 +143,7 @@ def _numpy_steps(counts: Int64s) -> int:
     ``counts``: records per batch, in descending order.
     """
     steps = np.concatenate((counts, [0]))
-    walkers_left = np.arange(len(steps))  # after each of these numbers of steps
+    walkers_left = np.arange(len(steps))  # number of walkers left after each entry of ``steps``
     records_left = np.cumsum(steps) - steps - walkers_left * steps
     return int(steps[np.argmin(steps * NUMPY_STEP_COST + records_left + walkers_left * ALONE_COST)])
 
