@@ -77,7 +77,7 @@ class Operation(Generic[K, V]):
 
 
 def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iterator[KeyResult]]:
-    """Return a reader of responses whose list ``entries`` has a key, an error code and a message in each row."""
+    """Return a reader for responses with a list ``entries`` of rows with a key, an error code and a message."""
 
     def read(response: Any, version: int) -> Iterator[KeyResult]:
         for one in getattr(response, entries):

@@ -27,7 +27,7 @@ class Iteration:
     def __init__(self, reader: ConsumerCore) -> None:
         self._reader = reader
         self._shell = reader.shell
-        self.poll_result = PollResult()  #: The poll result whose records are being returned.
+        self.poll_result = PollResult()  #: The poll result with the records to return.
         self.after = 0  #: The value for ``poll_result.taken`` once the record from :meth:`peek` is returned.
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf

@@ -98,7 +98,7 @@ class ConsumerCore:
         return poll_result
 
     def _recover(self) -> None:
-        """Advance the positions past the returned records. The buffer is dropped after an interrupted step."""
+        """Advance the positions past the returned records; buffered records are fetched again."""
         poll_result = self._to_settle()
         if poll_result is not None:
             self.managers.collector.place(poll_result)

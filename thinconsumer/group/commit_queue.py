@@ -167,7 +167,7 @@ class CommitQueue:
     # -- sending
 
     def take(self, group_id: str) -> Entries:
-        """Remove and return the entries of the next request; drop those whose calls are all settled or abandoned."""
+        """Remove and return the entries of the next request; drop entries that no unsettled call waits for."""
         taken: Entries = {}
         later: Entries = {}
         size = 0

@@ -93,7 +93,7 @@ class Commits:
         self._judged: Identity | None = None  #: The identity that all waiting offsets were last checked against.
         self._stale_error: KafkaError | None = None
         self._now = 0.0
-        self.finished = self._queue.finished  #: Calls whose callbacks are due.
+        self.finished = self._queue.finished  #: Settled calls with a callback that is due.
         #: Calls the first callback in :attr:`finished`; not within a step, since it is user code.
         self.run_first_callback = self._queue.run_first_callback
         #: Called with an error about a commit's member id, generation or instance id, and REBALANCE_IN_PROGRESS.
@@ -155,7 +155,7 @@ class Commits:
         return self._queue.newest
 
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
-        """Return the timeout error for a user who stops waiting for these offsets; the commit itself goes on."""
+        """Return the timeout error for a ``commit()`` that stops waiting for these offsets; they are still sent."""
         waiting = [pending for pending in self._queue.unsettled() if pending.offsets == offsets]
         failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].outstanding} if waiting else {}
         return final_error(self._settings, self._group_id, failures, "commit")
@@ -216,7 +216,7 @@ class Commits:
         self._take_response(flight, answer, now)
 
     def restart(self, now: float) -> None:
-        """Forget the request in flight, whose response cannot arrive after a restart of the engine; queue it again."""
+        """Queue the offsets in flight again: after a restart of the engine the response cannot arrive."""
         flight, self._flight = self._flight, None
         self._queue.rebuild({} if flight is None else flight.entries)
         self._judged = None

@@ -208,7 +208,7 @@ class Committed:
         self._take(flight, rows, answer.node_id, now)
 
     def restart(self, now: float) -> None:
-        """Forget the request in flight, whose response cannot arrive after a restart of the engine; repeat it."""
+        """Repeat the request in flight: after a restart of the engine its response cannot arrive."""
         self._flight = None
         self._retry.succeeded()
 
@@ -323,7 +323,7 @@ class Committed:
             self._answer(question, flight, told, node_id, now)
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
-        """Return the topics whose other partitions, not in the request, may have committed offsets of the group."""
+        """Return topics with more partitions than in the request: the others may have committed offsets."""
         asked = Counter(tp.topic for tp in flight.tps)
         known = {
             name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()

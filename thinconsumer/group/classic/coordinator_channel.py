@@ -1,7 +1,7 @@
 """A member's requests in flight to its coordinator: which request may follow, and when to stop waiting.
 
 Owns the rule that nothing follows a JoinGroup or SyncGroup on the membership connection: the coordinator holds back
-their responses until the whole group has joined or synced, and reads a heartbeat sent after one only then.
+their responses until the whole group has joined or synced, and reads no later request, such as a heartbeat, until then.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Heartbeats:
         self._retry.succeeded()
 
     def failed(self, now: float, *, after_interval: bool = False) -> None:
-        """Note a failed heartbeat. The next one is due after the backoff; ``after_interval`` waits for both."""
+        """Note a failed heartbeat. The next one waits for a backoff; with ``after_interval`` also for the interval."""
         self.in_flight = None
         self._retry.failed(now)
         if not after_interval:

@@ -177,7 +177,7 @@ class ClassicMember:
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Act on a membership error that a commit under ``identity`` returned, unless the identity has changed.
 
-        It is ignored while a written JoinGroup or SyncGroup awaits its response, which decides the membership.
+        The error is ignored while a written JoinGroup or SyncGroup awaits its response, which decides the membership.
         """
         if identity != self.identity or not identity.is_member or self.awaits_rebalance_response:
             return

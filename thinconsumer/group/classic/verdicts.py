@@ -64,5 +64,5 @@ def _mismatch(
         Code.INCONSISTENT_GROUP_PROTOCOL,
         api=api_name(answer.request.api),
         node_id=answer.node_id,
-        detail=f"it has protocol {elected!r} of type {their_type!r}",
+        detail=f"the response names protocol {elected!r} of type {their_type!r}",
     )
