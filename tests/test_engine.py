@@ -96,6 +96,15 @@ def write(cluster, tp, count=1, value=b"x", batches=1):
         cluster.produce(tp.topic, [value] * count, tp.partition)
 
 
+def write_each(cluster, tps, *how, **more):
+    for tp in tps:
+        write(cluster, tp, *how, **more)
+
+
+def cluster_and_partitions(nodes, count):
+    return MemoryCluster(nodes, {"t": count}), partitions(count)
+
+
 def fetches(cluster, node_id=None):
     return [received.message for received in cluster.received(FetchRequest, node_id)]
 
@@ -152,8 +161,7 @@ def test_newest_version_that_both_speak_is_used(reader):
 
 def test_next_fetch_reaches_the_broker_before_anything_is_decoded(reader):
     """While we decode, the broker works: that is where one thread gets its throughput from."""
-    cluster = MemoryCluster(1, {"t": 1})
-    (tp,) = partitions(1)
+    cluster, (tp,) = cluster_and_partitions(1, 1)
     write(cluster, tp, 10, batches=3)
     seen = []
 
@@ -174,8 +182,7 @@ def test_next_fetch_reaches_the_broker_before_anything_is_decoded(reader):
 
 def test_sessions_say_only_what_changed(reader):
     """After the first request nothing is named but what moved; nothing at all while idle (KIP-227)."""
-    cluster = MemoryCluster(1, {"t": 20})
-    tps = partitions(20)
+    cluster, tps = cluster_and_partitions(1, 20)
     r = reader(cluster, tps)
     r.run(3)
     write(cluster, tps[7], 2)
@@ -196,15 +203,12 @@ def test_without_sessions_everything_is_named_each_time(reader):
 
 @pytest.mark.parametrize("code", [Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH])
 def test_session_that_the_broker_forgot_is_opened_anew_without_a_gap(reader, code):
-    cluster = MemoryCluster(1, {"t": 2})
-    tps = partitions(2)
-    for tp in tps:
-        write(cluster, tp, 3)
+    cluster, tps = cluster_and_partitions(1, 2)
+    write_each(cluster, tps, 3)
     r = reader(cluster, tps)
     r.run(2)
     cluster.on("Fetch", Reply(FetchResponse(error_code=int(code))), times=1)
-    for tp in tps:
-        write(cluster, tp, 3)
+    write_each(cluster, tps, 3)
     r.run(3)
     assert r.found == {tp: list(range(6)) for tp in tps}
     assert [fetch.session_epoch for fetch in fetches(cluster)].count(0) == 2
@@ -277,10 +281,8 @@ def test_hot_partition_does_not_starve_the_others(reader):
 
 def test_draining_takes_turns(reader):
     """With all of them full, a small max_records is shared out."""
-    cluster = MemoryCluster(1, {"t": 5})
-    tps = partitions(5)
-    for tp in tps:
-        write(cluster, tp, 20, batches=5)
+    cluster, tps = cluster_and_partitions(1, 5)
+    write_each(cluster, tps, 20, batches=5)
     r = reader(cluster, tps)
     r.poll(max_records=1)
     for _ in range(100):
@@ -292,10 +294,8 @@ def test_draining_takes_turns(reader):
 
 def test_buffered_bytes_stay_below_the_cap(reader):
     """50 partitions with megabytes behind each, read one record at a time."""
-    cluster = MemoryCluster(2, {"t": 50})
-    tps = partitions(50)
-    for tp in tps:
-        write(cluster, tp, 10, b"v" * 1000, batches=10)
+    cluster, tps = cluster_and_partitions(2, 50)
+    write_each(cluster, tps, 10, b"v" * 1000, batches=10)
     cap = 200_000
     r = reader(cluster, tps, max_buffered_bytes=cap, max_poll_records=20)
     most = 0
@@ -389,10 +389,8 @@ def test_deleted_topic_is_one_line_and_the_others_go_on(reader, log_lines):
 
 def test_an_hour_without_brokers_is_a_line_a_minute_for_each(reader, log_lines):
     """Dead brokers, polls for an hour, then back: about a line a minute for each broker, no busy loop."""
-    cluster = MemoryCluster(2, {"t": 2})
-    tps = partitions(2)
-    for tp in tps:
-        write(cluster, tp, 3)
+    cluster, tps = cluster_and_partitions(2, 2)
+    write_each(cluster, tps, 3)
     r = reader(cluster, tps, reconnect_backoff_max_ms=10_000, retry_backoff_max_ms=10_000)
     r.run(3)
     lines, steps = len(log_lines()), r.consumer._shell.driver.steps
@@ -404,8 +402,7 @@ def test_an_hour_without_brokers_is_a_line_a_minute_for_each(reader, log_lines):
     assert len(cluster.network.dials) < 4 * 3600 / 8
     for node in (1, 2):
         cluster.start(node)
-    for tp in tps:
-        write(cluster, tp, 2)
+    write_each(cluster, tps, 2)
     back = cluster.clock.now()
     r.run(30)
     assert r.found == {tp: [0, 1, 2, 3, 4] for tp in tps}
@@ -413,8 +410,7 @@ def test_an_hour_without_brokers_is_a_line_a_minute_for_each(reader, log_lines):
 
 
 def test_all_brokers_back_after_a_minute_are_read_within_three_seconds(reader):
-    cluster = MemoryCluster(2, {"t": 2})
-    tps = partitions(2)
+    cluster, tps = cluster_and_partitions(2, 2)
     r = reader(cluster, tps)
     r.run(3)
     for node in (1, 2):
@@ -422,8 +418,7 @@ def test_all_brokers_back_after_a_minute_are_read_within_three_seconds(reader):
     r.run(60)
     for node in (1, 2):
         cluster.start(node)
-    for tp in tps:
-        write(cluster, tp, 2)
+    write_each(cluster, tps, 2)
     back = cluster.clock.now()
     r.run(10)
     assert r.found == {tp: [0, 1] for tp in tps}
@@ -431,12 +426,10 @@ def test_all_brokers_back_after_a_minute_are_read_within_three_seconds(reader):
 
 
 def test_broker_that_restarts_is_read_on(reader):
-    cluster = MemoryCluster(2, {"t": 2})
-    tps = partitions(2)
+    cluster, tps = cluster_and_partitions(2, 2)
     r = reader(cluster, tps)
     for number in range(6):
-        for tp in tps:
-            write(cluster, tp, 2)
+        write_each(cluster, tps, 2)
         r.run(1)
         node = 1 + number % 2
         cluster.kill(node, noticed_after_s=0)
@@ -448,8 +441,7 @@ def test_broker_that_restarts_is_read_on(reader):
 
 def test_every_address_changes(reader):
     """Kubernetes gives all brokers new addresses behind the same names: they are looked up again."""
-    cluster = MemoryCluster(2, {"t": 2})
-    tps = partitions(2)
+    cluster, tps = cluster_and_partitions(2, 2)
     r = reader(cluster, tps)
     r.run(2)
     for node in (1, 2):
@@ -458,8 +450,7 @@ def test_every_address_changes(reader):
         cluster.network.names[f"kafka{node}"] = [f"10.7.7.{node}"]
         cluster.listen(node)
     moved = cluster.clock.now()
-    for tp in tps:
-        write(cluster, tp, 2)
+    write_each(cluster, tps, 2)
     r.run(10)
     assert r.found == {tp: [0, 1] for tp in tps}
     assert max(r.arrived.values()) - moved < 3
@@ -488,16 +479,14 @@ def test_a_cluster_that_moved_is_found_by_its_bootstrap_name(reader):
 @pytest.mark.parametrize("seed", range(8))
 def test_black_hole_is_left_within_the_request_timeout(reader, seed):
     """The leader's network dies without a word; another replica leads soon after, and nothing waits longer."""
-    cluster = MemoryCluster(2, {"t": 2})
-    tps = partitions(2)
+    cluster, tps = cluster_and_partitions(2, 2)
     r = reader(cluster, tps, seed=seed, request_timeout_ms=5000)
     r.run(2)
     cluster.network.black_hole("kafka1", 9092)
     r.run(1)
     cluster.controller.fence(1)
     elected = cluster.clock.now()
-    for tp in tps:
-        write(cluster, tp, 2)
+    write_each(cluster, tps, 2)
     r.run(15)
     assert r.found == {tp: [0, 1] for tp in tps}
     assert max(r.arrived.values()) - elected <= 6
@@ -528,8 +517,7 @@ def test_only_what_reading_needs_is_ever_asked(reader):
 def test_slow_network_byte_by_byte_changes_nothing(reader):
     cluster = MemoryCluster(2, {"t": 3}, network=Network(chunk=1, send_limit=3))
     tps = partitions(3)
-    for tp in tps:
-        write(cluster, tp, 4, batches=2)
+    write_each(cluster, tps, 4, batches=2)
     r = reader(cluster, tps)
     r.run(10)
     assert r.found == {tp: list(range(8)) for tp in tps}

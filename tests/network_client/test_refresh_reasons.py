@@ -2,61 +2,19 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import ANY_NODE, Request, Target
+from thinconsumer.connection.request import ANY_NODE, Target
 from thinconsumer.connection.route import SLOW_ATTEMPT
-from thinconsumer.network_client import NetworkClient
-from thinconsumer.testing import MemoryCluster
 from thinconsumer.types import Node
-from thinconsumer.wire.metadata import MetadataRequest
-
-
-class ReasonsBench:
-    """A network client with two nodes; keeps all its refresh reasons."""
-
-    def __init__(self):
-        self.cluster = MemoryCluster(2)
-        self.network = self.cluster.network
-        self.driver = self.cluster.driver()
-        config = ConsumerConfig.from_options(bootstrap_servers=self.cluster.bootstrap_servers)
-        self.client = NetworkClient(config, random.Random(1))
-        self.reasons = []
-
-    @property
-    def now(self):
-        return self.driver.now()
-
-    def know(self):
-        """Tell the client of the nodes, as metadata does."""
-        self.client.update_nodes([Node(b.node_id, b.host, b.port) for b in self.cluster.nodes.values()])
-
-    def ask(self, target):
-        self.client.send(Request("t", MetadataRequest, target, lambda _: MetadataRequest(), self.now + 500), self.now)
-
-    def turn(self, deadline):
-        self.driver.step(self.client, deadline)
-        self.client.step(self.now)
-        self.client.take_answers()
-        self.reasons += self.client.take_refresh_reasons(self.now)
-
-    def run(self, seconds):
-        """Step for so many seconds; return the refresh reasons of that time."""
-        before, end = len(self.reasons), self.now + seconds
-        while self.now < end:
-            self.turn(end)
-        return self.reasons[before:]
 
 
 @pytest.fixture
-def bench():
+def bench(make_bench):
     """Connected to node 1, and nothing in flight."""
-    bench = ReasonsBench()
+    bench = make_bench(2)
     bench.know()
-    bench.ask(Target(1))
+    bench.send(Target(1))
     assert bench.run(1.0) == [] and bench.client.is_ready(1)
     return bench
 
@@ -73,7 +31,7 @@ def test_an_unreachable_node_is_a_refresh_reason_while_a_request_waits(bench, fa
     bench.network.reset("kafka1", 9092)
     getattr(bench.network, fault)("kafka1", 9092)
     assert len(bench.run(0.01)) == 1
-    bench.ask(Target(1))
+    bench.send(Target(1))
     assert bench.run(0.01)
     if fault == "black_hole":
         bench.run(5.0)
@@ -82,7 +40,7 @@ def test_an_unreachable_node_is_a_refresh_reason_while_a_request_waits(bench, fa
 
 def test_a_first_attempt_is_a_refresh_reason_once_it_is_slow(bench):
     bench.network.black_hole("kafka2", 9092)
-    bench.ask(Target(2))
+    bench.send(Target(2))
     assert bench.run(SLOW_ATTEMPT - 0.01) == []
     assert bench.run(0.02)
 
@@ -103,25 +61,25 @@ def test_a_connection_closed_by_the_client_is_no_refresh_reason(bench, end):
     assert not bench.client.any_ready()
 
 
-def test_bootstrap_servers_are_no_refresh_reason():
+def test_bootstrap_servers_are_no_refresh_reason(make_bench):
     """Metadata does not name them, so a refresh would change nothing about them."""
-    bench = ReasonsBench()
-    bench.ask(ANY_NODE)
+    bench = make_bench(2)
+    bench.send(ANY_NODE)
     bench.run(1.0)
     assert bench.client.any_ready()
     for name in ("kafka1", "kafka2"):
         bench.network.kill(name, 9092)
-    bench.ask(ANY_NODE)
+    bench.send(ANY_NODE)
     assert bench.run(3.0) == []
     assert not bench.client.any_ready()
 
 
-def test_a_pause_while_connecting_counts_only_up_to_wake_at():
+def test_a_pause_while_connecting_counts_only_up_to_wake_at(make_bench):
     """The bytes received at its end extend the setup; the outage must not count the pause before."""
-    bench = ReasonsBench()
+    bench = make_bench(2)
     bench.know()
     began = bench.now
-    bench.ask(Target(1))
+    bench.send(Target(1))
     bench.turn(began)
     bench.cluster.clock.advance(700.0)
     bench.turn(bench.now)  # connected long ago; ApiVersions is sent now
@@ -131,35 +89,34 @@ def test_a_pause_while_connecting_counts_only_up_to_wake_at():
     assert bench.client.any_ready()
 
 
-def test_dropping_a_connection_answers_its_requests_and_is_no_refresh_reason(bench):
-    """A JoinGroup that the member does not need any more would delay all requests behind it."""
+@pytest.fixture
+def parked(bench):
+    """Return the target of a request that the broker does not answer."""
     target = Target(1, "group")
-    bench.ask(target)
+    bench.send(target)
     assert bench.run(1.0) == [] and bench.client.is_ready(1, "group")
     bench.network.pause("kafka1", 9092)
-    bench.ask(target)
-    bench.client.step(bench.now)
-    bench.client.drop(target, "the coordinator is elsewhere")
+    bench.send(target)
+    return target
+
+
+def test_dropping_a_connection_answers_its_requests_and_is_no_refresh_reason(bench, parked):
+    """A JoinGroup that the member does not need any more would delay all requests behind it."""
+    bench.client.drop(parked, "the coordinator is elsewhere")
     (answer,) = bench.client.take_answers()
-    assert "elsewhere" in str(answer.error) and answer.request.target == target
+    assert "elsewhere" in str(answer.error) and answer.request.target == parked
     assert bench.run(1.0) == [] and not bench.client.is_ready(1, "group")
     assert bench.client.is_ready(1), "the node's other connections stay"
-    bench.client.drop(target, "twice")
+    bench.client.drop(parked, "twice")
     bench.client.drop(Target(7), "never there")
     assert bench.client.take_answers() == []
 
 
-def test_the_connection_to_a_node_missing_in_metadata_can_be_dropped(bench):
+def test_the_connection_to_a_node_missing_in_metadata_can_be_dropped(bench, parked):
     """A coordinator that died is forgotten first; a JoinGroup may be parked there for minutes all the same."""
-    target = Target(1, "group")
-    bench.ask(target)
-    assert bench.run(1.0) == [] and bench.client.is_ready(1, "group")
-    bench.network.pause("kafka1", 9092)
-    bench.ask(target)
-    bench.client.step(bench.now)
     bench.client.update_nodes([Node(2, "kafka2", 9092)])
     bench.client.step(bench.now)
     assert bench.client.take_answers() == []
-    bench.client.drop(target, "the coordinator is elsewhere")
+    bench.client.drop(parked, "the coordinator is elsewhere")
     (answer,) = bench.client.take_answers()
-    assert "elsewhere" in str(answer.error) and answer.request.target == target
+    assert "elsewhere" in str(answer.error) and answer.request.target == parked

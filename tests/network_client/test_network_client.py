@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from thinconsumer.broker import Delay, Disconnect, Silence
-from thinconsumer.config import ConsumerConfig
-from thinconsumer.connection.request import ANY_NODE, Request, Target
+from thinconsumer.connection.request import ANY_NODE, Target
 from thinconsumer.connection.route import SLOW_ATTEMPT
 from thinconsumer.errors import (
     KafkaConnectionError,
@@ -17,84 +14,15 @@ from thinconsumer.errors import (
     NoBrokersAvailable,
     SaslAuthenticationFailedError,
 )
-from thinconsumer.network_client import SILENT, NetworkClient
-from thinconsumer.testing import MemoryCluster, MemoryDriver, ScriptedPeer
+from thinconsumer.network_client import SILENT
+from thinconsumer.testing import MemoryCluster, ScriptedPeer
 from thinconsumer.types import Node
 from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.metadata import MetadataRequest
-
-
-class ClientBench:
-    """A network client on a cluster in memory, stepped as a consumer steps its engine."""
-
-    def __init__(self, nodes=3, bootstrap=None, new_login=None, seed=1, **options):
-        self.cluster = MemoryCluster(nodes)
-        self.network = self.cluster.network
-        self.driver = MemoryDriver(self.network)
-        servers = bootstrap or self.cluster.bootstrap_servers
-        self.config = ConsumerConfig.from_options(bootstrap_servers=servers, **options)
-        self.client = NetworkClient(self.config, random.Random(seed), new_login)
-        self.answers = []
-        self.began = self.now
-
-    @property
-    def now(self):
-        return self.driver.now()
-
-    @property
-    def passed(self):
-        """Seconds since the beginning."""
-        return self.now - self.began
-
-    def turn(self, deadline):
-        self.driver.step(self.client, min(deadline, self.client.wake_at()))
-        self.client.step(self.now)
-        self.answers += self.client.take_answers()
-
-    def run(self, seconds):
-        deadline = self.now + seconds
-        while self.now < deadline:
-            self.turn(deadline)
-
-    def send(self, target=ANY_NODE, *, allowance=30.0, api=MetadataRequest, build=None, **more):
-        target = target if isinstance(target, Target) else Target(target)
-        build = build or (lambda version: api())
-        request = Request("test", api, target, build, self.now + allowance, **more)
-        self.client.send(request, self.now)
-        self.client.step(self.now)
-        return request
-
-    def answer_to(self, request, within=120.0):
-        """Step until a request has its answer, and return it."""
-        deadline = self.now + within
-        while not (found := [answer for answer in self.answers if answer.request is request]):
-            assert self.now < deadline, "no answer"
-            self.turn(deadline)
-        (answer,) = found
-        return answer
-
-    def know(self, *node_ids):
-        """Tell the client of nodes, as metadata does."""
-        brokers = [self.cluster.nodes[node_id] for node_id in node_ids or self.cluster.nodes]
-        self.client.update_nodes([Node(b.node_id, b.host, b.port) for b in brokers])
-
-    def connect(self, *node_ids):
-        """Know all nodes and be ready at these."""
-        self.know()
-        for node_id in node_ids:
-            assert self.answer_to(self.send(node_id)).response
-        return self
-
-    def brokers_of(self, api=MetadataRequest):
-        """Return the ids of the brokers that got requests of an API, in order."""
-        return [received.node_id for received in self.cluster.received(api)]
-
 
 # -- to one node
 
 
-def test_a_request_for_a_node_is_sent_to_that_node():
-    bench = ClientBench()
+def test_a_request_for_a_node_is_sent_to_that_node(bench):
     bench.know()
     answer = bench.answer_to(bench.send(2))
     assert [broker.node_id for broker in answer.response.brokers] == [1, 2, 3]
@@ -105,8 +33,7 @@ def test_a_request_for_a_node_is_sent_to_that_node():
     assert not bench.cluster.invalid_requests
 
 
-def test_a_node_that_metadata_does_not_name_is_an_error_at_once():
-    bench = ClientBench()
+def test_a_node_that_metadata_does_not_name_is_an_error_at_once(bench):
     bench.know(1)
     request = bench.send(9)
     (answer,) = bench.client.take_answers()
@@ -115,9 +42,8 @@ def test_a_node_that_metadata_does_not_name_is_an_error_at_once():
     assert "node 9" in str(answer.error)
 
 
-def test_each_channel_has_a_connection_of_its_own():
+def test_each_channel_has_a_connection_of_its_own(bench):
     """A heartbeat behind a long poll would wait with it."""
-    bench = ClientBench()
     bench.know()
     bench.cluster.on("Fetch", Silence(), node=1)
     bench.send(1, api=FetchRequest, build=lambda v: FetchRequest(max_wait_ms=1, min_bytes=1))
@@ -130,8 +56,7 @@ def test_each_channel_has_a_connection_of_its_own():
     assert len(bench.cluster.nodes[1].connections) == 2
 
 
-def test_a_refused_connection_is_answered_at_once_and_the_next_request_waits_for_the_backoff():
-    bench = ClientBench()
+def test_a_refused_connection_is_answered_at_once_and_the_next_request_waits_for_the_backoff(bench):
     bench.know()
     bench.network.kill("kafka1", 9092)
     first = bench.answer_to(bench.send(1))
@@ -144,8 +69,8 @@ def test_a_refused_connection_is_answered_at_once_and_the_next_request_waits_for
     assert 0.04 < bench.passed < 0.07
 
 
-def test_wake_at_is_now_until_a_step_handles_a_refused_connection():
-    bench = ClientBench().connect()
+def test_wake_at_is_now_until_a_step_handles_a_refused_connection(make_bench):
+    bench = make_bench().connect()
     bench.network.kill("kafka1", 9092)
     bench.send(1)
     while not bench.client.take_answers():
@@ -155,9 +80,8 @@ def test_wake_at_is_now_until_a_step_handles_a_refused_connection():
     assert bench.passed < 0.1
 
 
-def test_requests_repeated_at_once_wait_for_the_backoff():
+def test_requests_repeated_at_once_wait_for_the_backoff(bench):
     """Each attempt costs its backoff: 20 dials in the first 15 seconds are few."""
-    bench = ClientBench()
     bench.know()
     bench.network.kill("kafka1", 9092)
     while bench.passed < 15:
@@ -166,9 +90,9 @@ def test_requests_repeated_at_once_wait_for_the_backoff():
     assert bench.driver.steps < 200
 
 
-def test_a_connection_lost_while_idle_causes_no_work():
+def test_a_connection_lost_while_idle_causes_no_work(make_bench):
     """No request in flight, nothing wanted: no dial, no wake-up, no busy loop."""
-    bench = ClientBench().connect(1)
+    bench = make_bench().connect(1)
     dials, steps = len(bench.network.dials), bench.driver.steps
     bench.network.reset("kafka1", 9092)
     bench.run(300.0)
@@ -176,8 +100,8 @@ def test_a_connection_lost_while_idle_causes_no_work():
     assert bench.driver.steps - steps < 5
 
 
-def test_idle_connections_are_closed_and_made_again_when_wanted():
-    bench = ClientBench(connections_max_idle_ms=60_000).connect(1)
+def test_idle_connections_are_closed_and_made_again_when_wanted(make_bench):
+    bench = make_bench(connections_max_idle_ms=60_000).connect(1)
     bench.run(61.0)
     assert not bench.client.any_open()
     assert bench.cluster.nodes[1].connections == []
@@ -185,8 +109,8 @@ def test_idle_connections_are_closed_and_made_again_when_wanted():
     assert bench.client.outage(bench.now) is None
 
 
-def test_a_timeout_closes_the_connection_and_the_next_one_works():
-    bench = ClientBench().connect(1)
+def test_a_timeout_closes_the_connection_and_the_next_one_works(make_bench):
+    bench = make_bench().connect(1)
     bench.cluster.on("Metadata", Silence(), node=1, times=1)
     slow = bench.send(1, allowance=5.0)
     other = bench.send(1, allowance=30.0)
@@ -197,8 +121,8 @@ def test_a_timeout_closes_the_connection_and_the_next_one_works():
 
 
 @pytest.mark.parametrize("api_versions", [(0, 0), (0, 2), (0, 3), (0, 4)])
-def test_requests_to_old_brokers_have_old_versions(api_versions):
-    bench = ClientBench(nodes=1)
+def test_requests_to_old_brokers_have_old_versions(make_bench, api_versions):
+    bench = make_bench(nodes=1)
     bench.cluster.set_versions("ApiVersions", api_versions)
     bench.cluster.set_versions("Metadata", (0, 5))
     answer = bench.answer_to(bench.send())
@@ -208,8 +132,7 @@ def test_requests_to_old_brokers_have_old_versions(api_versions):
 
 @pytest.mark.parametrize("chunk", [1, 7, None])
 @pytest.mark.parametrize("send_limit", [1, None])
-def test_requests_work_however_bytes_are_split(chunk, send_limit):
-    bench = ClientBench()
+def test_requests_work_however_bytes_are_split(bench, chunk, send_limit):
     bench.network.chunk, bench.network.send_limit = chunk, send_limit
     bench.know()
     assert bench.answer_to(bench.send(1)).response
@@ -219,9 +142,9 @@ def test_requests_work_however_bytes_are_split(chunk, send_limit):
 # -- deadlines, and long pauses between steps
 
 
-def test_a_client_stepped_once_a_minute_gets_answers_and_no_timeouts():
+def test_a_client_stepped_once_a_minute_gets_answers_and_no_timeouts(make_bench):
     """The client has no thread: after a minute without a step it must find responses, not timeouts."""
-    bench = ClientBench(nodes=1, socket_connection_setup_timeout_ms=10_000)
+    bench = make_bench(nodes=1, socket_connection_setup_timeout_ms=10_000)
     request = bench.send(ANY_NODE, allowance=1000.0)
     for _ in range(20):
         bench.cluster.clock.advance(60.0)
@@ -241,8 +164,8 @@ def test_a_client_stepped_once_a_minute_gets_answers_and_no_timeouts():
 # -- to any node
 
 
-def test_any_node_is_the_least_loaded_one():
-    bench = ClientBench().connect(1, 2, 3)
+def test_any_node_is_the_least_loaded_one(make_bench):
+    bench = make_bench().connect(1, 2, 3)
     for node_id in (1, 3):
         bench.cluster.on("Fetch", Silence(), node=node_id)
         bench.send(node_id, api=FetchRequest)
@@ -252,17 +175,17 @@ def test_any_node_is_the_least_loaded_one():
     assert set(bench.brokers_of()[before:]) == {2}
 
 
-def test_any_node_is_one_with_a_connection():
-    bench = ClientBench().connect(2)
+def test_any_node_is_one_with_a_connection(make_bench):
+    bench = make_bench().connect(2)
     dials = len(bench.network.dials)
     for _ in range(10):
         bench.answer_to(bench.send())
     assert len(bench.network.dials) == dials
 
 
-def test_any_node_is_not_one_that_does_not_answer():
+def test_any_node_is_not_one_that_does_not_answer(make_bench):
     """A stopped broker has as few requests in flight as a healthy one; asked, it would cost a timeout."""
-    bench = ClientBench().connect(1)
+    bench = make_bench().connect(1)
     bench.network.pause("kafka1", 9092)
     bench.send(1, api=FetchRequest)
     bench.run(SILENT + 0.5)
@@ -271,9 +194,9 @@ def test_any_node_is_not_one_that_does_not_answer():
     assert bench.now - began < 1.0
 
 
-def test_any_node_is_not_one_that_does_not_answer_on_another_connection():
+def test_any_node_is_not_one_that_does_not_answer_on_another_connection(make_bench):
     """Fetches go over their own: only there a stopped broker shows, and questions would go to its idle connection."""
-    bench = ClientBench().connect(1)
+    bench = make_bench().connect(1)
     bench.send(Target(1, "fetch"), api=FetchRequest)
     bench.run(0.1)
     bench.network.pause("kafka1", 9092)
@@ -284,26 +207,26 @@ def test_any_node_is_not_one_that_does_not_answer_on_another_connection():
     assert bench.now - began < 1.0
 
 
-def test_requests_for_any_node_are_spread_over_nodes():
+def test_requests_for_any_node_are_spread_over_nodes(make_bench):
     answered = set()
     for seed in range(20):
-        bench = ClientBench(seed=seed)
+        bench = make_bench(seed=seed)
         bench.know()
         answered.add(bench.answer_to(bench.send()).node_id)
     assert answered == {1, 2, 3}
 
 
-def test_one_dead_host_in_the_list_costs_a_second_and_not_a_timeout():
+def test_one_dead_host_in_the_list_costs_a_second_and_not_a_timeout(make_bench):
     for seed in range(6):
-        bench = ClientBench(nodes=3, seed=seed)
+        bench = make_bench(nodes=3, seed=seed)
         bench.network.black_hole("kafka1", 9092)
         bench.network.black_hole("kafka2", 9092)
         assert bench.answer_to(bench.send()).response
         assert bench.passed < 2 * SLOW_ATTEMPT + 0.1
 
 
-def test_kip_899_bootstrap_servers_are_dialled_only_when_all_known_nodes_failed():
-    bench = ClientBench(nodes=2, bootstrap=["seed:9092"])
+def test_kip_899_bootstrap_servers_are_dialled_only_when_all_known_nodes_failed(make_bench):
+    bench = make_bench(nodes=2, bootstrap=["seed:9092"])
     seed = MemoryCluster(network=bench.network, hosts=[("seed", 9092)], seed=7)
     bench.know()
     bench.network.kill("kafka1", 9092)
@@ -319,8 +242,8 @@ def test_kip_899_bootstrap_servers_are_dialled_only_when_all_known_nodes_failed(
     assert bench.passed < 5
 
 
-def test_kip_899_can_be_turned_off():
-    bench = ClientBench(nodes=1, bootstrap=["seed:9092"], metadata_recovery_strategy="none")
+def test_kip_899_can_be_turned_off(make_bench):
+    bench = make_bench(nodes=1, bootstrap=["seed:9092"], metadata_recovery_strategy="none")
     MemoryCluster(network=bench.network, hosts=[("seed", 9092)])
     bench.know()
     bench.network.kill("kafka1", 9092)
@@ -329,9 +252,9 @@ def test_kip_899_can_be_turned_off():
     assert {host for _, host, _ in bench.network.dials} == {"kafka1"}
 
 
-def test_a_bootstrap_connection_becomes_that_of_the_node_with_its_address():
+def test_a_bootstrap_connection_becomes_that_of_the_node_with_its_address(make_bench):
     """One connection for a whole job, where one broker is enough."""
-    bench = ClientBench(nodes=1)
+    bench = make_bench(nodes=1)
     bench.answer_to(bench.send())
     bench.know()
     assert bench.client.is_ready(1)
@@ -339,8 +262,8 @@ def test_a_bootstrap_connection_becomes_that_of_the_node_with_its_address():
     assert len(bench.network.dials) == 1
 
 
-def test_other_bootstrap_connections_are_closed_after_their_last_answer():
-    bench = ClientBench(nodes=1, bootstrap=["seed:9092"])
+def test_other_bootstrap_connections_are_closed_after_their_last_answer(make_bench):
+    bench = make_bench(nodes=1, bootstrap=["seed:9092"])
     seed = MemoryCluster(network=bench.network, hosts=[("seed", 9092)], seed=7)
     bench.answer_to(bench.send())
     seed.on("Metadata", Delay(3.0))
@@ -354,8 +277,8 @@ def test_other_bootstrap_connections_are_closed_after_their_last_answer():
     assert seed.nodes[1].connections == []
 
 
-def test_a_request_without_a_reachable_node_times_out_and_names_each_cause():
-    bench = ClientBench(nodes=2)
+def test_a_request_without_a_reachable_node_times_out_and_names_each_cause(make_bench):
+    bench = make_bench(nodes=2)
     bench.network.kill("kafka1", 9092)
     bench.network.names["kafka2"] = "the name does not resolve"
     answer = bench.answer_to(bench.send(allowance=3.0))
@@ -365,9 +288,9 @@ def test_a_request_without_a_reachable_node_times_out_and_names_each_cause():
     assert bench.passed == pytest.approx(3.0, abs=0.1)
 
 
-def test_a_failed_login_answers_requests_for_any_node(refused_login):
+def test_a_failed_login_answers_requests_for_any_node(make_bench, refused_login):
     """It is the same everywhere; trying on in silence would hide it."""
-    bench = ClientBench(new_login=refused_login)
+    bench = make_bench(new_login=refused_login)
     answer = bench.answer_to(bench.send(), within=2.0)
     assert isinstance(answer.error, SaslAuthenticationFailedError)
 
@@ -375,9 +298,8 @@ def test_a_failed_login_answers_requests_for_any_node(refused_login):
 # -- names and addresses
 
 
-def test_one_name_is_looked_up_at_a_time():
+def test_one_name_is_looked_up_at_a_time(bench):
     """The resolver blocks; the second name waits for another step."""
-    bench = ClientBench()
     bench.know()
     for node_id in (1, 2, 3):
         bench.send(node_id)
@@ -386,8 +308,8 @@ def test_one_name_is_looked_up_at_a_time():
     assert bench.client.take_commands() == []
 
 
-def test_all_addresses_change_and_it_finds_the_new_ones():
-    bench = ClientBench(nodes=1).connect(1)
+def test_all_addresses_change_and_it_finds_the_new_ones(make_bench):
+    bench = make_bench(nodes=1).connect(1)
     bench.network.kill("kafka1", 9092)
     bench.network.names["kafka1"] = ["10.9.9.9"]
     bench.cluster.listen(1)
@@ -396,8 +318,8 @@ def test_all_addresses_change_and_it_finds_the_new_ones():
     assert str(bench.network.dials[-1][2]) == "10.9.9.9:9092"
 
 
-def test_an_ipv4_address_is_dialled_when_the_ipv6_address_fails():
-    bench = ClientBench(nodes=1)
+def test_an_ipv4_address_is_dialled_when_the_ipv6_address_fails(make_bench):
+    bench = make_bench(nodes=1)
     bench.network.names["kafka1"] = ["fd00::1", "10.0.0.1"]
     assert bench.answer_to(bench.send()).response
     assert [str(address) for _, _, address in bench.network.dials] == ["[fd00::1]:9092", "10.0.0.1:9092"]
@@ -406,8 +328,8 @@ def test_an_ipv4_address_is_dialled_when_the_ipv6_address_fails():
 # -- the cluster changes
 
 
-def test_a_node_that_moved_is_dialled_at_its_new_address():
-    bench = ClientBench().connect(1)
+def test_a_node_that_moved_is_dialled_at_its_new_address(make_bench):
+    bench = make_bench().connect(1)
     in_flight = bench.send(1)
     bench.client.update_nodes([Node(1, "kafka2", 9092)])
     assert "moved to kafka2:9092" in str(bench.answer_to(in_flight).error)
@@ -416,8 +338,8 @@ def test_a_node_that_moved_is_dialled_at_its_new_address():
     assert bench.cluster.nodes[1].connections == []
 
 
-def test_a_node_missing_in_metadata_answers_requests_in_flight_only():
-    bench = ClientBench().connect(1, 2)
+def test_a_node_missing_in_metadata_answers_requests_in_flight_only(make_bench):
+    bench = make_bench().connect(1, 2)
     bench.cluster.on("Metadata", Delay(1.0), node=1, times=1)
     in_flight = bench.send(1)
     bench.know(2, 3)
@@ -430,8 +352,8 @@ def test_a_node_missing_in_metadata_answers_requests_in_flight_only():
     assert bench.answer_to(bench.send(1)).response
 
 
-def test_kip_1102_rebootstrap_forgets_nodes_and_connections():
-    bench = ClientBench(nodes=2, bootstrap=["seed:9092"])
+def test_kip_1102_rebootstrap_forgets_nodes_and_connections(make_bench):
+    bench = make_bench(nodes=2, bootstrap=["seed:9092"])
     bench.network.names["seed"] = bench.network.names["kafka2"]
     bench.connect(1)
     bench.cluster.on("Metadata", Silence(), node=1, times=1)
@@ -473,8 +395,8 @@ def outage_of(bench, seconds):
     ],
     ids=["dns", "refused", "timeout", "stopped", "http", "tls", "closes", "ssh"],
 )
-def test_an_outage_names_each_hosts_cause(breaks, words):
-    bench = ClientBench(nodes=1)
+def test_an_outage_names_each_hosts_cause(make_bench, breaks, words):
+    bench = make_bench(nodes=1)
     breaks(bench.network)
     outage = outage_of(bench, 40.0)
     assert words in outage.causes["kafka1:9092"]
@@ -483,15 +405,15 @@ def test_an_outage_names_each_hosts_cause(breaks, words):
     NoBrokersAvailable(str(outage), outage.causes)
 
 
-def test_causes_contain_the_address_and_not_the_name():
-    bench = ClientBench(nodes=1)
+def test_causes_contain_the_address_and_not_the_name(make_bench):
+    bench = make_bench(nodes=1)
     bench.network.kill("kafka1", 9092)
     cause = outage_of(bench, 1.0).causes["kafka1:9092"]
     assert cause == "connection refused (nothing listens there), while connecting (10.0.0.1:9092)"
 
 
-def test_an_outage_names_hosts_not_tried_yet_and_known_nodes():
-    bench = ClientBench(nodes=2, bootstrap=["seed:9092"])
+def test_an_outage_names_hosts_not_tried_yet_and_known_nodes(make_bench):
+    bench = make_bench(nodes=2, bootstrap=["seed:9092"])
     bench.network.kill("kafka1", 9092)
     bench.network.kill("kafka2", 9092)
     bench.know(1)
@@ -502,8 +424,8 @@ def test_an_outage_names_hosts_not_tried_yet_and_known_nodes():
     assert "refused" in outage.causes["kafka1:9092"]
 
 
-def test_no_outage_while_a_node_works_or_no_request_waits():
-    bench = ClientBench().connect(2)
+def test_no_outage_while_a_node_works_or_no_request_waits(make_bench):
+    bench = make_bench().connect(2)
     bench.network.kill("kafka1", 9092)
     bench.answer_to(bench.send(1))
     assert bench.client.outage(bench.now) is None
@@ -512,8 +434,8 @@ def test_no_outage_while_a_node_works_or_no_request_waits():
     assert bench.client.outage(bench.now) is None
 
 
-def test_an_outage_ends_with_the_first_answer_and_can_be_acknowledged():
-    bench = ClientBench(nodes=1)
+def test_an_outage_ends_with_the_first_answer_and_can_be_acknowledged(make_bench):
+    bench = make_bench(nodes=1)
     bench.network.kill("kafka1", 9092)
     assert outage_of(bench, 31.0).since == bench.began
     bench.client.acknowledge_outage(bench.now)
@@ -529,9 +451,9 @@ def test_an_outage_ends_with_the_first_answer_and_can_be_acknowledged():
     assert bench.client.outage(bench.now).since == began
 
 
-def test_an_outage_counts_only_the_time_in_which_the_client_is_stepped():
+def test_an_outage_counts_only_the_time_in_which_the_client_is_stepped(make_bench):
     """An hour between two polls is no outage of an hour: two attempts in a row prove nothing."""
-    bench = ClientBench(nodes=1)
+    bench = make_bench(nodes=1)
     bench.network.kill("kafka1", 9092)
     assert outage_of(bench, 1.0)
     bench.cluster.clock.advance(3600.0)
@@ -541,8 +463,8 @@ def test_an_outage_counts_only_the_time_in_which_the_client_is_stepped():
     assert 29.0 < bench.now - bench.client.outage(bench.now).since < 34.0
 
 
-def test_an_outage_ends_when_no_request_has_waited_for_a_while():
-    bench = ClientBench(nodes=1)
+def test_an_outage_ends_when_no_request_has_waited_for_a_while(make_bench):
+    bench = make_bench(nodes=1)
     bench.network.kill("kafka1", 9092)
     bench.send(allowance=3.0)
     bench.run(4.0)
@@ -555,8 +477,8 @@ def test_an_outage_ends_when_no_request_has_waited_for_a_while():
 # -- the end
 
 
-def test_closing_answers_all_requests_and_hangs_up():
-    bench = ClientBench(nodes=2).connect(1)
+def test_closing_answers_all_requests_and_hangs_up(make_bench):
+    bench = make_bench(nodes=2).connect(1)
     bench.cluster.on("Metadata", Silence(), node=1, times=1)
     bench.network.black_hole("kafka2", 9092)
     waiting = [bench.send(1), bench.send(2), bench.send(ANY_NODE)]
@@ -571,8 +493,8 @@ def test_closing_answers_all_requests_and_hangs_up():
     assert "closed" in repr(bench.client)
 
 
-def test_repr_names_addresses_and_states():
-    bench = ClientBench(nodes=2, bootstrap=["nowhere:9092"])
+def test_repr_names_addresses_and_states(make_bench):
+    bench = make_bench(nodes=2, bootstrap=["nowhere:9092"])
     bench.connect(1)
     bench.network.kill("kafka2", 9092)
     bench.answer_to(bench.send(2))
@@ -585,9 +507,9 @@ def test_repr_names_addresses_and_states():
     assert "connection refused" in text
 
 
-def test_a_broker_that_closes_each_connection_causes_no_busy_loop():
+def test_a_broker_that_closes_each_connection_causes_no_busy_loop(make_bench):
     """It accepts, negotiates, and hangs up at the first request: dialled again with a pause each time."""
-    bench = ClientBench(nodes=1)
+    bench = make_bench(nodes=1)
     bench.know()
     bench.cluster.on("Metadata", Disconnect(), node=1)
     while bench.passed < 10:
