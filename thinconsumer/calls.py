@@ -16,7 +16,7 @@ class Call(Generic[T]):
     __slots__ = ("_result", "abandoned", "done", "error", "last_error", "what")
 
     def __init__(self, what: str) -> None:
-        self.what = what  #: What is requested, in words, for the timeout error.
+        self.what = what  #: The request, in words, for the timeout error.
         self.done = False
         self.abandoned = False  #: The caller no longer waits, so no more requests are sent for it.
         self.last_error: KafkaError | None = None  #: The latest retriable error, for the timeout error.

@@ -111,7 +111,7 @@ class Rule(NamedTuple):
 class Defaults(NamedTuple):
     """How an API treats the codes without a row in :data:`EXCEPTIONS`."""
 
-    refreshes: bool  #: Whether codes marked "refresh metadata" refresh it: not in requests to a coordinator.
+    refreshes: bool  #: Whether codes marked "refresh metadata" cause a refresh; not for coordinator APIs.
     final: Action  #: The action for codes that are not retriable, unknown ones included.
 
 

@@ -260,7 +260,7 @@ class Answers:
 
     def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
-            return  # a late response: Fetches sent since the replica failed carry no rack
+            return  # a late response: the replica has failed since this Fetch
         if node_id in self._metadata.nodes:
             partition.preferred_replica = node_id
             # A Fetch without this partition may be in flight to that replica for fetch_max_wait_ms. If the preference
@@ -284,12 +284,13 @@ class Answers:
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
-        # Brokers may send batches that end at or below the fetch offset, which are dropped.
+        # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
+        # verified: a corrupt offset delta could move a requested batch below it, and its records would be lost.
         below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         problem, behind = "", cursor.fetch_offset + 1
         if self._settings.check_crcs and not all(map(_is_whole, below)):
-            problem = "a corrupt batch"  # if dropped for a corrupt offset delta, its records would be lost
+            problem = "a corrupt batch"
         elif not _ascending(batches):
             problem, behind = "batches out of order", batches[-1].next_offset
         if problem:

@@ -102,8 +102,8 @@ class Buffer:
         self._queues: dict[Partition, deque[Fetched]] = {}
         self._turns: deque[Partition] = deque()
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
-        self.starving = False  #: A Fetch was not sent for lack of buffer memory.
-        self.freed = False  #: Batches were dropped or returned since the planner's last step.
+        self.starving = False  #: Whether a Fetch was not sent for lack of buffer memory.
+        self.freed = False  #: Whether batches were dropped or returned since the planner's last step.
 
     def __bool__(self) -> bool:
         return bool(self._turns)

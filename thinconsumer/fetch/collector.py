@@ -67,7 +67,7 @@ class PollResult:
     moves: list[Move] = field(default_factory=list)
     turns: list[Partition] = field(default_factory=list)  #: Partitions to move to the end of the round-robin order.
     count: int = 0
-    #: Number of records that an iteration has returned, one at a time. None: all of them.
+    #: Number of these records that an iteration over the consumer has returned so far; None: all.
     taken: int | None = None
 
 
@@ -146,7 +146,7 @@ class Collector:
         return part
 
     def in_hand(self, poll_result: PollResult, count: int) -> RecordInHand | None:
-        """Return the ``count``-th record of a poll result whose positions are not advanced yet: the one in process."""
+        """Return the ``count``-th record of a poll result not yet settled: the one that the user processes."""
         last = next((move for move in reversed(self.first(poll_result, count).moves) if move.adds), None)
         if last is None:
             return None

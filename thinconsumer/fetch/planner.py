@@ -48,7 +48,7 @@ class Asked:
     node_id: int
     session: FetchSession
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
-    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: The fields sent.
+    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: Fields sent.
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: The session epoch sent.
     at: float = 0.0  #: When it was written; monotonic seconds.

@@ -180,7 +180,7 @@ class Validation:
             )
             partition.ask_reset(None)
         elif partition.state is PositionState.AWAITING_RESET:
-            # The lookup in flight may return an offset of the deleted topic: repeat it, for the user's seek if any.
+            # The lookup in flight may return an offset of the deleted topic: repeat it, with a seek's target if any.
             partition.ask_reset(partition.reset)
 
     def _awaits_newer_metadata(self, partition: Partition, leader_epoch: int, now: float) -> bool:
