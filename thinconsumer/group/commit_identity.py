@@ -41,8 +41,8 @@ class CommitIdentity(NamedTuple):
     def asks_as(self) -> Identity | None:
         """The identity under which newly queued offsets were consumed.
 
-        After a missed generation this is the one before the gap, until SyncGroup succeeds: the member then drops all
-        partitions that it had kept.
+        If the member has missed a generation, this is the identity before it until SyncGroup succeeds; the member then
+        drops all partitions that it had kept.
         """
         who, before = self.who, self.settled
         if who is None or before is None or who.member_id != before.member_id or not self.is_rebalancing:

@@ -86,8 +86,8 @@ class Commits:
         self._refused: Identity | None = None
         self._seconds_since_poll = seconds_since_poll
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._retry = Retry(backoff, random)  #: After errors of the coordinator or the group.
-        self._stragglers = Retry(backoff, random)  #: After retriable errors of single partitions.
+        self._retry = Retry(backoff, random)  #: Backoff after errors of the coordinator or the group.
+        self._stragglers = Retry(backoff, random)  #: Backoff after retriable errors of single partitions.
         self._queue = CommitQueue(partial(final_error, settings, self._group_id))
         self._flight: OffsetCommitInFlight | None = None
         self._judged: Identity | None = None  #: The identity that all waiting offsets were last checked against.
@@ -208,7 +208,7 @@ class Commits:
             return
         self._flight = None
         self._coordinator.waiting(None, now, self.asker)
-        self._judged = None  # the offsets in flight may be of an older generation
+        self._judged = None  # check again: offsets in flight may be of an older generation
         if answer.error is not None:
             self._take_error(flight, answer.error, now)
             return
@@ -277,7 +277,7 @@ class Commits:
                 self._queue.drop(tp, failure)
 
     def _watch_flight(self, now: float) -> None:
-        """Report a pending response to ``Coordinator``; queue the offsets again if another node is it now."""
+        """Report a pending response to ``Coordinator``; if the coordinator has moved, queue the offsets again."""
         flight = self._flight
         if flight is None or self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
             return

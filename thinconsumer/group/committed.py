@@ -109,7 +109,7 @@ class Committed:
         self._group_id = coordinator.group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
-        self._retry = Retry(self._backoff, random)  #: After errors of the coordinator or the group.
+        self._retry = Retry(self._backoff, random)  #: Backoff after errors of the coordinator or the group.
         self._questions: list[CommittedQuery] = []
         self._flight: OffsetFetchInFlight | None = None
         self._outages = OutageLog(log)
