@@ -62,14 +62,6 @@ def test_a_forked_child_neither_uses_nor_closes_its_parents_clients(worker):
     assert worker.closed == []
 
 
-def test_close_closes_every_free_client(worker):
-    worker.run_task(a="1")
-    worker.run_task(a="2")
-    worker.cache.close()
-    worker.cache.close()
-    assert sorted(worker.closed) == [0, 1]
-
-
 def test_the_client_of_an_interrupted_task_is_closed(worker):
     worker.run_task()
     with pytest.raises(KeyboardInterrupt), worker.borrow():

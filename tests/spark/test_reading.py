@@ -245,4 +245,3 @@ def test_connections_with_other_options_are_not_reused(executor):
     for number in (1, 2, 2):
         e.offsets(0, 1, **{"kafka.client.id": f"c{number}"})
     assert len(e.cluster.made) == 2
-    e.cache.close()

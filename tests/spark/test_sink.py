@@ -77,7 +77,6 @@ def test_a_task_writes_and_reports_how_much_to_the_driver(caplog):
     with caplog.at_level(logging.INFO, sink.__name__):
         writer.commit([message, message])
     assert "wrote 4 records (6 bytes)" in caplog.text
-    writer._cache.close()
     with Consumer(
         bootstrap_servers=sim.bootstrap_servers, driver=sim.driver(), auto_offset_reset="earliest"
     ) as consumer:

@@ -79,7 +79,8 @@ def task():
 
     yield make
     for one in made:
-        one.cache.close()
+        for _, producer in one.cache._free:
+            producer.close(0)
         assert all(producer._shell.closed for producer in one.producers), "a producer was left open"
 
 

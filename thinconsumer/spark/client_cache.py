@@ -41,11 +41,6 @@ class ClientCache(Generic[T]):
         if len(self._free) > CACHED_MAX:
             self._close_client(self._free.pop(0)[1])
 
-    def close(self) -> None:
-        """Close every free client."""
-        while self._free:
-            self._close_client(self._free.pop()[1])
-
     def _take(self, config: dict[str, str], connect: Callable[[], T], *, fresh: bool) -> T:
         if self._pid != os.getpid():
             # The sockets are the parent's: closing a client here would end the parent's connections.

@@ -43,17 +43,22 @@ def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply
 def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
     if group.state is GroupState.EMPTY:
         return int(Code.UNKNOWN_MEMBER_ID)
-    if group.state is GroupState.DEAD:
-        return int(Code.COORDINATOR_NOT_AVAILABLE)
-    code = group.check_member(request.member_id, request.group_instance_id)
-    if code:
+    if code := _check_generation(group, request):
         return code
-    if request.generation_id != group.generation:
-        return int(Code.ILLEGAL_GENERATION)
     pairs = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
     if any(None not in pair and pair[0] != pair[1] for pair in pairs):
         return int(Code.INCONSISTENT_GROUP_PROTOCOL)
     return int(Code.REBALANCE_IN_PROGRESS) if group.state is GroupState.PREPARING_REBALANCE else 0
+
+
+def _check_generation(group: ClassicGroup, request: SyncGroupRequest | HeartbeatRequest) -> int:
+    """Return the error code of a request that is not from a member of the current generation, else 0."""
+    if group.state is GroupState.DEAD:
+        return int(Code.COORDINATOR_NOT_AVAILABLE)
+    code = group.check_member(request.member_id, request.group_instance_id)
+    if code or request.generation_id == group.generation:
+        return code
+    return int(Code.ILLEGAL_GENERATION)
 
 
 #: The heartbeat response to a member of the current generation, by group state.
@@ -69,13 +74,8 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> int:
     """Restart the member's session timeout; return the response code, REBALANCE_IN_PROGRESS if it must rejoin."""
     if group is None:
         return int(Code.UNKNOWN_MEMBER_ID)
-    if group.state is GroupState.DEAD:
-        return int(Code.COORDINATOR_NOT_AVAILABLE)
-    code = group.check_member(request.member_id, request.group_instance_id)
-    if code:
+    if code := _check_generation(group, request):
         return code
-    if request.generation_id != group.generation:
-        return int(Code.ILLEGAL_GENERATION)
     rebalance.reschedule_heartbeat(group, group.members[request.member_id])
     return int(_HEARTBEATS[group.state])
 
