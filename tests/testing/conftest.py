@@ -1,4 +1,4 @@
-"""An endpoint that does what a test tells it, and streams that record what they are told."""
+"""An endpoint whose commands a test sets, and streams that record their calls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RecordingStream:
 
 
 class Orders:
-    """An endpoint that orders what it is told to."""
+    """An endpoint whose commands a test sets."""
 
     def __init__(self):
         self.commands = []

@@ -1,9 +1,9 @@
-"""The virtual clock: passes when told to, never backwards, and its calendar can jump."""
+"""The virtual clock advances on demand, never backwards, and its wall clock can jump."""
 
 from thinconsumer.testing import VirtualClock
 
 
-def test_time_passes_only_when_told_to():
+def test_time_passes_only_by_advance():
     clock = VirtualClock(now=5.0, wall_time=100.0)
     assert (clock.now(), clock.wall_time()) == (5.0, 100.0)
     clock.advance(2.5)
@@ -18,7 +18,7 @@ def test_time_does_not_go_back():
     assert clock.now() == 9.0
 
 
-def test_the_calendar_may_jump_without_time_passing():
+def test_wall_clock_may_jump_while_the_monotonic_clock_stands():
     clock = VirtualClock(now=5.0, wall_time=100.0)
     clock.set_wall_time(50.0)
     clock.advance(1.0)

@@ -48,7 +48,7 @@ def test_records_are_read_and_requests_recorded(cluster):
     assert [record.value for record in cluster.records("orders")] == [b"a", b"b"]
 
 
-def test_a_killed_broker_is_noticed_its_partitions_move_and_it_comes_back(cluster):
+def test_partitions_of_a_killed_broker_move_and_it_returns(cluster):
     with consumer_of(cluster) as consumer:
         consumer.poll(timeout_ms=1000)
         cluster.kill(1, noticed_after_s=0)
@@ -92,7 +92,7 @@ def test_settings_have_kafkas_names():
         MemoryCluster(num_partition=3)
 
 
-def test_timers_run_at_their_moments_while_the_clock_jumps(cluster):
+def test_timers_run_at_their_times_while_the_clock_jumps(cluster):
     moments = []
     began = cluster.clock.now()
     for seconds in (5, 1):

@@ -14,7 +14,7 @@ from thinconsumer.testing import MemoryDriver, ScriptedPeer, VirtualClock
 HERE = ("10.0.0.1", 9092)
 
 
-def test_it_is_a_driver():
+def test_memory_driver_is_a_driver():
     driver: Driver = MemoryDriver()
     driver.check_process()
     with pytest.raises(io.UnsupportedOperation):
@@ -22,25 +22,25 @@ def test_it_is_a_driver():
     assert driver.wall_time() > driver.now()
 
 
-def test_nothing_to_do_jumps_to_the_deadline(stage):
+def test_idle_step_jumps_to_the_deadline(stage):
     assert not stage.driver.step(stage.orders, stage.began + 3600.0)
     assert stage.passed == 3600.0
 
 
-def test_it_wakes_when_the_endpoint_wants(stage):
+def test_step_ends_at_the_endpoints_wake_at(stage):
     stage.orders.wakes_at = stage.began + 7.0
     assert not stage.driver.step(stage.orders, math.inf)
     assert stage.passed == 7.0
 
 
-def test_it_returns_after_the_first_batch(stage):
+def test_step_returns_after_the_first_batch(stage):
     stage.network.listen(*HERE, ScriptedPeer())
     stage.dial()
     assert stage.driver.step(stage.orders, stage.began + 10.0)
     assert stage.passed == pytest.approx(stage.network.latency)
 
 
-def test_a_deadline_in_the_past_only_looks(stage):
+def test_step_with_a_past_deadline_does_not_wait(stage):
     stage.network.listen(*HERE, ScriptedPeer())
     stream = stage.dial()
     assert not stage.driver.step(stage.orders, stage.began)
@@ -59,8 +59,8 @@ def test_lookups_are_answered_within_the_step(stage):
     assert stage.orders.answers == [("kafka", 9092, ["10.0.0.1:9092", "10.0.0.2:9092"], "")]
 
 
-def test_orders_are_obeyed_right_after_each_call(stage):
-    """As over sockets: a stream that has had enough hears nothing more, not even the rest of the same bytes."""
+def test_commands_are_carried_out_after_each_call(stage):
+    """As over sockets: a closed stream gets no more bytes, not even the rest of one read."""
     stage.network.chunk = 1
     stage.network.listen(*HERE, ScriptedPeer(on_connect=b"hello"))
     stream = stage.dial()
@@ -77,7 +77,7 @@ def test_orders_are_obeyed_right_after_each_call(stage):
     assert stage.driver.streams == []
 
 
-def test_dialling_twice_is_a_bug(stage):
+def test_second_connection_of_one_stream_raises(stage):
     stage.network.listen(*HERE, ScriptedPeer())
     stage.dial()
     stage.orders.commands *= 2
@@ -85,7 +85,7 @@ def test_dialling_twice_is_a_bug(stage):
         stage.driver.step(stage.orders, stage.began)
 
 
-def test_an_endpoint_that_orders_without_end_is_found(stage):
+def test_endless_commands_of_an_endpoint_raise(stage):
     class Endless:
         def take_commands(self):
             return [Resolve("x", 1)]
@@ -110,7 +110,7 @@ def test_wakeup_ends_the_next_step_early_and_is_told_once(stage):
     assert stage.passed == 10.0
 
 
-def test_closing_hangs_up_everywhere(stage):
+def test_close_closes_all_connections(stage):
     stage.network.listen(*HERE, ScriptedPeer())
     stream = stage.connect()
     stage.driver.close()
@@ -120,14 +120,14 @@ def test_closing_hangs_up_everywhere(stage):
         stage.driver.step(stage.orders, stage.began)
 
 
-def test_the_same_seed_draws_the_same_lots():
+def test_equal_seeds_draw_equal_values():
     draws = [[MemoryDriver(seed=seed).random.random() for _ in range(3)] for seed in (1, 1, 2)]
     assert draws[0] == draws[1] != draws[2]
     clock = VirtualClock()
     assert MemoryDriver().now() == clock.now()
 
 
-def test_wakeup_ends_one_step_and_no_more_until_somebody_asks(stage):
+def test_wakeup_ends_one_step_only(stage):
     stage.driver.wakeup()
     stage.driver.step(stage.orders, stage.began + 5.0)
     assert stage.passed == 0.0

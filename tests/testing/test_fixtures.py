@@ -12,14 +12,14 @@ import pytest
 
 import thinconsumer
 
-#: For a project's own pytest with all that it starts, on a machine that is busy: only one that hangs takes so long.
+#: Seconds for a project's own pytest on a busy machine; only a hanging one takes so long.
 PATIENCE_S = 200
 
 pytestmark = [pytest.mark.usefixtures("compiled_once"), pytest.mark.timeout(PATIENCE_S + 40)]
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
-#: What the page leaves out.
+#: The parts that the page leaves out.
 MORE_TESTS = '''
 from thinconsumer import Consumer
 from test_orders import read
@@ -104,7 +104,7 @@ def from_the_page():
     return dict(blocks)
 
 
-def test_the_page_shows_a_project_that_works(project, from_the_page):
+def test_project_of_the_page_passes(project, from_the_page):
     code, words = project(**from_the_page, test_more=MORE_TESTS)
     assert code == 0, words
     assert "6 passed" in words
@@ -117,7 +117,7 @@ def test_a_users_project_chooses_its_brokers(project, from_the_page):
 
 
 def test_the_package_itself_needs_no_pytest():
-    """Only whoever asks for the fixtures does."""
+    """Only the fixtures import pytest."""
     code = "import sys; sys.modules['pytest'] = None; import thinconsumer.testing, thinconsumer.broker.process"
     environment = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The network in memory: who is where, in which pieces bytes arrive, and every fault on order."""
+"""The network in memory: addresses, sizes of reads and writes, and every fault."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HERE = ("10.0.0.1", 9092)
 
 
 class Echo:
-    """Sends back what it hears."""
+    """Sends received bytes back."""
 
     def __init__(self):
         self.gone = 0
@@ -42,7 +42,7 @@ def echo(stage):
     return echo
 
 
-def test_bytes_take_their_time_both_ways(make_stage):
+def test_bytes_take_their_latency_in_both_directions(make_stage):
     stage = make_stage(latency=0.25)
     stage.network.listen(*HERE, Echo())
     stream = stage.dial()
@@ -72,7 +72,7 @@ def test_bytes_are_taken_in_pieces_of_any_size(make_stage):
     assert peer.received == b"hello"
 
 
-def test_names_lead_to_addresses_and_listening_makes_them(stage):
+def test_listening_makes_host_names_resolvable(stage):
     network = stage.network
     network.listen("kafka", 9092, ScriptedPeer())
     network.listen("kafka", 9093, ScriptedPeer())
@@ -91,7 +91,7 @@ def test_names_lead_to_addresses_and_listening_makes_them(stage):
     assert [host for _, host in network.lookups][-2:] == ["broken", "nowhere"]
 
 
-def test_nobody_there_refuses(stage):
+def test_connection_without_a_listener_is_refused(stage):
     stream = stage.dial()
     stage.run(0.01)
     (error,) = stream.lost
@@ -99,7 +99,7 @@ def test_nobody_there_refuses(stage):
     assert str(error) == "kafka:9092 (10.0.0.1:9092): connection refused (nothing listens there), while connecting"
 
 
-def test_refuse_spares_what_is_connected_and_kill_does_not(stage, echo):
+def test_refuse_keeps_connections_and_kill_resets_them(stage, echo):
     first = stage.connect()
     stage.network.refuse(*HERE)
     second = stage.dial()
@@ -112,7 +112,7 @@ def test_refuse_spares_what_is_connected_and_kill_does_not(stage, echo):
     assert echo.gone == 1
 
 
-def test_a_reset_loses_what_is_under_way(stage, echo):
+def test_reset_loses_bytes_in_flight(stage, echo):
     stream = stage.connect()
     echo.connection.send(b"lost")
     stage.network.reset(*HERE)
@@ -121,7 +121,7 @@ def test_a_reset_loses_what_is_under_way(stage, echo):
     assert len(stream.lost) == 1
 
 
-def test_an_orderly_close_does_not(stage, echo):
+def test_orderly_close_loses_no_bytes(stage, echo):
     stream = stage.connect()
     echo.connection.send(b"last words")
     echo.connection.close()
@@ -131,7 +131,7 @@ def test_an_orderly_close_does_not(stage, echo):
     assert not echo.connection.is_open
 
 
-def test_a_paused_peer_is_connected_to_but_says_nothing(stage, echo):
+def test_paused_peer_accepts_connections_and_sends_nothing(stage, echo):
     stage.network.pause(*HERE)
     stream = stage.connect()
     stream.outgoing.append(b"hello")
@@ -155,7 +155,7 @@ def test_a_black_hole_neither_connects_nor_refuses(stage, echo):
     assert old.received == b"hello"
 
 
-def test_hanging_up_silences_the_stream_and_tells_the_peer(stage, echo):
+def test_closing_a_stream_notifies_its_peer(stage, echo):
     stream = stage.connect()
     echo.connection.send(b"too late")
     stage.hang_up(stream)
@@ -165,8 +165,8 @@ def test_hanging_up_silences_the_stream_and_tells_the_peer(stage, echo):
     assert stage.network.connections == []
 
 
-def test_peers_live_on_while_the_client_is_away(stage):
-    """An answer takes its round trip, not one look of the client per hop."""
+def test_peers_run_while_the_client_is_not_stepped(stage):
+    """A response takes its round trip, not one step of the client per hop."""
     stage.network.listen(*HERE, Echo())
     stream = stage.connect()
     stream.outgoing.append(b"hello")
@@ -176,7 +176,7 @@ def test_peers_live_on_while_the_client_is_away(stage):
     assert stream.received == b"hello"
 
 
-def test_peers_can_wait(stage):
+def test_peer_can_schedule_a_later_call(stage):
     calls = []
 
     class Late(Echoing):
@@ -201,7 +201,7 @@ def test_peers_can_wait(stage):
     assert len(calls) == 1
 
 
-def test_dials_are_on_record(stage, echo):
+def test_connection_attempts_are_recorded(stage, echo):
     stage.connect()
     (dial,) = stage.network.dials
     assert (dial[0], dial[1], str(dial[2])) == (stage.began, "kafka", "10.0.0.1:9092")

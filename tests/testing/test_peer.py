@@ -1,9 +1,9 @@
-"""The simplest peers: fixed bytes."""
+"""Peers that send fixed bytes."""
 
 from thinconsumer.testing import ScriptedPeer
 
 
-def test_a_scripted_peer_recites(stage):
+def test_scripted_peer_sends_its_bytes(stage):
     peer = ScriptedPeer(b"one", b"two", on_connect=b"hello", then_close=True)
     stage.network.listen("10.0.0.1", 9092, peer)
     stream = stage.connect()
@@ -19,7 +19,7 @@ def test_a_scripted_peer_recites(stage):
     assert peer.received == b"ab"
 
 
-def test_without_a_script_it_listens_in_silence(stage):
+def test_peer_without_a_script_sends_nothing(stage):
     peer = ScriptedPeer()
     stage.network.listen("10.0.0.1", 9092, peer)
     stream = stage.connect()

@@ -1,4 +1,4 @@
-"""A town: some nodes that listen and note what they hear, and clients that do what a test tells them."""
+"""Nodes that listen and record their input, and clients whose commands a test sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PORT = 9092
 
 
 class Node:
-    """Listens, and notes everything: what came on which connection and when, and which connections ended."""
+    """Listens, and records all bytes with their connection and time, and connections that ended."""
 
     def __init__(self, world, echoes=False):
         self.world = world
@@ -38,7 +38,7 @@ class Node:
 
 
 class Talk:
-    """One conversation of a node."""
+    """One connection of a node."""
 
     def __init__(self, node, connection):
         self.node = node
@@ -74,11 +74,11 @@ class Town:
         return stage.dial(f"10.0.0.{node}", PORT, f"kafka{node}")
 
     def pass_time(self, seconds):
-        """Let the world go on without any client being stepped."""
+        """Advance the world without stepping a client."""
         self.world.run_until(self.world.now() + seconds)
 
     def connect(self, stage, node=1):
-        """Return a stream that is connected, and the node's end of it."""
+        """Return a connected stream, and the node's end of it."""
         stream = self.dial(stage, node)
         stage.run(1.0)
         assert stream.calls[0][0] == "made"
@@ -87,13 +87,13 @@ class Town:
 
 @pytest.fixture
 def make_town(make_stage):
-    """Return what makes a town with given network faults."""
+    """Return a function that builds a town with given network faults."""
     return lambda seed=1, **faults: Town(make_stage, seed, **faults)
 
 
 @pytest.fixture
 def town(make_town):
-    """A town where nothing goes wrong by itself."""
+    """A town without random faults."""
     return make_town()
 
 
@@ -104,7 +104,7 @@ REQUEST_RATES = ("error_rate", "delay_rate", "silence_rate", "disconnect_rate")
 
 @pytest.fixture
 def make_chaos():
-    """Return what makes chaos in a small world with these knobs and no other faults."""
+    """Return a function that builds a Chaos in a small world with these knobs and no other faults."""
 
     def make(readers=2, seed=1, **rates):
         config = BrokerConfig(

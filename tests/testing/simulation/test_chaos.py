@@ -1,4 +1,4 @@
-"""Each kind of fault comes at its own rate, from a stream of its own; peace ends all of them."""
+"""Each kind of fault has its own rate and random stream, and all end with the faults' phase."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def test_without_rates_nothing_happens(make_chaos):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_knob_lets_its_own_fault_come_and_no_other(make_chaos, name):
+def test_each_knob_causes_its_own_fault_only(make_chaos, name):
     made = make_chaos(readers=1, **{name: OFTEN})
     made.sim.run_for(20)
     assert set(made.counts) == {name}
 
 
-def test_unclean_elections_come_only_where_they_are_allowed(make_chaos):
+def test_unclean_elections_happen_only_if_allowed(make_chaos):
     made = make_chaos(readers=1, unclean_elections=OFTEN, unclean=False)
     made.sim.run_for(20)
     assert made.counts == {}
 
 
-def test_a_fault_comes_at_the_same_moments_whatever_others_there_are(make_chaos):
+def test_times_of_one_fault_do_not_depend_on_other_faults(make_chaos):
     def moments(**rates):
         made = make_chaos(readers=1, slow=OFTEN, **rates)
         seen = []
@@ -62,7 +62,7 @@ def test_healing_one_cut_leaves_the_others(make_chaos):
     assert made.sim.network.cuts == set()
 
 
-def test_of_overlapping_slowness_the_worst_counts_until_the_last_has_ended(make_chaos):
+def test_worst_of_overlapping_slowdowns_counts_until_the_last_ends(make_chaos):
     made = make_chaos(readers=0)
     made.slow(1, 0.5, 2.0)
     made.slow(1, 1.0, 4.0)
@@ -76,8 +76,8 @@ def test_of_overlapping_slowness_the_worst_counts_until_the_last_has_ended(make_
     assert seen == [{1: 1.0, 2: 0.3}, {1: 1.0}, {1: 0.2}, {}]
 
 
-def test_a_cut_that_heals_does_not_let_anything_through_the_others(make_chaos):
-    """Else a broker that is to know nothing would learn everything in that very moment."""
+def test_healing_one_cut_delivers_nothing_through_other_cuts(make_chaos):
+    """Otherwise an isolated broker would get all held messages at that moment."""
     made = make_chaos()
     made.cut([1], [2, 3, -1], 10.0)
     healed = []
@@ -89,7 +89,7 @@ def test_a_cut_that_heals_does_not_let_anything_through_the_others(make_chaos):
     assert made.sim.cluster.reachable(1, -1)
 
 
-def test_bits_flip_only_for_those_who_compare_checksums(make_chaos):
+def test_bits_flip_only_for_readers_that_check_crcs(make_chaos):
     made = make_chaos(corruptions=1.0)
     assert made.sim.cluster.spoil is made.corruption
     assert made.corruption._clients == {consumer.name for consumer in made.actors}
@@ -100,7 +100,7 @@ def test_bits_flip_only_for_those_who_compare_checksums(make_chaos):
 # -- peace
 
 
-def test_peace_ends_everything_and_nothing_comes_any_more(make_chaos):
+def test_ending_faults_stops_all_present_and_future_faults(make_chaos):
     made = make_chaos(**dict.fromkeys(FAULTS, OFTEN), error_rate=0.5, silence_rate=0.2)
     sim = made.sim
     sim.network.faults.refuse_rate = sim.network.faults.reset_rate = 0.5

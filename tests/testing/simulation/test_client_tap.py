@@ -1,4 +1,4 @@
-"""What is heard at a client's own sockets, whatever pieces it comes in, and when the client knows of it."""
+"""Requests and responses are reported at the client's sockets once the client has read them, in any pieces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def framed(data):
 
 
 class FakeStream:
-    """Has things to say, and a buffer."""
+    """A stream with bytes to send, and a buffer."""
 
     def __init__(self):
         self.out = []
@@ -82,13 +82,13 @@ def hear(tap, data, size=64):
 
 
 @pytest.mark.parametrize("size", [1, 3, 10_000])
-def test_requests_about_groups_are_read_others_only_noted(tap, heard, size):
+def test_group_requests_are_decoded_and_others_only_counted(tap, heard, size):
     say(tap, MetadataRequest(topics=[]), BEAT, size=size)
     assert heard == [("written", None, []), ("written", BEAT, [3])]
 
 
 @pytest.mark.parametrize("size", [1, 5, 64])
-def test_answers_come_in_the_order_of_the_requests(tap, heard, size):
+def test_responses_match_requests_in_order(tap, heard, size):
     say(tap, MetadataRequest(topics=[]), BEAT)
     heard.clear()
     answer = HeartbeatResponse(error_code=27)
@@ -97,14 +97,14 @@ def test_answers_come_in_the_order_of_the_requests(tap, heard, size):
     assert heard == [("read", BEAT, answer)] and tap.inner.got == data
 
 
-def test_the_rest_is_passed_on(tap, heard):
+def test_other_stream_methods_are_forwarded(tap, heard):
     tap.connection_made(1.0)
     tap.connection_lost(None, 2.0)
     assert tap.inner.made == 1 and tap.inner.ended == [None] and heard == ["closed"]
 
 
 class FakeEndpoint:
-    """Gives orders."""
+    """Returns commands."""
 
     def __init__(self, *orders):
         self.orders = list(orders)

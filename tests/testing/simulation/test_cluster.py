@@ -1,4 +1,4 @@
-"""The cluster in its world: its timers are events, its nodes listen, its logs tell truths, its requests are shown."""
+"""The cluster's timers are events of the world; logs, losses, requests and node states are reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ A0 = TopicPartition("a", 0)
 
 
 class Notes(Checker):
-    """Notes what brokers are asked, answer and lose."""
+    """Records the brokers' requests, responses and losses."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -32,7 +32,7 @@ class Notes(Checker):
 
 @pytest.fixture
 def make():
-    """Return what makes a simulation with notes and nothing else."""
+    """Return a function that builds a simulation with these notes as its only checker."""
 
     def make(brokers=1, **options):
         options.setdefault("topics", {"a": 1})
@@ -52,8 +52,8 @@ def test_nodes_have_names_addresses_and_racks(make):
     assert [node.rack for node in sim.cluster.nodes.values()] == ["x", "y"]
 
 
-def test_the_clusters_timers_pass_without_anybody_asking(make):
-    """A dead leader is noticed and replaced by the controller, as time passes."""
+def test_cluster_timers_run_without_requests(make):
+    """The controller notices a dead leader and replaces it as time passes."""
     sim = make(3, config=BrokerConfig(broker_session_timeout_ms=2000, default_replication_factor=3))
     dead = row(sim).leader
     sim.kill(dead, silently=True)
@@ -66,7 +66,7 @@ def row(sim):
     return sim.cluster.controller.image.partition(*A0)
 
 
-def test_every_request_and_its_answer_are_shown_with_client_node_and_time(make):
+def test_each_request_and_response_is_reported_with_client_node_and_time(make):
     sim = make()
     sim.produce("a", 0, [b"x"])
     began = sim.now()
@@ -84,7 +84,7 @@ def test_every_request_and_its_answer_are_shown_with_client_node_and_time(make):
     assert seen.answers[-1][-1] - seen.asked[len(kinds) - 1][-1] == pytest.approx(0.7, abs=0.01)
 
 
-def test_truths_know_what_was_committed_and_those_of_another_topic_of_that_name_are_others(make):
+def test_recreated_topic_has_a_new_truth(make):
     sim = make()
     assert sim.cluster.truth(TopicPartition("b", 0)) is None
     sim.produce("a", 0, [b"x", b"y"])
@@ -98,7 +98,7 @@ def test_truths_know_what_was_committed_and_those_of_another_topic_of_that_name_
     assert second is not first and second.end == 0 and first.end == 2
 
 
-def test_what_an_unclean_election_loses_is_told(make):
+def test_losses_of_an_unclean_election_are_reported(make):
     config = BrokerConfig(
         default_replication_factor=2, unclean_leader_election_enable=True, replica_lag_time_max_ms=500,
         broker_session_timeout_ms=500,
@@ -122,12 +122,12 @@ def test_what_an_unclean_election_loses_is_told(make):
     assert notes(sim).losses == [(A0, 1)]
 
 
-def test_nodes_states_are_told_and_traced(make):
+def test_node_states_are_reported_and_traced(make):
     sim = make(2)
     sim.pause(1)
     sim.resume(1)
     sim.kill(1)
-    sim.kill(1)  # it is dead already, and the trace does not say it twice
+    sim.kill(1)  # already dead: no second line in the trace
     sim.start(1)
     sim.kill(1, silently=True)
     told = [(line.state, line.event, line.why) for line in sim.trace if line.actor == "node 1"]
@@ -137,7 +137,7 @@ def test_nodes_states_are_told_and_traced(make):
     ]  # fmt: skip
 
 
-def test_paused_nodes_accept_and_say_nothing_and_dead_ones_refuse(make):
+def test_paused_nodes_accept_silently_and_dead_nodes_refuse(make):
     sim = make()
     sim.produce("a", 0, [b"x"])
     sim.pause(1)
@@ -152,7 +152,7 @@ def test_paused_nodes_accept_and_say_nothing_and_dead_ones_refuse(make):
 
 
 @pytest.mark.parametrize("silently", [False, True])
-def test_clients_of_a_dead_node_learn_of_it_at_once_only_if_its_host_lives(make, silently):
+def test_clients_of_a_dead_node_get_a_reset_only_if_its_host_runs(make, silently):
     sim = make()
     sim.consumer([A0])
     sim.run_for(1)
@@ -163,7 +163,7 @@ def test_clients_of_a_dead_node_learn_of_it_at_once_only_if_its_host_lives(make,
     assert {connection.is_open for connection in before} == {silently}
 
 
-def test_a_client_that_hangs_up_is_gone_for_the_node_too(make):
+def test_client_that_closes_is_disconnected_at_the_node(make):
     sim = make()
     ann = sim.consumer([A0])
     sim.run_for(1)

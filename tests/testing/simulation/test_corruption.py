@@ -1,4 +1,4 @@
-"""Flipped bits: one at a time, where a checksum covers it, and only on the way to those who look."""
+"""Corruption flips one bit under a checksum, in responses to readers that check CRCs only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(data):
 
 
 def differing(data):
-    """Return the positions of bytes that are not what they were."""
+    """Return the positions of changed bytes."""
     return [n for n, (new, old) in enumerate(zip(data, RECORDS)) if new != old]
 
 
@@ -52,17 +52,17 @@ def test_one_bit_of_one_batch_is_flipped_where_its_checksum_tells():
 
 
 @pytest.mark.parametrize("records", [b"", RECORDS[:10], RECORDS[:CRC_AT]])
-def test_what_holds_no_checksum_is_left_alone(records):
+def test_responses_without_checksums_are_not_corrupted(records):
     assert spoiled(records, Random(1)) == records
 
 
-def test_a_batch_that_was_cut_off_may_be_hit_in_what_is_left_of_it():
+def test_truncated_batch_may_be_corrupted_in_its_remaining_bytes():
     cut = RECORDS[: len(BATCHES[0]) + 30]
     hit = {differing(spoiled(cut, Random(seed)))[0] for seed in range(200)}
     assert max(hit) >= len(BATCHES[0]) + CRC_AT and max(hit) < len(cut)
 
 
-def test_only_fetch_answers_with_records_to_those_who_look_are_spoiled():
+def test_only_fetch_responses_to_crc_checking_readers_are_corrupted():
     corruption = Corruption(Random(1), 1.0, {"ann"})
     assert not corruption("bob", answer(RECORDS))
     assert not corruption("ann", answer(b"", None))
@@ -75,7 +75,7 @@ def test_only_fetch_answers_with_records_to_those_who_look_are_spoiled():
     assert rows[0].records == b"" and len(differing(rows[1].records)) == 1
 
 
-def test_the_rate_says_how_often():
+def test_corruption_follows_its_rate():
     corruption = Corruption(Random(1), 0.25, {"ann"})
     assert 60 < sum(corruption("ann", answer(RECORDS)) for _ in range(400)) < 140
     corruption.rate = 0.0

@@ -1,4 +1,4 @@
-"""A client's process: nothing reaches it outside of its steps, which let the world go on; death is final."""
+"""A client's driver gets input only in its steps, which advance the world; a dead process stays dead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thinconsumer.testing.simulation import Violation, driver
 from thinconsumer.testing.simulation.driver import Crashed
 
 
-def test_a_client_that_is_not_stepped_notices_nothing_however_long_it_takes(town):
+def test_unstepped_client_receives_nothing(town):
     ann = town.client()
     stream, connection = town.connect(ann)
     connection.send(b"news")
@@ -18,10 +18,10 @@ def test_a_client_that_is_not_stepped_notices_nothing_however_long_it_takes(town
     before = town.world.now()
     assert ann.driver.step(ann.orders, before + 5)
     assert bytes(stream.received) == b"news" and not ann.driver.has_mail
-    assert town.world.now() == before  # what has come is taken without waiting
+    assert town.world.now() == before  # available input is read without waiting
 
 
-def test_a_waiting_step_ends_when_mail_comes_or_the_deadline_or_the_endpoints_own_time(town):
+def test_waiting_step_ends_on_input_at_the_deadline_or_at_wake_at(town):
     ann = town.client()
     _, connection = town.connect(ann)
     began = town.world.now()
@@ -36,7 +36,7 @@ def test_a_waiting_step_ends_when_mail_comes_or_the_deadline_or_the_endpoints_ow
     assert town.world.now() == began + 13
 
 
-def test_a_step_whose_deadline_has_come_sends_and_does_not_wait(town):
+def test_step_past_its_deadline_sends_without_waiting(town):
     ann = town.client()
     stream, _ = town.connect(ann)
     before = town.world.now(), town.world.happened
@@ -47,7 +47,7 @@ def test_a_step_whose_deadline_has_come_sends_and_does_not_wait(town):
     assert town.nodes[1].text == b"quick"
 
 
-def test_mail_of_others_does_not_end_the_wait(town):
+def test_input_of_other_clients_does_not_end_the_wait(town):
     ann, bob = town.client("ann"), town.client("bob")
     town.connect(ann)
     _, connection = town.connect(bob)
@@ -70,7 +70,7 @@ def test_on_mail_is_called_once_for_each_arrival(town):
     assert moments == [pytest.approx(began + 0.0005), pytest.approx(began + 1.0005)]
 
 
-def test_mail_of_a_connection_that_was_hung_up_is_thrown_away(town):
+def test_input_of_a_closed_connection_is_dropped(town):
     ann = town.client()
     stream, connection = town.connect(ann)
     connection.send(b"late")
@@ -101,7 +101,7 @@ def test_wakeup_during_a_wait_ends_it_when_it_comes(town):
 
 
 @pytest.mark.parametrize("silently", [False, True])
-def test_a_dead_process_says_nothing_more_and_its_host_tells_the_node_if_it_can(town, silently):
+def test_dead_process_sends_nothing_and_its_host_resets_connections(town, silently):
     ann = town.client()
     stream, connection = town.connect(ann)
     connection.send(b"unread")
@@ -118,7 +118,7 @@ def test_a_dead_process_says_nothing_more_and_its_host_tells_the_node_if_it_can(
         ann.driver.step(ann.orders, town.world.now())
 
 
-def test_death_comes_in_the_middle_of_a_call_too_and_no_except_exception_holds_it_up(town):
+def test_death_within_a_call_is_not_caught_by_except_exception(town):
     ann = town.client()
     town.connect(ann)
     began = town.world.now()
@@ -129,7 +129,7 @@ def test_death_comes_in_the_middle_of_a_call_too_and_no_except_exception_holds_i
     assert not issubclass(Crashed, Exception)
 
 
-def test_a_closed_driver_hangs_up_and_refuses_to_be_stepped(town):
+def test_closed_driver_closes_connections_and_rejects_steps(town):
     ann = town.client()
     _, connection = town.connect(ann)
     connection.send(b"unread")
@@ -143,14 +143,14 @@ def test_a_closed_driver_hangs_up_and_refuses_to_be_stepped(town):
         ann.driver.step(ann.orders, town.world.now())
 
 
-def test_a_hosts_calendar_may_be_wrong_and_its_monotonic_clock_is_not(town):
+def test_wall_clock_of_a_host_may_jump_and_its_monotonic_clock_not(town):
     ann, bob = town.client("ann"), town.client("bob")
     ann.driver.wall_skew = -3600.0
     assert ann.driver.wall_time() == bob.driver.wall_time() - 3600
     assert ann.driver.now() == bob.driver.now() == town.world.now()
 
 
-def test_drivers_draw_from_streams_of_their_own_names(make_town):
+def test_each_driver_draws_from_its_own_random_stream(make_town):
     def draws(name, seed=1):
         return [make_town(seed).client(name).driver.random.random() for _ in range(2)]
 
@@ -158,8 +158,8 @@ def test_drivers_draw_from_streams_of_their_own_names(make_town):
     assert draws("ann") != draws("bob") and draws("ann") != draws("ann", 2)
 
 
-def test_a_client_that_goes_round_in_circles_is_accused_rather_than_waited_for(town, monkeypatch):
-    """A loop that never lets time pass would hang the run, and nobody would learn its seed."""
+def test_endless_loop_of_a_client_is_a_violation(town, monkeypatch):
+    """A loop that never advances time would hang the run without printing its seed."""
     monkeypatch.setattr(driver, "STEPS_MAX", 5)
     ann = town.client()
     town.connect(ann)

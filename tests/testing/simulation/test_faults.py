@@ -1,4 +1,4 @@
-"""Each kind of fault does what it says, and ends by itself."""
+"""Each kind of fault has its effect, and ends by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def leaders(made):
     return [made.sim.cluster.controller.image.partition(*tp).leader for tp in made.tps]
 
 
-def test_every_fault_has_a_knob_that_says_how_often():
+def test_every_fault_has_a_rate_knob():
     assert set(FAULTS) <= {f.name for f in fields(Knobs)}
 
 
@@ -40,7 +40,7 @@ def test_paused_brokers_go_on_and_are_not_paused_twice(make_chaos):
     assert not paused.is_paused
 
 
-def test_cuts_part_some_from_others_and_heal(make_chaos):
+def test_cuts_separate_nodes_in_both_directions_and_heal(make_chaos):
     made = make_chaos()
     assert faults.cut(made, Random(1))
     cuts = set(made.sim.network.cuts)
@@ -89,7 +89,7 @@ def test_another_replica_leads(make_chaos):
 
 
 def write_all_the_time(made):
-    """Have both partitions grow, acknowledged by whoever is in sync."""
+    """Write to both partitions, acknowledged by the in-sync replicas."""
 
     def write():
         for tp in made.tps:
@@ -99,7 +99,7 @@ def write_all_the_time(made):
     made.sim.actor(write)
 
 
-def test_a_replica_that_lacks_something_leads_and_what_it_lacks_is_lost(make_chaos):
+def test_unclean_election_of_a_short_replica_loses_records(make_chaos):
     made = make_chaos(readers=1, replica_lag_time_max_ms=500)
     write_all_the_time(made)
     before = leaders(made)
@@ -110,7 +110,7 @@ def test_a_replica_that_lacks_something_leads_and_what_it_lacks_is_lost(make_cha
     assert not made.sim.network.cuts
 
 
-def test_records_are_deleted_from_the_beginning_while_there_are_any(make_chaos):
+def test_records_are_deleted_from_the_log_start(make_chaos):
     made = make_chaos()
     for _ in range(60):
         faults.delete_records(made, made.sim.world.streams("test"))
@@ -119,7 +119,7 @@ def test_records_are_deleted_from_the_beginning_while_there_are_any(make_chaos):
     assert not faults.delete_records(made, Random(1))
 
 
-def test_growing_topics_stop_at_six_and_some_read_the_new_partition(make_chaos):
+def test_topics_grow_to_six_partitions_and_some_readers_read_them(make_chaos):
     made = make_chaos(readers=3)
     grown = [faults.expand(made, Random(1)) for _ in range(6)]
     assert grown == [True] * 4 + [False] * 2
@@ -128,7 +128,7 @@ def test_growing_topics_stop_at_six_and_some_read_the_new_partition(make_chaos):
     assert any(len(consumer.assigned) > 2 for consumer in made.actors)
 
 
-def test_calendars_jump_for_all_or_for_one_host(make_chaos):
+def test_wall_clocks_jump_on_all_hosts_or_one(make_chaos):
     made = make_chaos()
     began = made.sim.world.clock.wall_time()
     for number in range(20):

@@ -1,4 +1,4 @@
-"""What a member's reading means to the checkers of readers."""
+"""Group events of a member become events of a reader."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ID = b"\x07" * 16
 
 
 class Notes(Checker):
-    """Notes what it is told."""
+    """Records its events."""
 
     def __init__(self):
         super().__init__(lambda words: None, lambda tp: None)
@@ -69,7 +69,7 @@ def learn(group_event_adapter, member, offsets, code=0, **more):
     group_event_adapter.response_read(member, 1, SentRequest(9, 10, request), OffsetFetchResponse(groups=[group]))
 
 
-def test_partitions_come_before_their_callback_and_go_after_it(group_event_adapter, notes, ann):
+def test_partitions_are_assigned_before_their_callback_and_unassigned_after_it(group_event_adapter, notes, ann):
     group_event_adapter.callback_started(ann, "assigned", {B, A})
     assert notes.take() == [("assigned", [A, B])]
     group_event_adapter.callback_finished(ann, "assigned", {B, A}, None)
@@ -80,7 +80,7 @@ def test_partitions_come_before_their_callback_and_go_after_it(group_event_adapt
     assert notes.take() == [("assigned", [B]), ("assigned", [])]
 
 
-def test_reading_begins_at_what_is_committed_or_at_the_beginning(group_event_adapter, notes, ann):
+def test_first_position_is_the_committed_offset_or_the_beginning(group_event_adapter, notes, ann):
     group_event_adapter.callback_started(ann, "assigned", {A, B})
     notes.take()
     learn(group_event_adapter, ann, {A: 7, B: -1})
@@ -89,7 +89,7 @@ def test_reading_begins_at_what_is_committed_or_at_the_beginning(group_event_ada
     assert notes.take() == [("sought", A, 8, 3)], "asked again before anything was read"
 
 
-def test_names_from_before_topics_had_ids(group_event_adapter, notes, ann):
+def test_topic_names_of_old_versions_are_accepted(group_event_adapter, notes, ann):
     group_event_adapter.callback_started(ann, "assigned", {A})
     notes.take()
     row = OffsetFetchResponsePartition(partition_index=0, committed_offset=4, metadata="", error_code=0)
@@ -98,7 +98,7 @@ def test_names_from_before_topics_had_ids(group_event_adapter, notes, ann):
     assert notes.take() == [("sought", A, 4, -1)]
 
 
-def test_errors_and_other_answers_tell_nothing(group_event_adapter, notes, ann):
+def test_errors_and_other_responses_cause_no_event(group_event_adapter, notes, ann):
     group_event_adapter.callback_started(ann, "assigned", {A})
     notes.take()
     learn(group_event_adapter, ann, {A: 7}, code=88)
@@ -117,7 +117,7 @@ def test_errors_and_other_answers_tell_nothing(group_event_adapter, notes, ann):
         lambda t, m: t.reset(m, A, True),
     ],
 )
-def test_once_reading_has_begun_what_is_committed_does_not_matter(group_event_adapter, notes, ann, begins):
+def test_committed_offset_is_ignored_once_reading_has_begun(group_event_adapter, notes, ann, begins):
     group_event_adapter.callback_started(ann, "assigned", {A})
     notes.take()
     begins(group_event_adapter, ann)
@@ -125,7 +125,7 @@ def test_once_reading_has_begun_what_is_committed_does_not_matter(group_event_ad
     assert notes.take() == []
 
 
-def test_a_callback_that_is_called_again_takes_nothing_back_of_what_it_has_sought(group_event_adapter, notes, ann):
+def test_repeated_callback_keeps_earlier_seeks(group_event_adapter, notes, ann):
     group_event_adapter.callback_started(ann, "assigned", {A, B})
     group_event_adapter.sought(ann, A, 3)
     group_event_adapter.callback_finished(ann, "assigned", {A, B}, ValueError())
@@ -141,7 +141,7 @@ def test_a_callback_that_is_called_again_takes_nothing_back_of_what_it_has_sough
     assert notes.take() == [("sought", A, 9, 3)], "what was given up in between begins anew"
 
 
-def test_who_is_gone_begins_nothing(group_event_adapter, notes, ann):
+def test_closed_members_cause_no_event(group_event_adapter, notes, ann):
     group_event_adapter.callback_started(ann, "assigned", {A})
     group_event_adapter.ended(ann)
     notes.take()

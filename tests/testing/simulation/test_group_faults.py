@@ -1,4 +1,4 @@
-"""What goes wrong for groups: each fault does what it says, and peace undoes it."""
+"""Each kind of group fault has its effect, and ends with the faults' phase."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from thinconsumer.testing.simulation.knobs import Knobs
 
 @pytest.fixture
 def swarm():
-    """Two members who are settled; nothing goes wrong by itself."""
+    """Two settled members without random faults."""
     knobs = Knobs.draw(2, groups=True)
     for name in (*GROUP_FAULTS, "kills", "pauses", "cuts", "resets", "slow", "leader_moves", "stalls", "crashes",
                  "clock_jumps", "jitter_s", "split_rate", "reset_rate", "refuse_rate", "swallow_rate",
                  "dns_failure_rate", "error_rate", "delay_rate", "silence_rate", "disconnect_rate", "group_error_rate",
                  "transactional", "metadata_lag_s", "replication_s", "coordinator_load_s"):  # fmt: skip
         setattr(knobs, name, 0.0)
-    knobs.appearances = 1e-9  # so that there are names for topics to come
+    knobs.appearances = 1e-9  # gives names to new topics
     knobs.brokers, knobs.replication, knobs.topics = 3, 3, 2
     for team in knobs.group_knobs:
         team.style, team.pattern, team.mixed_topics = "range", False, False
@@ -66,7 +66,7 @@ def test_the_coordinator_can_be_killed_paused_and_moved(swarm, lot):
     assert coordinator(chaos, lot) != third
 
 
-def test_members_stay_away_and_depart_and_come_back(swarm, lot):
+def test_members_are_absent_depart_and_return(swarm, lot):
     now = swarm.sim.now()
     assert absent(swarm.chaos, lot)
     assert max(member.stalled_until for member in swarm.actors) > now + 1
@@ -103,7 +103,7 @@ def test_topics_grow_appear_and_vanish_and_owners_follow(swarm, lot):
     assert not vanish(chaos, lot)
 
 
-def test_minds_change(swarm, lot):
+def test_members_change_their_subscription(swarm, lot):
     before = [list(member.topics) for member in swarm.actors]
     for _ in range(6):
         change_mind(swarm.chaos, lot)
@@ -111,7 +111,7 @@ def test_minds_change(swarm, lot):
     assert [list(member.topics) for member in swarm.actors] != before
 
 
-def test_a_rolling_upgrade_restarts_everybody_twice():
+def test_rolling_upgrade_restarts_each_member_twice():
     knobs = Knobs.draw(2, groups=True)
     for team in knobs.group_knobs:
         team.style = "up"
@@ -122,7 +122,7 @@ def test_a_rolling_upgrade_restarts_everybody_twice():
     assert swarm.chaos.counts["bounces"] == 2 * len(swarm.actors)
 
 
-def test_peace_ends_everything(swarm, lot):
+def test_ending_faults_stops_all_group_faults(swarm, lot):
     for member in swarm.actors:
         member.stall(1000)
     swarm.actors[0].crash()

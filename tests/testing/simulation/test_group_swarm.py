@@ -1,4 +1,4 @@
-"""Runs with groups: they count what has happened, find what is wrong, and leave loggers as they were."""
+"""Runs with groups count their events, find violations, and restore the loggers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def logger():
     assert (logger.level, logger.propagate, list(logger.handlers), logging.root.manager.disable) == before
 
 
-def test_a_run_counts_what_has_happened(logger):
+def test_run_counts_its_events(logger):
     counts = GroupSwarm(2).run()
     assert counts["processed"] >= 50 and counts["rebalances"] >= 3 and counts["assigned"] > counts["lost"]
     assert counts["lines"] > 3
 
 
-def test_the_same_seed_is_the_same_run():
+def test_equal_seeds_give_equal_runs():
     digests = []
     for _ in range(2):
         swarm = GroupSwarm(2, traced=True)
@@ -34,7 +34,7 @@ def test_the_same_seed_is_the_same_run():
     assert digests[0] == digests[1]
 
 
-def test_a_failure_says_how_to_repeat_it(logger):
+def test_failure_report_has_the_command_to_repeat_it(logger):
     swarm = GroupSwarm(2)
     swarm.sim.world.call_later(20, lambda: swarm.sim.world.accuse("nothing is really wrong"))
     with pytest.raises(Violation) as caught:
@@ -43,7 +43,7 @@ def test_a_failure_says_how_to_repeat_it(logger):
     assert "nothing is really wrong" in words and "--groups --seed 2" in words and "member 1: " in words
 
 
-def test_a_failure_while_a_member_closes_comes_with_its_trace():
+def test_failure_during_a_close_has_its_trace():
     swarm, _ = in_order(traced=True)
 
     def close():
@@ -55,7 +55,7 @@ def test_a_failure_while_a_member_closes_comes_with_its_trace():
         swarm.order()
 
 
-def test_what_nobody_owns_is_found(monkeypatch):
+def test_unowned_partition_is_a_violation(monkeypatch):
     monkeypatch.setattr(GroupSwarm, "PEACE_S", 10.0)
     swarm = GroupSwarm(2)
     swarm.safety()
@@ -70,7 +70,7 @@ def test_what_nobody_owns_is_found(monkeypatch):
         swarm.settle("after the end")
 
 
-def test_what_nobody_processes_is_found(monkeypatch):
+def test_unprocessed_record_is_a_violation(monkeypatch):
     monkeypatch.setattr(GroupSwarm, "PEACE_S", 10.0)
     swarm = GroupSwarm(2)
     swarm.safety()
@@ -83,15 +83,15 @@ def test_what_nobody_processes_is_found(monkeypatch):
 
 
 def in_order(seed=2, **options):
-    """Return a run in which everybody has what is theirs, and one of its groups, as its coordinator has it."""
+    """Return a settled run, and one of its groups at its coordinator."""
     swarm = GroupSwarm(seed, **options)
     swarm.safety()
     swarm.liveness()
     return swarm, next(group for group in swarm.coordinated() if group.group_id == "group1")
 
 
-def test_a_sync_that_a_coordinator_still_waits_for_ends_before_the_quiet():
-    """As of a static member that was told a wrong thing and came back under another id instead of sending it."""
+def test_pending_sync_ends_before_the_quiet_phase():
+    """A static member that got an injected error and rejoined under another id never sends that sync."""
     swarm, group = in_order()
     before = group.generation
     group.pending_syncs.add("gone-id")
@@ -101,7 +101,7 @@ def test_a_sync_that_a_coordinator_still_waits_for_ends_before_the_quiet():
     swarm.sim.check()
 
 
-def test_who_joins_in_the_quiet_for_no_reason_is_found():
+def test_join_without_a_reason_in_the_quiet_phase_is_a_violation():
     swarm, _ = in_order()
     member = swarm.actors[0]
     swarm.sim.world.call_later(2.0, lambda: member.soon(member.consumer.raw.enforce_rebalance))
@@ -110,7 +110,7 @@ def test_who_joins_in_the_quiet_for_no_reason_is_found():
 
 
 def going_back(swarm):
-    """Have a member go back to the start of what it has, and read on when everybody should have noticed everything."""
+    """Seek a member to the beginning of its partitions, so that it reads on in the quiet phase."""
     seconds = swarm.groups[0].knobs.patience_s + 4.0
     member = next(member for member in swarm.actors if member.assignment())
     (tp, *_) = sorted(member.assignment())
@@ -124,14 +124,14 @@ def going_back(swarm):
     swarm.sim.run_for(2.0)
 
 
-def test_who_went_back_in_time_and_was_held_up_may_read_it_again():
+def test_member_held_up_after_a_rewind_may_process_records_again():
     swarm, _ = in_order()
     going_back(swarm)
     swarm.order()
     assert swarm.groups[0].ledger.doubles
 
 
-def test_who_goes_back_when_nobody_was_lost_any_more_is_found(monkeypatch):
+def test_rewind_after_the_last_loss_is_a_violation(monkeypatch):
     monkeypatch.setattr(GroupSwarm, "is_at_end", staticmethod(lambda group: True))
     swarm, _ = in_order()
     going_back(swarm)
@@ -139,7 +139,7 @@ def test_who_goes_back_when_nobody_was_lost_any_more_is_found(monkeypatch):
         swarm.order()
 
 
-def test_topics_have_names_even_when_they_are_gone():
+def test_names_of_deleted_topics_are_known():
     swarm = GroupSwarm(2)
     tp = swarm.tps[0]
     topic_id = swarm.sim.cluster.controller.image.topics[tp.topic].topic_id

@@ -1,4 +1,4 @@
-"""Knobs: the same for the same seed, in their ranges, each from a stream of its own, and affordable."""
+"""Knobs are equal for equal seeds, in their ranges, from separate random streams, and affordable."""
 
 from __future__ import annotations
 
@@ -87,18 +87,18 @@ def test_each_kind_of_knob_stays_in_its_range_and_uses_all_of_it():
     assert 0.15 < sum(found.flag for found in many) / 300 < 0.35
 
 
-def test_worlds_are_possible(drawn):
+def test_drawn_worlds_are_consistent(drawn):
     for knobs in drawn:
         assert 1 <= knobs.min_insync_replicas <= knobs.replication <= knobs.brokers <= 5
         assert len(knobs.clients) == knobs.consumers
 
 
-def test_every_client_is_drawn_for_itself(drawn):
+def test_every_client_has_its_own_knobs(drawn):
     several = [knobs for knobs in drawn if knobs.consumers > 1]
     assert all(knobs.clients[0] != knobs.clients[1] for knobs in several)
 
 
-def test_every_fault_is_left_out_of_some_runs_and_part_of_others(drawn):
+def test_every_fault_is_in_some_runs_and_not_in_others(drawn):
     rates = [f.name for f in fields(Knobs) if all(isinstance(getattr(knobs, f.name), float) for knobs in drawn)]
     others = ("silent_share", "one_way_share", "latency_max_s", "coordinator_load_s", "group_error_rate", *GROUP_FAULTS)
     rates = [name for name in rates if name not in others]
@@ -120,7 +120,7 @@ def test_expensive_worlds_fetch_and_write_less_often():
     assert 12 <= dear.writes < cheap.writes <= 80
 
 
-def test_small_pieces_come_with_small_records():
+def test_small_reads_come_with_small_records():
     knobs = Knobs.draw(1)
     knobs.chunk, knobs.records_max, knobs.record_size_max = None, 200, 2000
     knobs._stay_within(700.0)
@@ -144,7 +144,7 @@ def test_a_clients_knobs_do_not_contradict_each_other():
     assert (knobs.poll_timeout_ms, knobs.request_timeout_ms, knobs.fetch_min_bytes) == (10, 60_000, 100)
 
 
-def test_options_are_the_consumers_and_nothing_of_the_application():
+def test_options_are_consumer_options_only():
     knobs = _drawn(ClientKnobs, Streams(1))
     knobs.retry_backoff_ms, knobs.retry_backoff_max_ms = 500, 400
     knobs.reconnect_backoff_ms, knobs.reconnect_backoff_max_ms = 500, 400
@@ -199,7 +199,7 @@ def test_worlds_of_groups_lose_no_committed_records(group_worlds):
 
 
 def test_options_of_members_are_valid(recwarn, group_worlds):
-    """Poll intervals above the session are meant; everything else that is wrong with options would be an error."""
+    """Poll intervals above the session timeout are intended; any other warning about options is an error."""
     for world in group_worlds:
         for group in world.group_knobs:
             assert group.heartbeat_interval_ms * 3 <= group.session_timeout_ms

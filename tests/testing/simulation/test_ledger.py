@@ -1,4 +1,4 @@
-"""What a group has processed, all members together."""
+"""The ledger of records that all members of a group have processed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def record(offset, epoch=1):
     return SimpleNamespace(topic="t", partition=0, offset=offset, leader_epoch=epoch)
 
 
-def test_what_is_missing_is_the_first_of_all(truth):
+def test_first_missing_is_the_lowest_unprocessed_offset(truth):
     ledger = make(truth)
     assert ledger.first_missing(A) == 0
     ledger.process([record(0), record(2), record(6)])
@@ -46,20 +46,20 @@ def test_what_is_missing_is_the_first_of_all(truth):
     assert ledger.first_missing(A) is None
 
 
-def test_a_record_of_another_epoch_is_another_one(truth):
+def test_records_of_different_epochs_are_different(truth):
     ledger = make(truth)
     ledger.process([record(0, epoch=0)])
     assert ledger.first_missing(A) == 0
 
 
-def test_what_is_left_to_read_from_somewhere_on_may_have_been_processed_before(truth):
+def test_next_from_ignores_earlier_processing(truth):
     ledger = make(truth)
     ledger.process([record(offset) for offset in range(0, 10, 2)])
     assert ledger.first_missing(A) is None
     assert (ledger.next_from(A, 3), ledger.next_from(A, 8), ledger.next_from(A, 9)) == (4, 8, None)
 
 
-def test_what_is_known_to_be_there_is_not_looked_at_again(truth):
+def test_verified_offsets_are_not_looked_up_again(truth):
     ledger = make(truth)
     ledger.process([record(0), record(2)])
     ledger.first_missing(A)
@@ -67,7 +67,7 @@ def test_what_is_known_to_be_there_is_not_looked_at_again(truth):
     assert truth.asked_from == [0, 4]
 
 
-def test_under_read_committed_what_was_hidden_may_come_to_light(truth):
+def test_transaction_committed_later_reveals_missing_records(truth):
     ledger = make(truth, True)
     ledger.process([record(0), record(2)])
     ledger.first_missing(A)
@@ -75,11 +75,11 @@ def test_under_read_committed_what_was_hidden_may_come_to_light(truth):
     assert truth.asked_from == [0, 0]
 
 
-def test_of_what_never_was_nothing_is_missing(truth):
+def test_unknown_partition_misses_nothing(truth):
     assert make(truth).first_missing(TopicPartition("t", 9)) is None
 
 
-def test_doubles_are_counted_and_named_while_they_are_forbidden(truth):
+def test_second_processing_is_counted_and_returned_while_forbidden(truth):
     ledger = make(truth)
     assert ledger.process([record(0), record(0)]) == []
     ledger.strict_since = 5.0

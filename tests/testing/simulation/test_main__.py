@@ -1,4 +1,4 @@
-"""The command that repeats one seed or runs many: what it says, its exit code, and that no failure is lost."""
+"""The command repeats one seed or runs many: its output, exit code and list of failures."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class FakeSwarm:
 
 
 def go_round_in_circles():
-    """Use the processor, in Python's own steps: between those it looks for signals."""
+    """Use CPU time in Python code, which checks for signals."""
     while True:
         pass
 
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Return what calls the command with swarms that take no time: exit code and lines."""
+    """Return a function that runs the command with instant swarms and returns exit code and lines."""
     monkeypatch.setattr(command, "ReaderSwarm", FakeSwarm)
     monkeypatch.setattr(command, "limit", lambda seconds: None)
 
@@ -60,12 +60,12 @@ def test_a_range_of_seeds_ends_with_totals(run):
     assert lines[-2].startswith("2 seeds in ") and lines[-2].endswith("0 failed") and lines[-1] == "records 3"
 
 
-def test_a_range_of_one_is_that_one(run):
+def test_range_of_one_seed_runs_that_seed(run):
     code, lines = run("--seeds", "5")
     assert code == 0 and lines[-1] == "records 5"
 
 
-def test_seeds_that_fail_or_break_are_listed_and_the_others_run_all_the_same(run):
+def test_failing_seeds_are_listed_and_the_other_seeds_run(run):
     code, lines = run("--seeds", "2:8")
     assert code == 1
     assert "seed 3 failed: at 1.0: a record was skipped" in lines
@@ -80,7 +80,7 @@ def test_one_seed_shows_its_knobs_and_its_digest_and_the_trace_if_asked(run):
     assert code == 0 and "all lines" in lines
 
 
-def test_one_seed_that_fails_says_how(run):
+def test_failing_seed_prints_its_report(run):
     code, lines = run("--seed", "3")
     assert code == 1 and lines[:2] == ["seed 3", "knobs of 3"]
     assert lines[3:] == ["at 1.0: a record was skipped", "", "more"]
@@ -97,8 +97,8 @@ def test_seed_zero_is_a_seed(run):
 
 
 @pytest.mark.parametrize("seed", [1, 3, 7])
-def test_the_limit_of_one_run_ends_with_it(monkeypatch, seed):
-    """Or whoever called it would be hit by it later."""
+def test_time_limit_is_removed_after_the_run(monkeypatch, seed):
+    """A timer that stays armed would interrupt the caller later."""
     limits = []
     monkeypatch.setattr(command, "ReaderSwarm", FakeSwarm)
     monkeypatch.setattr(command, "limit", limits.append)
@@ -107,7 +107,7 @@ def test_the_limit_of_one_run_ends_with_it(monkeypatch, seed):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of the processor's time here")
-def test_runs_that_go_round_in_circles_fail():
+def test_endless_run_fails_at_the_time_limit():
     before = signal.getsignal(signal.SIGVTALRM)
     try:
         command.limit(0.01)

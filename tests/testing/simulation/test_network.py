@@ -1,4 +1,4 @@
-"""The simulated network fails as its NetworkFaults and single faults say, at the stated time, and nothing else."""
+"""The simulated network has exactly the faults of its NetworkFaults and single calls."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ LATENCY = 0.0005
 
 
 def say(stage, stream, *messages, seconds=0.0):
-    """Send each message in a step of its own."""
+    """Send each message in its own step."""
     for message in messages:
         stream.outgoing.append(message)
         stage.driver.step(stage.orders, stage.driver.now() + seconds)
 
 
-# -- good days
+# -- without faults
 
 
-def test_everything_takes_its_latency_and_arrives_in_order(town):
+def test_messages_take_their_latency_and_arrive_in_order(town):
     ann = town.client()
     began = town.world.now()
     stream = town.dial(ann)
@@ -42,7 +42,7 @@ def test_everything_takes_its_latency_and_arrives_in_order(town):
     assert town.network.mishaps == Mishaps()
 
 
-def test_jitter_never_lets_a_message_overtake_another_of_its_connection_but_those_of_others(make_town):
+def test_jitter_reorders_messages_of_different_connections_only(make_town):
     town = make_town(jitter_s=0.5)
     ann, bob = town.client("ann"), town.client("bob")
     (one, _), (other, _) = town.connect(ann), town.connect(bob)
@@ -65,14 +65,14 @@ def test_a_path_has_its_own_latency_and_keeps_it(make_town):
     assert delays == {path: town.network.delay_between(*path) for path in delays}
 
 
-def test_slow_nodes_are_slow_in_both_directions_and_nobody_else_is(town):
+def test_slowdown_of_a_node_concerns_both_directions_of_that_node_only(town):
     town.network.slow[1] = 0.3
     assert town.network.delay_between("ann", 1) == pytest.approx(0.3 + LATENCY)
     assert town.network.delay_between(1, "ann") == pytest.approx(0.3 + LATENCY)
     assert town.network.delay_between("ann", 2) == pytest.approx(LATENCY)
 
 
-def test_orderly_ends_arrive_behind_what_was_said_before_them(town):
+def test_close_arrives_after_earlier_messages(town):
     ann = town.client()
     stream, connection = town.connect(ann)
     connection.send(b"bye")
@@ -88,7 +88,7 @@ def test_orderly_ends_arrive_behind_what_was_said_before_them(town):
     assert stream.lost == [] and town.network.connections == []
 
 
-def test_call_later_comes_only_while_the_node_serves(town):
+def test_call_later_runs_only_while_the_node_serves(town):
     stream, connection = town.connect(town.client())
     came = []
     connection.call_later(1.0, lambda: came.append("first"))
@@ -97,10 +97,10 @@ def test_call_later_comes_only_while_the_node_serves(town):
     connection.reset()
     town.pass_time(5.0)
     assert came == ["first"]
-    assert stream.lost == []  # nobody has stepped the client, so that it cannot know yet
+    assert stream.lost == []  # the client was not stepped, so it has not noticed yet
 
 
-# -- who is where
+# -- addresses
 
 
 def test_a_node_that_was_shut_refuses_and_keeps_its_connections_until_it_opens_again(town):
@@ -130,11 +130,11 @@ def test_a_host_without_power_answers_nothing_at_all(town):
     town.network.listen("kafka1", 9092, town.nodes[1])
     say(ann, stream, b"hello?")
     ann.run(0.01)
-    assert RESET in str(stream.lost[0])  # its host is up again, and knows nothing of the connection
+    assert RESET in str(stream.lost[0])  # its host runs again without the connection
     assert dialled.calls == []
 
 
-def test_names_resolve_unless_the_weather_is_bad_or_nobody_has_them(make_town):
+def test_host_names_resolve_unless_unknown_or_lookups_fail(make_town):
     town = make_town()
     addresses, error = town.network.resolve("kafka2", 9092)
     assert [str(address) for address in addresses] == ["10.0.0.2:9092"] and error == ""
@@ -152,7 +152,7 @@ def test_names_resolve_unless_the_weather_is_bad_or_nobody_has_them(make_town):
 # -- faults by rate
 
 
-def test_refused_dials_never_reach_whoever_listens(make_town):
+def test_refused_connections_never_reach_the_listener(make_town):
     town = make_town(refuse_rate=1.0)
     ann = town.client()
     stream = town.dial(ann)
@@ -161,7 +161,7 @@ def test_refused_dials_never_reach_whoever_listens(make_town):
     assert town.nodes[1].connections == [] and town.network.mishaps == Mishaps(refused=1)
 
 
-def test_swallowed_connections_say_nothing_to_anybody(make_town):
+def test_swallowed_connections_deliver_nothing(make_town):
     town = make_town(swallow_rate=1.0)
     ann = town.client()
     stream = town.dial(ann)
@@ -173,7 +173,7 @@ def test_swallowed_connections_say_nothing_to_anybody(make_town):
     assert town.network.connections == []
 
 
-def test_split_messages_come_in_two_parts_and_are_the_same(make_town):
+def test_split_messages_arrive_whole_in_two_parts(make_town):
     town = make_town(split_rate=1.0)
     ann = town.client()
     stream, connection = town.connect(ann)
@@ -186,7 +186,7 @@ def test_split_messages_come_in_two_parts_and_are_the_same(make_town):
 
 
 @pytest.mark.parametrize(("chunk", "sizes"), [(None, [7]), (3, [3, 3, 1]), (1, [1] * 7), (100, [7])])
-def test_clients_read_as_much_at_a_time_as_the_weather_says(make_town, chunk, sizes):
+def test_clients_read_pieces_of_the_configured_size(make_town, chunk, sizes):
     town = make_town(chunk=chunk)
     ann = town.client()
     stream, connection = town.connect(ann)
@@ -195,7 +195,7 @@ def test_clients_read_as_much_at_a_time_as_the_weather_says(make_town, chunk, si
     assert stream.sizes == sizes and bytes(stream.received) == b"1234567"
 
 
-def test_lost_messages_take_their_connection_along_and_at_times_only_one_side_learns_of_it(make_town):
+def test_lost_message_breaks_its_connection_on_one_or_both_sides(make_town):
     town = make_town()
     told = []
     for _ in range(60):
@@ -213,7 +213,7 @@ def test_lost_messages_take_their_connection_along_and_at_times_only_one_side_le
     assert town.network.mishaps == Mishaps(resets=60, half_open=halves)
 
 
-def test_calm_weather_ends_mishaps_and_leaves_distances(make_town):
+def test_calm_ends_faults_and_keeps_latencies(make_town):
     rates = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
     town = make_town(latency_max_s=0.1, jitter_s=0.2, chunk=5, **dict.fromkeys(rates, 1.0))
     faults = town.network.faults
@@ -222,14 +222,14 @@ def test_calm_weather_ends_mishaps_and_leaves_distances(make_town):
     assert (faults.latency_max_s, faults.jitter_s, faults.chunk) == (0.1, 0.2, 5)
 
 
-# -- faults by order
+# -- single faults
 
 
 @pytest.mark.parametrize(
     ("told", "client", "server"),
     [("both", True, True), ("client", True, False), ("server", False, True), ("nobody", False, False)],
 )
-def test_broken_connections_lose_what_is_under_way_and_tell_who_is_to_be_told(town, told, client, server):
+def test_broken_connection_loses_bytes_in_flight_and_notifies_the_chosen_sides(town, told, client, server):
     ann = town.client()
     stream, connection = town.connect(ann)
     say(ann, stream, b"up")
@@ -241,7 +241,7 @@ def test_broken_connections_lose_what_is_under_way_and_tell_who_is_to_be_told(to
     assert town.network.mishaps == Mishaps(resets=1, half_open=client != server)
 
 
-def test_a_side_that_believes_in_a_half_open_connection_learns_the_truth_when_it_speaks(town):
+def test_write_to_a_half_open_connection_is_answered_by_a_reset(town):
     ann = town.client()
     stream, connection = town.connect(ann)
     town.network.break_off(connection, told="server")
@@ -256,7 +256,7 @@ def test_a_side_that_believes_in_a_half_open_connection_learns_the_truth_when_it
     assert connection in town.nodes[1].lost and not stream.received
 
 
-def test_a_connection_that_nobody_knows_to_be_broken_stays_silent_for_ever(town):
+def test_connection_broken_without_notice_stays_silent(town):
     ann = town.client()
     stream, connection = town.connect(ann)
     town.network.break_off(connection, told="nobody")
@@ -264,18 +264,18 @@ def test_a_connection_that_nobody_knows_to_be_broken_stays_silent_for_ever(town)
     connection.send(b"hello?")
     ann.run(100)
     assert not stream.lost and not town.nodes[1].lost and not stream.received and not town.nodes[1].heard
-    assert town.connect(ann)  # others are not concerned
+    assert town.connect(ann)  # other connections work
 
 
-def test_only_the_four_who_may_be_told_are_accepted(town):
+def test_break_accepts_only_the_four_values_of_told(town):
     _, connection = town.connect(town.client())
     with pytest.raises(IllegalArgumentError, match="'everybody'"):
         town.network.break_off(connection, told="everybody")
     assert town.network.mishaps.resets == 0
 
 
-def test_what_a_lost_message_left_behind_does_not_hurry_those_after_it(make_town):
-    """The node goes on speaking on a half-open connection: its next message takes its whole way."""
+def test_reset_of_a_half_open_connection_takes_the_full_latency(make_town):
+    """The node still sends on a half-open connection: its next message takes the full latency."""
     town = make_town(latency_min_s=1.0, latency_max_s=1.0)
     ann = town.client()
     town.dial(ann)
@@ -317,7 +317,7 @@ def test_healing_may_leave_some_cuts(town):
     assert network.cuts == {("ann", 2)}
 
 
-def test_messages_that_a_second_cut_meets_wait_again_and_come_once(town):
+def test_messages_held_by_a_second_cut_arrive_once(town):
     ann = town.client()
     stream, connection = town.connect(ann)
     for _ in range(2):
@@ -344,7 +344,7 @@ def test_dials_wait_for_the_end_of_a_cut(town):
     assert [name for name, _ in stream.calls] == ["made"]
 
 
-def test_the_same_seed_has_the_same_mishaps_at_the_same_time_and_another_has_others(make_town):
+def test_equal_seeds_have_equal_faults_and_other_seeds_do_not(make_town):
     def story(seed):
         town = make_town(seed, latency_max_s=0.1, jitter_s=0.1, split_rate=0.3, reset_rate=0.2, refuse_rate=0.2)
         ann = town.client()

@@ -1,4 +1,4 @@
-"""All that is asked of a consumer and all it says, the jury hears after the call; of calls that raise, only that."""
+"""The jury gets each call of a consumer with its result afterwards, and only the error if it raised."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Says:
-    """Stands for a consumer: notes calls among what the jury hears, and answers or raises what a test says."""
+    """A fake consumer: records calls between the jury's events, and returns or raises a given result."""
 
     def __init__(self, heard):
         self.heard = heard
@@ -38,7 +38,7 @@ class Says:
 
 
 class Watch:
-    """An observed consumer, and all that was called and told, in order."""
+    """An observed consumer, and all calls and events in order."""
 
     def __init__(self):
         self.heard = []
@@ -52,7 +52,7 @@ class Watch:
         self.heard.append((event, *what))
 
     def does(self, name, *args, answer=None):
-        """Call it; return its result and what was heard meanwhile."""
+        """Call a method; return its result and the calls and events meanwhile."""
         self.raw.answer = answer
         del self.heard[:]
         return getattr(self.consumer, name)(*args), self.heard
@@ -60,7 +60,7 @@ class Watch:
 
 @pytest.fixture
 def watch():
-    """Somebody watched."""
+    """A watched consumer."""
     return Watch()
 
 
@@ -68,11 +68,11 @@ def record(offset):
     return ConsumerRecord("t", 0, 0, offset, -1, 0, None, b"v")
 
 
-def test_its_start_is_told(watch):
+def test_start_is_reported(watch):
     assert watch.heard == [("started", watch.reader)]
 
 
-def test_columns_are_told_as_records(watch):
+def test_columns_are_reported_as_records(watch):
     answer = {TP: SimpleNamespace(rows=lambda: [record(5)])}
     records, heard = watch.does("poll_batches", 100, answer=answer)
     assert records == {TP: [record(5)]}
@@ -100,7 +100,7 @@ def test_columns_are_told_as_records(watch):
         ("resume", (TP,), (TP,), ("paused", (TP,), False), "t-0"),
     ],
 )
-def test_what_is_asked_is_passed_on_then_told_and_traced(watch, name, args, called, told, line):
+def test_calls_are_forwarded_reported_and_traced(watch, name, args, called, told, line):
     event, *what = told
     assert watch.does(name, *args)[1] == [(f"called {name}", *called), (event, watch.reader, *what)]
     assert str(watch.trace.lines[-1]).endswith(f" {line}")
@@ -111,20 +111,20 @@ def test_any_iterable_is_assigned_whole(watch):
     assert heard == [("called assign", [TP, OTHER]), ("assigned", watch.reader, [TP, OTHER])]
 
 
-def test_a_position_is_told_as_it_was_answered(watch):
+def test_returned_position_is_reported(watch):
     offset, heard = watch.does("position", TP, 100, answer=42)
     assert offset == 42
     assert heard == [("called position", TP, 100), ("positioned", watch.reader, TP, 42)]
 
 
-def test_end_offsets_are_nobodys_promise(watch):
+def test_end_offsets_are_not_reported(watch):
     ends, heard = watch.does("end_offsets", [TP], 100, answer={TP: 3})
     assert ends == {TP: 3}
     assert heard == [("called end_offsets", [TP], 100)]
 
 
 @pytest.mark.parametrize(("args", "limit"), [((100,), 9), ((100, 4), 4), ((100, None), 9)])
-def test_records_are_told_with_what_was_allowed_and_what_is_kept(watch, args, limit):
+def test_records_are_reported_with_their_limit_and_the_buffered_bytes(watch, args, limit):
     found = {TP: [record(3), record(4)]}
     records, heard = watch.does("poll", *args, answer=found)
     assert records is found
@@ -132,19 +132,19 @@ def test_records_are_told_with_what_was_allowed_and_what_is_kept(watch, args, li
     assert str(watch.trace.lines[-1]).endswith("t-0: 2 from offset 3")
 
 
-def test_a_poll_without_records_tells_nothing(watch):
+def test_empty_poll_is_not_reported(watch):
     assert watch.does("poll", 0, answer={}) == ({}, [("called poll", 0, None)])
     assert len(watch.trace) == 0
 
 
-def test_a_partition_without_a_record_reaches_the_jury(watch):
-    """It is a broken promise, for the jury to find; not an IndexError."""
+def test_partition_without_records_is_reported(watch):
+    """The jury must find the broken promise; the wrapper must not raise IndexError."""
     heard = watch.does("poll", 0, answer={TP: []})[1]
     assert ("delivered", watch.reader, {TP: []}, 9) in heard
 
 
 @pytest.mark.parametrize(("name", "args"), [("poll", (0,)), ("position", (TP,)), ("end_offsets", ([TP],))])
-def test_an_error_is_told_and_goes_on(watch, name, args):
+def test_error_is_reported_and_raised(watch, name, args):
     error = KafkaTimeoutError("too late")
     with pytest.raises(KafkaTimeoutError):
         watch.does(name, *args, answer=error)
@@ -157,14 +157,14 @@ def test_an_error_is_told_and_goes_on(watch, name, args):
     [("assign", ([TP],)), ("seek", (TP, 1)), ("seek_to_beginning", (TP,)), ("seek_to_end", (TP,)), ("pause", (TP,)),
      ("resume", (TP,))],
 )  # fmt: skip
-def test_what_was_refused_is_not_told_as_done(watch, name, args):
+def test_failed_call_is_not_reported_as_done(watch, name, args):
     with pytest.raises(IllegalStateError):
         watch.does(name, *args, answer=IllegalStateError("no"))
     assert [event for event, *_ in watch.heard] == [f"called {name}"]
 
 
-def test_a_consumer_that_crashes_says_nothing():
-    """The usual one would warn that it was not closed."""
+def test_crashed_consumer_warns_of_nothing():
+    """A consumer that is collected without a close warns."""
     sim = Simulation(topics={"t": 1})
     sim.produce("t", 0, [b"a"])
     options = {"bootstrap_servers": sim.bootstrap_servers, "auto_offset_reset": "earliest"}

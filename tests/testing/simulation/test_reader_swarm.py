@@ -1,4 +1,4 @@
-"""The swarm of readers: its world is the one that the knobs describe, and every reader has to get to the end."""
+"""The swarm of readers builds the world of its knobs, and every reader must reach the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thinconsumer.testing.simulation.faults import FAULTS
 from thinconsumer.testing.simulation.knobs import Knobs
 
 
-def test_a_run_without_faults_reads_what_is_written_and_ends_well(calm_knobs):
+def test_run_without_faults_reads_all_records(calm_knobs):
     run = ReaderSwarm(1, knobs=calm_knobs)
     counts = run.run()
     assert counts["written"] > 0 and counts["records"] > 0 and counts["events"] > 100
@@ -19,7 +19,7 @@ def test_a_run_without_faults_reads_what_is_written_and_ends_well(calm_knobs):
     assert run.actors[0].position(run.tps[0], 0) == run.sim.cluster.leader(run.tps[0]).log.end_offset
 
 
-def test_the_world_is_the_one_that_the_knobs_describe():
+def test_world_follows_its_knobs():
     drawn = Knobs.draw(11)
     run = ReaderSwarm(11)
     assert str(run.knobs) == str(drawn)
@@ -36,7 +36,7 @@ def test_the_world_is_the_one_that_the_knobs_describe():
         assert actor.driver.wall_skew == client.wall_skew_s and actor.behaviour.odd_rate == client.odd_rate
 
 
-def test_a_reader_that_does_not_arrive_in_peace_fails_the_run_by_name(calm_knobs, monkeypatch):
+def test_reader_that_never_reaches_the_end_fails_the_run(calm_knobs, monkeypatch):
     monkeypatch.setattr(swarm, "FAULTS_S", 1.0)
     monkeypatch.setattr(ReaderSwarm, "PEACE_S", 5.0)
     monkeypatch.setattr(reader_swarm, "A_RECORD_S", 0.0)

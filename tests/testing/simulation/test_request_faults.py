@@ -1,4 +1,4 @@
-"""One rule for every request: each kind of mishandling comes at its rate, to those requests that it suits."""
+"""Each kind of request fault comes at its rate, for the requests that it suits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rule(world=None, **rates):
 
 
 def call(request=FetchRequest):
-    """Return a call of that kind, as far as rules look at it."""
+    """Return a call with the attributes that rules read."""
     return SimpleNamespace(request=request(), node=SimpleNamespace(node_id=3))
 
 
@@ -44,7 +44,7 @@ def test_without_rates_nothing_is_mishandled():
 
 
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
-def test_each_rate_brings_its_kind_and_no_other(name, kind):
+def test_each_rate_causes_its_own_fault_only(name, kind):
     always = rule(**{name: 1.0})
     assert always.is_needed
     assert {type(always(call())) for _ in range(50)} == {kind} and always.count == 50
@@ -59,19 +59,19 @@ def test_rates_are_shares_of_all_requests():
 
 
 @pytest.mark.parametrize("request_class", [FetchRequest, ListOffsetsRequest, MetadataRequest])
-def test_errors_are_those_that_the_api_may_answer_and_all_of_them_come(request_class):
+def test_every_error_of_an_api_is_returned_and_no_other(request_class):
     refusing = rule(error_rate=1.0)
     codes = {refusing(call(request_class)).with_ for _ in range(200)}
     assert codes == {int(code) for code in ERRORS[request_class.API_KEY]}
     assert int(Code.NONE) not in codes
 
 
-def test_requests_without_a_passing_error_are_not_refused_and_not_counted():
+def test_requests_without_a_retriable_error_are_not_rejected():
     refusing = rule(error_rate=1.0)
     assert [refusing(call(FindCoordinatorRequest)) for _ in range(20)] == [None] * 20 and refusing.count == 0
 
 
-def test_the_handshake_is_never_delayed_but_may_meet_silence():
+def test_api_versions_is_never_delayed_but_may_stay_unanswered():
     assert rule(delay_rate=1.0)(call(ApiVersionsRequest)) is None
     assert isinstance(rule(silence_rate=1.0)(call(ApiVersionsRequest)), Silence)
 
@@ -85,7 +85,7 @@ def test_each_action_is_drawn_in_all_its_forms():
     assert len({(found.after, found.reset) for found in (rude(call()) for _ in range(100))}) == 4
 
 
-def test_the_trace_says_what_was_done_to_whom():
+def test_trace_names_the_fault_and_the_request():
     world = World(1)
     rule(world, silence_rate=1.0)(call())
     (line,) = world.trace
@@ -101,7 +101,7 @@ def test_the_same_seed_mishandles_the_same_requests():
     assert story(1) != story(2)
 
 
-def test_a_cluster_takes_it_as_a_rule_and_carries_it_out():
+def test_cluster_applies_the_rule():
     sim = Simulation(1, topics={"a": 1})
     silent = rule(sim.world, silence_rate=1.0)
     sim.cluster.on(None, silent)

@@ -1,4 +1,4 @@
-"""The fluent face: scenarios by name read as they happen, time runs out loudly, and failures can be repeated."""
+"""The public Simulation: scenarios, timeouts, checks and reports that repeat a failure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sim():
 # -- the scenario of the documentation
 
 
-def test_a_scenario_reads_as_it_is_told():
+def test_documented_scenario_runs():
     sim = Simulation(seed=1, brokers=3, topics={"orders": 6})
     consumer = sim.consumer(assign={"orders": [0, 1]}, auto_offset_reset="earliest")
     sim.produce("orders", 0, [b"a", b"b"])
@@ -70,8 +70,8 @@ def test_a_scenario_reads_as_it_is_told():
 # -- determinism
 
 
-def test_the_same_seed_tells_the_same_story_in_every_process():
-    """Not even the order of sets of strings may matter, which differs between processes."""
+def test_equal_seeds_give_equal_traces_in_every_process():
+    """The order of sets of strings, which differs between processes, must not matter."""
 
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     root = str(Path(thinconsumer.__file__).parents[1])
@@ -83,7 +83,7 @@ def test_the_same_seed_tells_the_same_story_in_every_process():
     assert out == one.getvalue() and int(out.split()[1]) > 50
 
 
-def test_another_seed_tells_another_story():
+def test_other_seeds_give_other_traces():
     def told(seed):
         sim = Simulation(seed, 2, {"a": 2})
         sim.producer([A0, A1])
@@ -96,13 +96,13 @@ def test_another_seed_tells_another_story():
 # -- time
 
 
-def test_run_for_takes_no_more_and_no_less(sim):
+def test_run_for_takes_exactly_its_seconds(sim):
     began = sim.now()
     sim.run_for(3600)
     assert sim.now() == began + 3600
 
 
-def test_run_until_stops_at_once_when_it_is_true(sim):
+def test_run_until_stops_when_its_condition_holds(sim):
     began = sim.now()
     sim.run_until(lambda: True)
     assert sim.now() == began
@@ -111,7 +111,7 @@ def test_run_until_stops_at_once_when_it_is_true(sim):
     assert sim.now() == began + 2
 
 
-def test_time_that_runs_out_says_for_what_and_how_to_repeat_it(sim, tmp_path, monkeypatch):
+def test_run_until_timeout_names_condition_and_repeat_command(sim, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     began = sim.now()
     sim.pause(1)
@@ -136,7 +136,7 @@ def test_reports_of_untraced_runs_say_so_and_leave_no_file(tmp_path, monkeypatch
 # -- checks
 
 
-def test_check_asks_every_checker_and_raises_what_it_says():
+def test_check_raises_the_violations_of_every_checker():
     Simulation(1, checkers=[]).check()
     with pytest.raises(Violation, match="it ended"):
         Simulation(1, checkers=[Ends]).check()
@@ -149,8 +149,8 @@ def test_check_raises_bugs_of_the_broker(sim):
         sim.check()
 
 
-def test_checkers_watch_by_default(sim):
-    """A consumer that claims to be somewhere else is caught."""
+def test_checkers_are_on_by_default(sim):
+    """A consumer that returns a wrong position is a violation."""
     ann = reader(sim)
     sim.produce("a", 0, [b"x"] * 5)
     sim.run_until(lambda: len(ann.records) == 5)
@@ -159,16 +159,16 @@ def test_checkers_watch_by_default(sim):
         sim.check()
 
 
-# -- who is there
+# -- actors
 
 
-def test_names_are_given_where_none_are_and_actors_are_listed(sim):
+def test_actors_get_default_names_and_are_listed(sim):
     actors = [reader(sim), sim.producer([A0]), sim.actor(lambda: None), reader(sim, name="ann")]
     assert [actor.name for actor in actors] == ["consumer-1", "producer-2", "actor-3", "ann"]
     assert sim.actors == actors
 
 
-def test_clients_of_ones_own_run_on_drivers_of_the_world(sim):
+def test_other_clients_run_on_drivers_of_the_world(sim):
     sim.produce("a", 0, [b"x"])
     with Consumer(bootstrap_servers=sim.bootstrap_servers, driver=sim.driver(), auto_offset_reset="earliest") as mine:
         mine.assign([A0])
@@ -177,10 +177,10 @@ def test_clients_of_ones_own_run_on_drivers_of_the_world(sim):
         assert mine.poll(5000) == {} and sim.now() >= began + 5
 
 
-# -- what is done
+# -- operations
 
 
-def test_topics_are_created_with_configs_grow_and_lose_their_beginning(sim):
+def test_topics_are_created_grown_and_trimmed(sim):
     sim.create_topic("c", cleanup_policy="compact")
     sim.create_topic("b", 2, 3)
     topics = sim.cluster.controller.image.topics
@@ -193,7 +193,7 @@ def test_topics_are_created_with_configs_grow_and_lose_their_beginning(sim):
     assert sim.cluster.leader(TopicPartition("b", 3)).log.start_offset == 2
 
 
-def test_leaders_move_where_they_are_told_to(sim):
+def test_leaders_move_to_the_given_broker(sim):
     sim.create_topic("b", 1, 3)
     b0 = TopicPartition("b", 0)
     before = sim.cluster.controller.image.partition(*b0).leader
@@ -214,7 +214,7 @@ def test_partitions_of_the_network_are_between_brokers_and_clients_by_id_name_or
     assert not cut(1, 2) and sim.cluster.reachable(1, 2)
 
 
-def test_one_way_is_one_way_for_clients_and_both_between_brokers(sim):
+def test_one_way_partition_is_one_way_for_clients_only(sim):
     sim.partition({1}, {"bob", 2}, one_way=True)
     assert sim.network.is_cut(1, "bob") and not sim.network.is_cut("bob", 1)
     assert not sim.cluster.reachable(1, 2) and not sim.cluster.reachable(2, 1)
@@ -228,7 +228,7 @@ def test_the_controller_can_be_cut_off(sim):
     assert sim.cluster.reachable(2, -1)
 
 
-def test_a_reader_that_is_cut_off_reads_on_after_healing(sim):
+def test_reader_continues_after_a_partition_heals(sim):
     ann = reader(sim)
     sim.run_for(1)
     sim.partition([ann], [1, 2, 3])
@@ -241,7 +241,7 @@ def test_a_reader_that_is_cut_off_reads_on_after_healing(sim):
 
 
 @pytest.mark.parametrize("about", [{"topics": ["a"]}, {"group": "g"}, {"group_id": "g"}])
-def test_a_consumer_in_a_group_is_refused_where_checkers_would_accuse_a_sound_run(about):
+def test_consumer_with_a_group_id_is_rejected(about):
     sim = Simulation(topics={"a": 1})
     with pytest.raises(IllegalArgumentError, match=r"driver=sim\.driver\(\)"):
         sim.consumer(**about)

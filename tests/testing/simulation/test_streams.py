@@ -15,29 +15,29 @@ def numbers(stream, count=5):
     return [stream.random() for _ in range(count)]
 
 
-def test_the_same_seed_and_name_draw_the_same():
+def test_equal_seed_and_name_draw_equal_values():
     assert numbers(Streams(1)("network")) == numbers(Streams(1)("network"))
     assert numbers(Streams(1)("network")) == numbers(Streams("1")("network"))
 
 
 @pytest.mark.parametrize(("seed", "name"), [(2, "network"), (1, "networks"), (1, "actor/ann"), (11, "network")])
-def test_another_seed_or_name_draws_something_else(seed, name):
+def test_other_seed_or_name_draws_other_values(seed, name):
     assert numbers(Streams(1)("network")) != numbers(Streams(seed)(name))
 
 
-def test_a_name_is_one_stream_that_goes_on():
+def test_each_name_has_one_stream():
     streams = Streams(1)
     assert streams("a") is streams("a")
     assert numbers(streams("a"), 2) + numbers(streams("a"), 3) == numbers(Streams(1)("a"), 5)
 
 
-def test_draws_of_one_stream_do_not_reshuffle_another():
+def test_draws_of_one_stream_do_not_change_another():
     streams = Streams(1)
     numbers(streams("new knob"), 1000)
     assert numbers(streams("network")) == numbers(Streams(1)("network"))
 
 
-def test_it_is_the_same_in_processes_that_hash_strings_differently():
+def test_values_do_not_depend_on_the_hash_seed():
     code = "from thinconsumer.testing.simulation.streams import Streams; print(Streams(7)('network').random())"
     code = code.replace("thinconsumer.testing.simulation.streams", "streams")
     folder = os.path.dirname(sys.modules[Streams.__module__].__file__)  # alone: the package takes long to import

@@ -1,4 +1,4 @@
-"""A swarm run: the same for the same seed, two phases, and a failure that shows all it takes to repeat it."""
+"""Swarm runs are equal for equal seeds, and a failure report has all that repeats it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from thinconsumer.testing.simulation import ReaderSwarm, Violation
 
 
-def test_the_same_seed_runs_the_same_way_and_another_another(calm_knobs):
+def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(calm_knobs):
     def trace(seed):
         run = ReaderSwarm(seed, traced=True, knobs=calm_knobs)
         run.sim.run_for(5)

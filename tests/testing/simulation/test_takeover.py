@@ -1,4 +1,4 @@
-"""The story of a follower that leads uncleanly, step by step: each happens, and nothing is left behind."""
+"""The steps of an unclean takeover by a follower happen in order and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thinconsumer.testing.simulation.takeover import Takeover
 from thinconsumer.types import TopicPartition
 
 TP = TopicPartition("a", 0)
-#: What is drawn, as a test wants it.
+#: The random draws of a takeover, fixed by the test.
 CALM = {
     "_batches": 1, "_holds_all": False, "_holds_rest": False, "_seeker": 9, "_blind_s": 0.0, "_back_after_s": 0.0,
     "_writes_at_old": False, "_breaks": False, "_pauses_s": 3.0, "_records": 4,
@@ -22,7 +22,7 @@ CALM = {
 
 
 class Stage:
-    """Two brokers, one partition that the first leads, one reader, and a story that begins."""
+    """Two brokers, one partition that the first leads, one reader, and a takeover that begins."""
 
     def __init__(self, readers=1, **drawn):
         config = BrokerConfig(
@@ -64,7 +64,7 @@ class Stage:
         return [line for line in self.sim.trace if line.event == name]
 
 
-def test_the_follower_is_cut_off_until_it_is_out_of_sync_and_leads_once_somebody_has_read_on():
+def test_follower_leads_after_it_left_the_isr_and_a_reader_has_read_on():
     stage = Stage()
     assert stage.sim.network.cuts == {(stage.old, stage.new)} and stage.story.begin()
     assert stage.row.isr == (stage.old,)
@@ -79,13 +79,13 @@ def test_the_follower_is_cut_off_until_it_is_out_of_sync_and_leads_once_somebody
     stage.sim.check()
 
 
-def test_without_a_reader_it_leads_after_a_while():
+def test_follower_leads_after_a_while_without_a_reader():
     stage = Stage(readers=0)
     assert stage.story.begin()
     stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
 
 
-def test_it_is_given_up_where_the_leader_cannot_count_the_follower_out():
+def test_takeover_ends_if_the_follower_stays_in_the_isr():
     stage = Stage()
     stage.sim.partition([stage.old], [CONTROLLER])
     assert not stage.story.begin()
@@ -96,7 +96,7 @@ def test_it_is_given_up_where_the_leader_cannot_count_the_follower_out():
     assert stage.written == [] and not stage.sim.network.cuts
 
 
-def test_who_led_before_may_not_learn_of_it_and_takes_writes():
+def test_former_leader_unaware_of_the_election_accepts_writes():
     stage = Stage(_blind_s=4.0, _writes_at_old=True)
     assert stage.story.begin()
     stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
@@ -110,7 +110,7 @@ def test_who_led_before_may_not_learn_of_it_and_takes_writes():
     stage.sim.check()
 
 
-def test_who_led_before_may_lead_again_before_it_has_heard_anything():
+def test_former_leader_may_lead_again_unaware_of_the_election():
     stage = Stage(_blind_s=4.0, _back_after_s=1.0)
     assert stage.story.begin()
     stage.sim.run_until(lambda: len(stage.events("unclean")) == 2, 15)
@@ -122,7 +122,7 @@ def test_who_led_before_may_lead_again_before_it_has_heard_anything():
     stage.sim.check()
 
 
-def test_a_reader_may_keep_what_it_has_fetched_until_all_is_over():
+def test_reader_may_keep_its_buffer_until_the_end():
     stage = Stage(_holds_all=True, _records=20)
     (reader,) = stage.readers
     managers = reader.consumer.raw._reader.managers
@@ -134,12 +134,12 @@ def test_a_reader_may_keep_what_it_has_fetched_until_all_is_over():
     assert count == 2 and reader._paused == [TP] and held[0] > 0
     stage.sim.run_for(CALM["_pauses_s"] + 5)
     assert reader._paused == [] and len(reader.records) > count
-    # What was buffered is lost, and must not be handed out.
+    # The buffered records are lost, and must not be handed out.
     assert {r.leader_epoch for r in reader.records[count:]} == {1}
     stage.sim.check()
 
 
-def test_a_reader_may_stop_in_the_middle():
+def test_reader_may_stall_during_the_takeover():
     stage = Stage(_holds_rest=True, _records=20)
     assert stage.story.begin()
     (reader,) = stage.readers
@@ -161,7 +161,7 @@ def test_a_reader_may_seek_back_by_number():
     stage.sim.check()
 
 
-def test_connections_break_so_that_the_blind_one_is_asked():
+def test_connections_break_so_that_the_former_leader_is_asked():
     stage = Stage(_blind_s=6.0, _breaks=True)
     assert stage.story.begin()
     broken = []
@@ -172,7 +172,7 @@ def test_connections_break_so_that_the_blind_one_is_asked():
     assert rounds == {0.0: True, 1.2: False, 2.6: True}
 
 
-def test_nothing_of_it_goes_on_in_peace():
+def test_takeover_ends_with_the_faults():
     stage = Stage(_blind_s=5.0, _back_after_s=1.0)
     assert stage.story.begin()
     stage.sim.run_for(1.0)

@@ -1,4 +1,4 @@
-"""Counting what happens in a world: each thing under its own name, and accusing nobody."""
+"""The tally counts a world's events by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fetched(*codes, error_code=0):
     return FetchResponse(error_code=int(error_code), responses=[FetchableTopicResponse(topic="t", partitions=rows)])
 
 
-def test_answers_are_counted_by_what_was_wrong_with_them():
+def test_responses_are_counted_by_error():
     found, accused = tally()
     codes = [Code.NONE, Code.OFFSET_OUT_OF_RANGE, Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH]
     found.answered("c", 1, FetchRequest(), fetched(*codes, Code.UNKNOWN_LEADER_EPOCH, Code.UNKNOWN_TOPIC_ID), 1.0)

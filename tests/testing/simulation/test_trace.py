@@ -1,4 +1,4 @@
-"""Lines say when, who and what; they are formatted late, and equal runs have equal digests."""
+"""Trace lines have time, actor and event, are formatted late, and give equal digests for equal runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thinconsumer.testing.simulation.trace import COLUMNS, Trace
 
 
 class Counts:
-    """Knows how often it was formatted."""
+    """Counts how often it is formatted."""
 
     times = 0
 
@@ -29,7 +29,7 @@ def filled(**changes):
     return trace
 
 
-def test_a_line_has_its_columns_below_the_heading():
+def test_line_has_the_columns_of_the_heading():
     heading, first, second = filled().text().split("\n")
     assert heading == COLUMNS
     assert first == "   10.000000 ann           up                  poll             t-0"
@@ -46,7 +46,7 @@ def test_the_tail_is_the_last_lines_below_the_heading():
     assert trace.text(last=5) == trace.text()
 
 
-def test_nothing_is_formatted_before_somebody_reads():
+def test_lines_are_formatted_only_when_read():
     trace, argument = Trace(VirtualClock()), Counts()
     trace.add("ann", "", "poll", "%s", argument)
     assert argument.times == 0
@@ -54,14 +54,14 @@ def test_nothing_is_formatted_before_somebody_reads():
     assert argument.times == 1
 
 
-def test_a_trace_that_is_off_keeps_nothing():
+def test_disabled_trace_keeps_nothing():
     trace = Trace(VirtualClock(), enabled=False)
     trace.add("ann", "", "poll")
     assert list(trace) == []
     assert trace.digest() == Trace(VirtualClock()).digest()
 
 
-def test_the_digest_is_that_of_the_text_whatever_it_was_made_of():
+def test_digest_depends_on_the_formatted_text_only():
     assert filled().digest() == filled().digest()
     assert filled(why="%d%%", args=(100,)).digest() == filled().digest()
 
@@ -71,7 +71,7 @@ def test_the_digest_is_that_of_the_text_whatever_it_was_made_of():
     [{"seconds": 0.250001}, {"actor": "node 2"}, {"state": "up"}, {"event": "started"}, {"why": "99%"}],
     ids=str,
 )
-def test_the_digest_differs_with_anything(change):
+def test_digest_changes_with_any_column(change):
     assert filled(**change).digest() != filled().digest()
 
 

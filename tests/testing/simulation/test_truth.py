@@ -47,7 +47,7 @@ class Replica:
 
 
 class Partition:
-    """A truth, what it has said of losses, and replicas."""
+    """A truth, the losses that it reported, and replicas."""
 
     def __init__(self):
         self.losses = []
@@ -63,7 +63,7 @@ class Partition:
         return self.leader.copy_to(self.replica(), end)
 
     def counting(self, *, committed=False):
-        """Return the offsets that an ideal reader finds, as the truth tells them one by one."""
+        """Return the offsets that an ideal reader gets, by repeated ``first_from``."""
         found, at = [], 0
         while (at := self.truth.first_from(at, 1 << 60, committed=committed)) is not None:
             found.append(at)
@@ -88,7 +88,7 @@ def test_an_empty_partition(partition):
     assert partition.losses == []
 
 
-def test_what_is_appended_counts_once_it_is_committed(partition):
+def test_appended_records_count_once_committed(partition):
     partition.leader.write(b"a", b"b", commit=False)
     assert partition.counting() == []
     assert partition.truth.rows == {}
@@ -113,21 +113,21 @@ def test_a_batch_is_committed_as_a_whole_or_not_at_all(partition):
     assert partition.counting() == [0, 1, 2]
 
 
-def test_what_a_second_replica_takes_for_committed_counts_once(partition):
+def test_records_committed_on_two_replicas_count_once(partition):
     partition.leader.write(b"a")
     follower = partition.copy(1)
     follower.commit()
     assert (partition.counting(), partition.truth.records) == ([0], 1)
 
 
-def test_a_follower_may_be_the_first_to_know(partition):
-    """The leader's watermark is ahead of followers' usually; what matters is that anybody has told."""
+def test_high_watermark_of_a_follower_commits_records(partition):
+    """Usually the leader's watermark is ahead; a record counts as committed once any replica reports it."""
     partition.leader.write(b"a", commit=False)
     partition.copy(1).commit()
     assert partition.counting() == [0]
 
 
-def test_a_watermark_that_goes_back_tells_nothing_new(partition):
+def test_decreasing_high_watermark_changes_nothing(partition):
     partition.leader.write(b"a", b"b")
     partition.leader.commit(0)
     assert partition.leader.log.high_watermark == 0
@@ -160,7 +160,7 @@ def test_a_transaction_is_hidden_until_it_is_committed_and_for_ever_if_it_is_abo
     assert (truth.end, truth.records) == (4, 3)
 
 
-def test_what_was_committed_once_may_have_been_fetched_then_though_its_marker_is_lost(partition):
+def test_committed_transaction_stays_readable_after_its_marker_is_lost(partition):
     truth = partition.truth
     partition.leader.transact(4, b"a")
     partition.leader.end(4, True)
@@ -205,7 +205,7 @@ def test_a_clean_election_loses_nothing(partition):
     assert partition.counting() == [0, 1, 2]
 
 
-def test_what_was_never_committed_is_no_loss(partition):
+def test_losing_uncommitted_records_is_no_loss(partition):
     partition.leader.write(b"a")
     partition.leader.write(b"b", commit=False)
     new = partition.copy(1)
@@ -216,7 +216,7 @@ def test_what_was_never_committed_is_no_loss(partition):
     assert (1, 0) not in partition.truth.rows
 
 
-def test_an_unclean_election_loses_what_the_new_leader_does_not_have(partition):
+def test_unclean_election_loses_the_records_missing_on_the_new_leader(partition):
     for value in (b"a", b"b", b"c"):
         partition.leader.write(value)
     new = partition.copy(1)
@@ -228,19 +228,19 @@ def test_an_unclean_election_loses_what_the_new_leader_does_not_have(partition):
     assert partition.counting() == [0, 1]
     assert truth.counts(1, 1)
     assert not truth.counts(1, 0)
-    assert truth.rows[1, 0].value == b"b"  # it had been committed: to have read it was right
+    assert truth.rows[1, 0].value == b"b"  # it had been committed, so a reader may have it
     assert truth.records == 4
 
 
-def test_a_new_leader_without_anything_loses_everything(partition):
+def test_empty_new_leader_loses_all_records(partition):
     partition.leader.write(b"a", b"b")
     partition.replica().log.begin_epoch(1)
     assert partition.losses == [(0, 1)]
     assert (partition.counting(), partition.truth.end, partition.truth.epochs) == ([], 0, [(1, 0)])
 
 
-def test_a_leader_that_missed_an_epoch_loses_all_of_it_however_long_its_log_is(partition):
-    """Ends alone do not tell: the old leader has as many records, of another history."""
+def test_leader_that_missed_an_epoch_loses_all_of_its_records(partition):
+    """Equal log ends do not suffice: the old leader has as many records of another history."""
     old = partition.leader
     old.write(b"a")
     old.write(b"zombie's", commit=False)
@@ -257,7 +257,7 @@ def test_a_leader_that_missed_an_epoch_loses_all_of_it_however_long_its_log_is(p
 
 
 def test_a_deposed_leaders_records_do_not_count_but_were_committed(partition):
-    """It takes for committed what it has written alone, before it knows of the election."""
+    """Until it notices the election, it treats records that it wrote alone as committed."""
     partition.leader.write(b"a")
     new = partition.copy(1)
     new.log.begin_epoch(1)
@@ -278,8 +278,8 @@ def test_an_epoch_that_is_not_newer_changes_nothing(partition):
     assert (partition.losses, partition.truth.epochs, partition.counting()) == ([], epochs, [0])
 
 
-def test_a_leader_that_begins_after_its_successor_takes_nothing_back_but_says_so(partition):
-    """It has not heard yet that it is deposed, and tells its readers what it has not got."""
+def test_late_leader_of_an_older_epoch_reports_a_loss_and_loses_nothing(partition):
+    """It has not noticed yet that it is deposed, and answers its readers by its own shorter log."""
     partition.leader.write(b"a")
     partition.leader.write(b"b")
     partition.leader.log.begin_epoch(2)
@@ -293,7 +293,7 @@ def test_a_leader_that_begins_after_its_successor_takes_nothing_back_but_says_so
     assert truth.rival(1, 1) is None and truth.rival(2, 2) is None
 
 
-def test_where_an_epoch_was_left_and_for_which(partition):
+def test_successor_is_the_epoch_that_replaced_a_lost_record(partition):
     partition.leader.write(b"a", b"b")
     new = partition.copy(2)
     new.log.begin_epoch(3)
@@ -301,7 +301,7 @@ def test_where_an_epoch_was_left_and_for_which(partition):
     truth = partition.truth
     assert [truth.successor(offset, 0) for offset in (1, 2, 3)] == [None, 3, 3]
     assert truth.successor(9, 3) is None
-    assert [truth.successor(1, epoch) for epoch in (1, 2)] == [3, 3]  # nobody led in 1 and 2
+    assert [truth.successor(1, epoch) for epoch in (1, 2)] == [3, 3]  # epochs 1 and 2 had no leader
 
 
 def brought_back(partition):
@@ -316,8 +316,8 @@ def brought_back(partition):
     return old
 
 
-def test_an_older_leader_brings_back_what_it_had_committed(partition):
-    """A reader that starts now finds it; a checker that did not know would not ask for it."""
+def test_reelected_older_leader_restores_its_committed_records(partition):
+    """A reader that starts now gets the records, so CoverageChecker must expect them."""
     brought_back(partition)
     truth = partition.truth
     assert partition.losses == [(1, 1), (1, 2)]
@@ -326,14 +326,14 @@ def test_an_older_leader_brings_back_what_it_had_committed(partition):
     assert (truth.records, truth.rows[1, 1].value) == (4, b"B")
 
 
-def test_who_led_without_what_was_brought_back_goes_on_saying_that_it_is_no_more(partition):
+def test_leader_without_the_restored_records_is_a_rival(partition):
     brought_back(partition)
     truth = partition.truth
     assert [truth.rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
     assert truth.rival(2, 1) is None and truth.rival(3, 2) is None
 
 
-def test_who_has_led_before_and_lost_nothing_is_nobodys_rival(partition):
+def test_former_leader_that_lost_nothing_is_no_rival(partition):
     partition.leader.write(b"a", b"b")
     new = partition.copy(2)
     new.log.begin_epoch(1)
@@ -343,13 +343,13 @@ def test_who_has_led_before_and_lost_nothing_is_nobodys_rival(partition):
     assert [partition.truth.rival(offset, 0) for offset in range(4)] == [None] * 4
 
 
-def test_what_was_brought_back_can_be_lost_again(partition):
+def test_restored_records_can_be_lost_again(partition):
     brought_back(partition)
     partition.copy(1).log.begin_epoch(3)
     assert (partition.losses[-1], partition.counting()) == ((1, 3), [0])
 
 
-def test_who_brings_it_back_need_not_have_known_that_it_was_committed(partition):
+def test_leader_restores_records_without_knowing_they_were_committed(partition):
     partition.leader.write(b"a")
     partition.leader.write(b"b")
     old, new = partition.copy(2), partition.copy(1)
@@ -361,7 +361,7 @@ def test_who_brings_it_back_need_not_have_known_that_it_was_committed(partition)
     assert partition.counting() == [0, 1]
 
 
-def test_a_transaction_that_was_brought_back_is_decided_as_it_was(partition):
+def test_restored_transaction_keeps_its_decision(partition):
     old = partition.leader
     old.write(b"a")
     old.transact(4, b"b")
@@ -372,15 +372,15 @@ def test_a_transaction_that_was_brought_back_is_decided_as_it_was(partition):
     assert partition.counting(committed=True) == [0, 1]
 
 
-def test_records_of_an_epoch_that_was_lost_as_a_whole_do_not_count_anywhere(partition):
-    """Not even where the one before it goes on in what counts: whoever has read them has to go back."""
+def test_records_of_a_wholly_lost_epoch_do_not_count(partition):
+    """Even if the epoch before continues in the committed log, a reader of these records must go back."""
     brought_back(partition)
     truth = partition.truth
     assert [truth.successor(offset, 1) for offset in (0, 1, 2, 9)] == [2, 2, 2, 2]
     assert [truth.successor(offset, 0) for offset in (0, 1, 2, 3)] == [None, None, None, 2]
 
 
-def test_who_is_told_of_a_loss_can_still_see_what_there_was():
+def test_truth_still_has_the_records_when_it_reports_their_loss():
     partition = Partition()
     found = []
     partition.truth._lost = lambda truth, offset, epoch: found.append(partition.counting())
@@ -417,7 +417,7 @@ def test_a_lost_part_of_a_transaction_does_not_come_back_with_its_marker(partiti
 # -- expiry and compaction
 
 
-def test_what_lies_before_the_logs_start_does_not_count(partition):
+def test_records_below_the_log_start_do_not_count(partition):
     partition.leader.write(b"a", b"b")
     partition.leader.write(b"c")
     partition.leader.log.delete_before(1)
@@ -426,7 +426,7 @@ def test_what_lies_before_the_logs_start_does_not_count(partition):
     assert not truth.counts(0, 0)
     assert truth.rows[0, 0].value == b"a"
     partition.copy(3).log.delete_before(0)
-    assert truth.start == 1  # a replica behind takes nothing back
+    assert truth.start == 1  # a replica with an older start changes nothing
     truth.move_start(9)
     assert (truth.start, truth.end, partition.counting()) == (9, 9, [])
 
@@ -463,8 +463,8 @@ def test_a_loss_after_compaction(partition):
     assert (partition.losses, partition.counting()) == ([(3, 1)], [1, 2])
 
 
-def test_an_observed_log_is_a_log(partition):
-    """What it holds is what it was given, with nobody listening while it is made."""
+def test_observed_log_behaves_like_a_log(partition):
+    """It has the records that it was built with, and reports none of them."""
     log = partition.leader.log
     assert (log.high_watermark, log.end_offset) == (0, 0)
     partition.leader.write(b"a", b"b")
@@ -473,7 +473,7 @@ def test_an_observed_log_is_a_log(partition):
     assert log.start_offset == 1
 
 
-def test_offsets_of_which_one_has_that_very_record_may_be_left_out(partition):
+def test_first_from_can_exclude_given_records(partition):
     partition.leader.write(b"a", b"b")
     first = partition.truth.first_from
     assert first(0, 9, committed=False, but={0: 0}) == 1

@@ -1,4 +1,4 @@
-"""Time, events and turns: in the order of time, nested on the stack of whoever waits, and nobody entered twice."""
+"""The world runs events and turns in order of time, nested in waiting calls, and enters no actor twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Letterbox:
 
 
 class Worker(Actor):
-    """Notes its turns; ``plan`` says when each next one is, or is called in the turn."""
+    """Records its turns; ``plan`` has the time of each next turn, or a function to call in the turn."""
 
     def __init__(self, world, name="worker", *plan):
         super().__init__(world, name)
@@ -40,7 +40,7 @@ def world():
 # -- events
 
 
-def test_events_come_in_the_order_of_time_and_those_of_one_moment_as_asked_for(world):
+def test_events_run_in_order_of_time_and_of_scheduling(world):
     came, began = [], world.now()
     for name, seconds in (("c", 2), ("a", 1), ("d", 2), ("b", 1)):
         world.call_later(seconds, lambda name=name: came.append((name, world.now() - began)))
@@ -57,7 +57,7 @@ def test_run_until_includes_its_last_moment_and_nothing_after_it(world):
     assert came == ["at"] and world.next_event_at() == began + 1.001
 
 
-def test_what_is_asked_for_in_the_past_comes_now(world):
+def test_event_scheduled_in_the_past_runs_now(world):
     world.call_at(world.now() - 100, lambda: None)
     assert world.next_event_at() == world.now()
 
@@ -66,7 +66,7 @@ def test_an_empty_world_has_no_next_event(world):
     assert world.next_event_at() == NEVER
 
 
-def test_accusations_are_raised_by_the_step_in_which_they_were_made_with_the_time(world):
+def test_violation_is_raised_by_its_step_with_the_time(world):
     world.call_later(1.5, lambda: world.accuse("a record was skipped"))
     world.call_later(2, lambda: None)
     with pytest.raises(Violation, match=r"^at 1001\.500000: a record was skipped$"):
@@ -77,7 +77,7 @@ def test_accusations_are_raised_by_the_step_in_which_they_were_made_with_the_tim
 # -- waiting
 
 
-def test_waiting_lets_the_world_go_on_until_mail_comes(world):
+def test_waiting_runs_events_until_input_arrives(world):
     box, began = Letterbox(), world.now()
     depths = []
     world.call_later(1, lambda: depths.append(world.depth))
@@ -87,7 +87,7 @@ def test_waiting_lets_the_world_go_on_until_mail_comes(world):
     assert world.now() == began + 2 and depths == [1] and world.depth == 0
 
 
-def test_waiting_ends_at_its_deadline_and_not_before_what_happens_at_it(world):
+def test_waiting_ends_at_its_deadline_after_events_of_that_time(world):
     box, came, began = Letterbox(), [], world.now()
     world.call_later(4, lambda: came.append("at the deadline"))
     world.call_later(5, lambda: came.append("after"))
@@ -95,7 +95,7 @@ def test_waiting_ends_at_its_deadline_and_not_before_what_happens_at_it(world):
     assert came == ["at the deadline"] and world.now() == began + 4
 
 
-def test_who_has_mail_does_not_wait(world):
+def test_waiting_with_input_returns_at_once(world):
     box = Letterbox()
     box.drop()
     world.call_later(0, lambda: pytest.fail("no event was due"))
@@ -109,7 +109,7 @@ def test_waiting_for_what_can_never_happen_fails(world):
     assert world.depth == 0
 
 
-def test_waits_nest_and_the_one_below_goes_on_when_the_one_above_is_through(world):
+def test_nested_wait_returns_before_the_outer_one(world):
     outer, inner, order = Letterbox(), Letterbox(), []
 
     def wait_inside():
@@ -134,7 +134,7 @@ def test_a_violation_leaves_no_depth_behind(world):
 # -- actors
 
 
-def test_an_actor_has_its_turns_when_it_said_and_none_after_never(world):
+def test_actor_runs_at_its_times_and_not_after_never(world):
     began = world.now()
     worker = Worker(world, "worker", 1.0, 2.0)
     worker.wake()
@@ -142,7 +142,7 @@ def test_an_actor_has_its_turns_when_it_said_and_none_after_never(world):
     assert worker.turns == [began, began + 1, began + 3]
 
 
-def test_waking_brings_a_turn_forward_and_never_adds_one(world):
+def test_waking_brings_a_turn_forward_and_adds_none(world):
     began = world.now()
     worker = Worker(world)
     worker.wake(began + 5)
@@ -153,7 +153,7 @@ def test_waking_brings_a_turn_forward_and_never_adds_one(world):
     assert worker.turns == [began + 2]
 
 
-def test_waking_for_the_past_is_waking_now(world):
+def test_waking_in_the_past_wakes_now(world):
     worker = Worker(world)
     worker.wake(world.now() - 50)
     world.run_until(world.now())
@@ -171,7 +171,7 @@ def test_an_actor_in_its_turn_is_not_entered_again(world):
     assert worker.turns == [began]
 
 
-def test_others_have_their_turns_while_one_waits_in_a_call(world):
+def test_other_actors_run_while_one_waits_in_a_call(world):
     box, began = Letterbox(), world.now()
     sleeper, worker = Worker(world, "sleeper"), Worker(world, "worker", 1, 1, 1, 1)
     sleeper.plan = [lambda: world.wait(box, began + 2.5) or NEVER]
@@ -181,7 +181,7 @@ def test_others_have_their_turns_while_one_waits_in_a_call(world):
     assert worker.turns == [began, began + 1, began + 2] and world.now() == began + 2.5
 
 
-def test_no_turn_comes_to_an_actor_that_is_busy_and_one_right_after(world):
+def test_busy_actor_has_its_turn_right_after_the_call(world):
     box, began = Letterbox(), world.now()
     worker = Worker(world)
     worker.wake(began + 1)
@@ -214,12 +214,12 @@ def test_an_actor_that_is_not_active_has_no_turn(world):
     assert worker.turns == []
 
 
-def test_actors_have_to_say_what_they_do(world):
+def test_actor_without_a_turn_method_raises(world):
     with pytest.raises(NotImplementedError):
         Actor(world, "nobody").turn()
 
 
-def test_actors_draw_from_streams_of_their_own():
+def test_actors_draw_from_their_own_random_streams():
     def draw(seed, name):
         return Actor(World(seed), name).random.random()
 

@@ -1,4 +1,4 @@
-"""The life and the turns of an application: it crashes, stalls, starts again, and never blocks above another one."""
+"""Applications crash, stall and restart, and only one at a time waits in a call."""
 
 from __future__ import annotations
 

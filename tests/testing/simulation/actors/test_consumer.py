@@ -1,4 +1,4 @@
-"""An application with a consumer: it reads, remembers, crashes and goes on, waits, and never blocks above another."""
+"""Applications with a consumer read, checkpoint, crash, restart, seek and handle errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def offsets(actor):
     return [record.offset for record in actor.records]
 
 
-def test_it_reads_everything_and_remembers_what_it_processed(sim):
+def test_application_reads_all_records_and_checkpoints_processed_offsets(sim):
     ann = reader(sim)
     sim.run_until(lambda: len(ann.records) == 10)
     sim.run_for(2)
@@ -46,12 +46,16 @@ def test_it_reads_everything_and_remembers_what_it_processed(sim):
     sim.check()
 
 
-def test_after_a_crash_it_goes_on_from_its_checkpoint_with_another_life(sim):
+def test_restarted_application_resumes_from_its_checkpoint_with_a_new_life(sim):
     ann = reader(sim, max_poll_records=3, behaviour=Behaviour(think_s=(1.0, 1.0)))
     sim.run_until(lambda: len(ann.records) == 6)
     ann.crash()
     driver, processed = ann.driver, ann.checkpoint[A0][0]
-    assert (ann.crashes, ann.is_running, processed) == (1, False, 3)  # what it was thinking about is not processed
+    assert (ann.crashes, ann.is_running, processed) == (
+        1,
+        False,
+        3,
+    )  # those in processing do not count
     sim.run_for(5)
     assert len(ann.records) == 6 and driver.is_dead
     ann.start()
@@ -61,15 +65,15 @@ def test_after_a_crash_it_goes_on_from_its_checkpoint_with_another_life(sim):
     sim.check()
 
 
-def test_thinking_takes_time_after_records(sim):
+def test_processing_delays_the_next_poll_after_records(sim):
     ann = reader(sim, max_poll_records=1, behaviour=Behaviour(think_s=(1.0, 1.0)))
     began = sim.now()
     sim.run_until(lambda: len(ann.records) == 5)
     assert 4.0 <= sim.now() - began < 4.5
 
 
-def test_corrupt_records_are_asked_for_again_from_what_was_processed(sim):
-    """A bit that flips on the way is not flipped on the broker."""
+def test_corrupt_records_are_fetched_again_from_the_last_processed_offset(sim):
+    """The broker's copy of the flipped bit is intact, so that the second Fetch returns sound records."""
     spoilt = []
 
     def spoil(client, message):
@@ -89,7 +93,7 @@ def test_corrupt_records_are_asked_for_again_from_what_was_processed(sim):
     sim.check()
 
 
-def test_seeks_forget_what_was_not_processed(sim):
+def test_seek_drops_unprocessed_records(sim):
     ann = reader(sim, behaviour=Behaviour(think_s=(1.0, 1.0)))
     sim.run_until(lambda: len(ann.records) == 10)
     ann.seek(A0, 4)
@@ -142,7 +146,7 @@ def test_no_offset_goes_to_the_beginning(sim):
     assert [type(error) for error in ann.errors] == [NoOffsetForPartitionError]
 
 
-def test_truncation_goes_to_where_the_logs_parted_or_to_the_beginning(sim):
+def test_truncation_seeks_to_the_diverging_offset_or_the_beginning(sim):
     ann = reader(sim)
     sim.run_until(lambda: len(ann.records) == 10)
     for at, expected in ((7, 7), (None, 0)):
@@ -151,7 +155,7 @@ def test_truncation_goes_to_where_the_logs_parted_or_to_the_beginning(sim):
     assert sim.world.violations == []
 
 
-def test_errors_that_no_application_should_see_are_accused_and_timeouts_are_not(sim):
+def test_unexpected_errors_are_violations_and_timeouts_are_not(sim):
     ann = reader(sim)
     ann._cope_with(KafkaTimeoutError("late"))
     assert sim.world.violations == []
@@ -160,11 +164,11 @@ def test_errors_that_no_application_should_see_are_accused_and_timeouts_are_not(
         sim.check()
 
 
-# -- odd things
+# -- random calls
 
 
 @pytest.mark.parametrize("odd", sorted(set(ODD), key=lambda odd: odd.__name__), ids=lambda odd: odd.__name__)
-def test_whatever_odd_is_done_breaks_no_promise_and_reading_goes_on(sim, odd):
+def test_random_seeks_pauses_and_assigns_break_no_promise(sim, odd):
     ann = reader(sim, A0, A1, behaviour=Behaviour(jumps_far=True))
     sim.run_until(lambda: len(ann.records) == 10)
     for _ in range(5):
@@ -177,7 +181,7 @@ def test_whatever_odd_is_done_breaks_no_promise_and_reading_goes_on(sim, odd):
     sim.check()
 
 
-def test_odd_things_come_as_often_as_asked_for(sim):
+def test_odd_calls_come_at_the_configured_rate(sim):
     ann = reader(sim, behaviour=Behaviour(odd_rate=1.0))
     bob = sim.consumer([A0], name="bob", auto_offset_reset="earliest")
     done = {"ann": 0, "bob": 0}

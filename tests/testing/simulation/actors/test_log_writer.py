@@ -1,4 +1,4 @@
-"""The log writer's records are in the logs, the same for the same seed, and in the end no transaction is open."""
+"""The log writer appends equal records for equal seeds, and leaves no transaction open."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SECONDS = 5.0
 PLAIN = {"writes": 20, "records_max": 5, "record_size_max": 10, "transactional": 0.0, "compression": False}
 
 
-def test_a_batch_can_be_written_to_who_led_before():
-    """As a producer does that has not heard of another leader."""
+def test_batch_can_be_written_to_the_former_leader():
+    """A producer with old metadata writes to the former leader in the same way."""
     desk = Desk(brokers=2)
     sim, tp = desk.sim, TPS[0]
     old = sim.cluster.leader(tp).node.node_id
@@ -55,7 +55,7 @@ class Desk:
         return self
 
     def finish(self):
-        """Let it end everything; return after how many attempts that was so."""
+        """Call ``finish`` until every transaction has ended; return the number of calls."""
         for attempt in range(1, 10):
             if self.log_writer.finish():
                 return attempt
@@ -63,7 +63,7 @@ class Desk:
         raise AssertionError("some transaction never ends")
 
 
-def test_it_counts_what_it_has_written_and_stops_in_time():
+def test_writer_counts_its_batches_and_stops_in_time():
     desk = Desk().run()
     rows = desk.rows()
     assert desk.log_writer.written == len(rows) > 20
@@ -86,19 +86,19 @@ def test_records_are_numbered_keys_repeat_and_sizes_stay_small():
 
 
 @pytest.mark.parametrize("compression", [True, False])
-def test_batches_are_compressed_in_several_ways_if_they_may_be(compression):
+def test_batches_use_several_codecs_if_compression_is_enabled(compression):
     codecs = {batch.codec for batch in Desk(compression=compression, writes=60).run().batches()}
     assert len(codecs) >= 3 if compression else codecs == {0}
 
 
-def test_the_same_seed_writes_the_same_and_another_does_not():
+def test_equal_seeds_write_equal_records_and_other_seeds_do_not():
     one, same, other = (Desk(seed, transactional=0.5, compression=True).run() for seed in (1, 1, 2))
     assert one.rows() == same.rows()
     assert one.sim.trace.digest() == same.sim.trace.digest()
     assert [row.value for row in one.rows()] != [row.value for row in other.rows()]
 
 
-def test_transactions_commit_and_abort_and_in_the_end_none_is_open():
+def test_transactions_commit_and_abort_and_none_stays_open():
     desk = Desk(transactional=0.9, writes=80)
     most = 0
     while desk.sim.now() < desk.log_writer._until:
@@ -112,7 +112,7 @@ def test_transactions_commit_and_abort_and_in_the_end_none_is_open():
     assert log_writer.committed > 0
     assert log_writer.aborted > 0
     hidden = {row.offset for row in desk.rows() if desk.sim.cluster.truth(TPS[row.partition]).is_hidden(row.offset, 0)}
-    assert hidden  # what was aborted
+    assert hidden  # aborted records
     assert desk.finish() == 1
 
 
@@ -124,7 +124,7 @@ def test_a_single_record_can_be_written_to_a_partition():
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
-def test_without_a_leader_that_runs_nothing_is_written_and_it_goes_on_later(how):
+def test_writing_stops_without_a_running_leader_and_continues_later(how):
     desk = Desk(transactional=0.5)
     desk.run(1)
     ends = [log.end_offset for log in desk.logs()]
@@ -142,7 +142,7 @@ def test_without_a_leader_that_runs_nothing_is_written_and_it_goes_on_later(how)
     assert not any(log.open_transactions() for log in desk.logs())
 
 
-def test_it_is_not_over_while_a_leader_is_missing():
+def test_writer_is_not_finished_while_a_leader_is_missing():
     desk = Desk(transactional=0.9)
     desk.run(SECONDS / 2)
     desk.sim.kill(1)
@@ -152,8 +152,8 @@ def test_it_is_not_over_while_a_leader_is_missing():
     assert desk.finish() >= 1
 
 
-def test_what_hangs_without_its_coordinator_is_aborted_in_the_end():
-    """As after an unclean election that has lost a marker: nobody else knows of that transaction any more."""
+def test_transaction_unknown_to_its_coordinator_is_aborted_at_the_end():
+    """An unclean election that lost a marker leaves such a transaction."""
     desk = Desk().run()
     producer = desk.sim.cluster.new_producer_id()
     sent = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
@@ -166,8 +166,8 @@ def test_what_hangs_without_its_coordinator_is_aborted_in_the_end():
     assert desk.events()[-1] == "aborted"
 
 
-def test_what_hangs_on_a_follower_only_is_aborted_as_well():
-    """Its records were deleted before who leads now copied anything; who reads from the follower would wait."""
+def test_transaction_open_only_on_a_follower_is_aborted_too():
+    """The new leader starts above the deleted records; a reader of the follower would wait for the marker for ever."""
     desk = Desk(brokers=2, seed=3)
     sim, tp = desk.sim, TPS[0]
     row = sim.cluster.controller.image.partition(*tp)

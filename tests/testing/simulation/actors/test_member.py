@@ -1,4 +1,4 @@
-"""An application in a group: what it processes and commits, what it does when things go wrong, and how it ends."""
+"""Applications in a group process, commit, handle errors and callbacks, and close."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def start(sim, notes):
 
 
 def committed(sim, tp=TP):
-    """Return what the group has committed, as another application would ask."""
+    """Return the group's committed offsets, requested by another application."""
     from thinconsumer import Consumer
 
     with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, group_id="g") as consumer:
@@ -90,7 +90,7 @@ def committed(sim, tp=TP):
 
 @pytest.mark.parametrize("commits", ["auto", "sync", "async", "offsets"])
 @pytest.mark.parametrize("blocks", [True, False])
-def test_it_reads_processes_and_commits(sim, start, notes, commits, blocks):
+def test_member_reads_processes_and_commits(sim, start, notes, commits, blocks):
     ann = start(commits=commits, blocks=blocks)
     for n in range(5):
         sim.produce("t", 0, [b"%d" % n])
@@ -103,7 +103,7 @@ def test_it_reads_processes_and_commits(sim, start, notes, commits, blocks):
     assert notes.said_names[-1] == "LeaveGroup" and not ann.is_running and ann.assignment() == set()
 
 
-def test_what_it_thinks_about_when_it_dies_is_not_processed(sim, start, notes):
+def test_records_in_processing_at_a_crash_do_not_count_as_processed(sim, start, notes):
     ann = start(think_s=(0.0, 5.0))
     sim.produce("t", 0, [b"a"])
     sim.run_until(lambda: ann._unprocessed)
@@ -117,7 +117,7 @@ def test_what_it_thinks_about_when_it_dies_is_not_processed(sim, start, notes):
     assert ann.lives == 2 and ann.member.life == 1
 
 
-def test_while_it_thinks_it_drives_or_does_not(sim, start, notes):
+def test_member_that_drives_keeps_its_generation_while_it_processes(sim, start, notes):
     ann = start(think_s=(0.0, 8.0), drives=True)
     sim.produce("t", 0, [b"a"])
     sim.run_until(lambda: ann._unprocessed)
@@ -126,7 +126,7 @@ def test_while_it_thinks_it_drives_or_does_not(sim, start, notes):
     assert notes.calls.count("other") > 2 and ann.consumer.raw.group_metadata().generation_id == 1
 
 
-def test_a_stalled_one_does_nothing_and_a_calm_one_goes_on(sim, start, notes):
+def test_stalled_member_makes_no_calls_until_it_is_calmed(sim, start, notes):
     ann = start()
     sim.run_until(ann.assignment)
     ann.stall(100)
@@ -138,7 +138,7 @@ def test_a_stalled_one_does_nothing_and_a_calm_one_goes_on(sim, start, notes):
     assert len(notes.calls) > 2
 
 
-def test_callbacks_raise_and_polling_goes_on(sim, start, notes):
+def test_polling_continues_after_callbacks_raise(sim, start, notes):
     ann = start(raise_rate=0.7, asks=True, rewinds=True)
     sim.produce("t", 0, [b"a"] * 5)
     sim.run_until(lambda: 4 in notes.processed_offsets)
@@ -149,7 +149,7 @@ def test_callbacks_raise_and_polling_goes_on(sim, start, notes):
     sim.run_for(5)
 
 
-def test_odd_things_happen(sim, start, notes):
+def test_odd_calls_of_every_kind_happen(sim, start, notes):
     ann = start(odd_rate=0.6, rewinds=True, asks=True, blocks=False)
     for n in range(40):
         sim.produce("t", n % 2, [b"%d" % n])
@@ -168,7 +168,7 @@ def test_a_pattern_is_subscribed_to(sim, start):
     sim.run_until(lambda: len(ann.assignment()) == 3, 400)
 
 
-def test_who_is_fenced_is_restarted(sim, start):
+def test_fenced_member_is_restarted(sim, start):
     ann = start()
     sim.run_until(ann.assignment)
     ann._cope_with(to_error(Code.FENCED_INSTANCE_ID))
@@ -176,14 +176,14 @@ def test_who_is_fenced_is_restarted(sim, start):
     sim.run_until(lambda: ann.is_running and ann.assignment())
 
 
-def test_an_error_that_nobody_expects_is_accused(sim, start):
+def test_unexpected_error_is_a_violation(sim, start):
     ann = start()
     ann._cope_with(IllegalStateError("surprise"))
     with pytest.raises(Violation, match="unexpected error: IllegalStateError"):
         sim.run_for(1)
 
 
-def test_a_commit_callback_that_never_comes_is_accused(sim, start):
+def test_missing_commit_callback_is_a_violation(sim, start):
     ann = start(commits="async")
     sim.run_until(ann.assignment)
     ann.pending_callbacks = 1
@@ -193,7 +193,7 @@ def test_a_commit_callback_that_never_comes_is_accused(sim, start):
         sim.check()
 
 
-def test_closing_what_is_closed_does_nothing(sim, start):
+def test_second_close_does_nothing(sim, start):
     ann = start()
     with ann.busy():
         ann.close()
@@ -201,7 +201,7 @@ def test_closing_what_is_closed_does_nothing(sim, start):
     sim.check()
 
 
-def test_what_it_was_to_do_behind_closing_is_not_done(sim, start):
+def test_calls_queued_behind_close_are_dropped(sim, start):
     ann = start()
     sim.run_until(ann.assignment)
     ann.soon(ann.close)
@@ -210,7 +210,7 @@ def test_what_it_was_to_do_behind_closing_is_not_done(sim, start):
     assert ann.topics == ["t"]
 
 
-def test_a_calm_one_does_not_close_though_it_was_to(sim, start):
+def test_calmed_member_drops_its_planned_close(sim, start):
     ann = start()
     sim.run_until(ann.assignment)
     ann.stall(100)
@@ -220,7 +220,7 @@ def test_a_calm_one_does_not_close_though_it_was_to(sim, start):
     assert ann.is_running
 
 
-def test_the_trace_says_what_it_says_and_learns(sim, start):
+def test_trace_has_the_members_requests_and_responses(sim, start):
     ann = start()
     sim.run_until(ann.assignment)
     text = sim.trace.text()

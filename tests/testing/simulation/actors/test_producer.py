@@ -1,4 +1,4 @@
-"""An application that writes: what, where to, how often, and what it learns of each record."""
+"""Producing applications: their records, partitions, intervals and receipts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def stored(sim, tp):
     return [row.value for batch in batches for row in batch.decode(tp.topic, tp.partition)]
 
 
-def test_records_arrive_in_order_name_their_sender_and_every_receipt_is_settled():
+def test_records_arrive_in_order_with_their_sender_and_every_receipt_is_settled():
     sim = Simulation(1, topics={"a": 2})
     producer = sim.producer({"a": [0, 1]}, name="pen", interval_s=0.1, count=3, size=12)
     sim.run_for(2)
@@ -30,14 +30,14 @@ def test_records_arrive_in_order_name_their_sender_and_every_receipt_is_settled(
     sim.check()
 
 
-def test_intervals_are_about_as_long_as_asked_for():
+def test_intervals_are_about_as_long_as_configured():
     sim = Simulation(1, topics={"a": 1})
     producer = sim.producer({"a": [0]}, interval_s=1.0, count=2)
     sim.run_for(40)
     assert 2 * 30 <= producer.sent <= 2 * 55 and producer.sent % 2 == 0
 
 
-def test_who_was_stopped_writes_nothing_new():
+def test_stopped_producer_writes_no_new_records():
     sim = Simulation(1, topics={"a": 1})
     producer = sim.producer({"a": [0]}, interval_s=0.1)
     sim.run_for(1)
@@ -47,7 +47,7 @@ def test_who_was_stopped_writes_nothing_new():
     assert producer.sent == sent > 0 and producer.is_idle
 
 
-def test_a_producer_is_not_idle_while_nobody_answers_and_goes_on_when_somebody_does():
+def test_producer_is_busy_while_brokers_are_silent_and_continues_afterwards():
     sim = Simulation(1, topics={"a": 1})
     sim.kill(1)
     producer = sim.producer([A0], interval_s=1.0, count=1)
@@ -59,7 +59,7 @@ def test_a_producer_is_not_idle_while_nobody_answers_and_goes_on_when_somebody_d
     assert stored(sim, A0) == [value for _, value, _ in producer.receipts]
 
 
-def test_who_was_killed_has_no_more_turns():
+def test_killed_producer_has_no_more_turns():
     sim = Simulation(1, topics={"a": 1})
     producer = sim.producer([A0], interval_s=0.1)
     sim.run_for(1)

@@ -1,4 +1,4 @@
-"""A test's own code has turns when it asked for them, and may wait in calls while others go on."""
+"""A test's own function gets turns as an actor, and may wait in calls meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from thinconsumer import Consumer
 from thinconsumer.testing.simulation import Simulation, UserActor, World
 
 
-def test_turns_come_after_the_pauses_that_the_function_returns_until_it_returns_none():
+def test_turns_follow_the_returned_pauses_until_the_function_returns_none():
     world, moments, pauses = World(1), [], [1.0, 0.5, None]
 
     def function():
@@ -24,7 +24,7 @@ def test_turns_come_after_the_pauses_that_the_function_returns_until_it_returns_
     assert moments[3:] == [began + 100]
 
 
-def test_functions_may_wait_in_clients_calls_while_others_have_their_turns():
+def test_other_actors_run_while_a_function_waits_in_a_call():
     sim = Simulation(1, topics={"a": 1})
     ticks, got = [], []
     consumer = Consumer(
@@ -48,5 +48,5 @@ def test_functions_may_wait_in_clients_calls_while_others_have_their_turns():
     sim.run_until(lambda: got)
     assert got == [b"x"] and len(ticks) == 3
     assert [actor.name for actor in sim.actors] == ["actor-1", "ticks"]
-    reader.is_active = False  # closing waits, and the world goes on meanwhile
+    reader.is_active = False  # closing waits, and the world continues meanwhile
     consumer.close()

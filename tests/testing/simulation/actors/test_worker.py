@@ -75,7 +75,7 @@ def test_an_odd_worker_rejoins_and_drives(sim, start):
     sim.run_until(lambda: shares(ann) == [5])
 
 
-def test_a_worker_that_stalls_too_long_loses_its_shards(sim, start):
+def test_worker_stalled_beyond_the_session_timeout_loses_its_shards(sim, start):
     ann = start("ann")
     sim.run_until(lambda: shares(ann) == [5])
     ann.stall(20)

@@ -1,4 +1,4 @@
-"""What tests of checkers need: a partition whose committed contents are known, readers, members and accusations."""
+"""Fixtures for tests of checkers: a partition with known committed records, readers, members and violations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TP = TopicPartition("t", 0)
 
 
 class Court:
-    """One partition, its leaders' logs, and one checker that listens."""
+    """One partition, its leaders' logs, and one checker that gets all events."""
 
     def __init__(self, checker):
         self.tp = TP
@@ -71,7 +71,7 @@ class Court:
         self.log.high_watermark = self.log.end_offset
 
     def elect_short(self, end, epoch):
-        """A replica that has the log only up to an offset becomes the leader, uncleanly."""
+        """Elect a replica uncleanly whose log ends at an offset."""
         short = self.new_log()
         for batch in self.log.batches_from(0):
             if batch.base_offset < end:
@@ -89,7 +89,7 @@ class Court:
         self.checker.positioned(reader or self.reader, TP, offset)
 
     def verdict(self):
-        """Return the only accusation, "" for none, and forget it."""
+        """Return and clear the only violation, "" if there is none."""
         assert len(self.accused) <= 1, self.accused
         return self.accused.pop() if self.accused else ""
 
@@ -102,7 +102,7 @@ def new_court():
 
 @pytest.fixture
 def fetched():
-    """Return what makes a Fetch and its answer: ``fetched({partition: records}, topic=, session=, epoch=)``."""
+    """Return a function that builds a Fetch and its response from ``{partition: records}`` and a session."""
 
     def make(records=(), *, topic="t", topic_id=bytes(16), session=7, epoch=5):
         partitions = [PartitionData(partition_index=n, records=data) for n, data in dict(records).items()]
@@ -120,7 +120,7 @@ CLOSED = 9
 
 
 class Room:
-    """Members whose events a test gives to checkers; ``words`` are all accusations."""
+    """Members whose events a test passes to checkers; ``words`` are all violations."""
 
     def __init__(self):
         self.now = 100.0
@@ -144,7 +144,7 @@ class Room:
         self.jury.tell(event, *what)
 
     def verdict(self):
-        """Return what was said first since the last time."""
+        """Return the first violation since the last call."""
         words, self.words[:] = list(self.words), []
         return words[0] if words else ""
 
@@ -166,7 +166,7 @@ class Room:
         self.now += 0.001
 
     def join(self, member, generation=1, as_=None, code=0, gets=None, line=1):
-        """It joins as it is known, or as somebody, and is told."""
+        """Join under the known member id or a given one, and read the response."""
         who = self.views.of[member].member_id if as_ is None else as_
         request = JoinGroupRequest(
             group_id=member.group, session_timeout_ms=1, member_id=who, protocol_type="consumer", protocols=[]
@@ -179,7 +179,7 @@ class Room:
             self.learns(member, request, answer, line)
 
     def sync(self, member, *tps, code=0, plan=None):
-        """It syncs, and is given these; as a leader it hands a plan in, which the coordinator takes."""
+        """Sync and read a share; the leader sends an assignment, which the coordinator accepts."""
         view = self.views.of[member]
         rows = [SyncGroupRequestAssignment(member_id=who, assignment=encode_assignment(share))
                 for who, share in (plan or {}).items()]  # fmt: skip
@@ -192,7 +192,7 @@ class Room:
         self.learns(member, request, response)
 
     def beat(self, member, code=0, stamp=None):
-        """It heartbeats, as it is known or under a stamp, and is told."""
+        """Heartbeat under the known identity or a given one, and read the response."""
         view = self.views.of[member]
         who, generation = stamp or (view.member_id, view.generation)
         request = HeartbeatRequest(group_id=member.group, generation_id=generation, member_id=who)
@@ -200,14 +200,14 @@ class Room:
         self.learns(member, request, HeartbeatResponse(error_code=code), line=2)
 
     def commit(self, member, offsets, code=0, stamp=None):
-        """It commits, as it is known or under a stamp; the coordinator takes it, or does not."""
+        """Commit under the known identity or a given one, and read the response."""
         request, response = self.commit_messages(member, offsets, code, stamp)
         self.says(member, request, line=3)
         self.tell("answered", member.name, 1, request, response, self.now)
         self.learns(member, request, response, line=3)
 
     def commit_messages(self, member, offsets, code=0, stamp=None):
-        """Return a commit and its answer."""
+        """Return a commit and its response."""
         view = self.views.of[member]
         who, generation = stamp or (view.member_id, view.generation)
         rows = [OffsetCommitRequestPartition(partition_index=tp.partition, committed_offset=at, committed_metadata="")
@@ -222,25 +222,25 @@ class Room:
         return request, OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=told)])
 
     def find(self, member, named):
-        """It asks for the coordinator, and is told a host and port, or of none."""
+        """Look up the coordinator, and read its host and port, or an error."""
         host, port = named or ("", -1)
         row = FindCoordinatorResult(key=member.group, node_id=1, host=host, port=port, error_code=0 if named else 15)
         request = FindCoordinatorRequest(coordinator_keys=[member.group])
         self.learns(member, request, FindCoordinatorResponse(coordinators=[row]), line=9)
 
     def leave(self, member):
-        """It says goodbye."""
+        """Leave the group."""
         self.says(member, LeaveGroupRequest(group_id=member.group, members=[]), line=4)
 
     # -- at its interface
 
     def callback_started(self, member, what, *tps, error=None):
-        """Its listener hears, and returns or raises."""
+        """Call a rebalance callback, which returns or raises."""
         self.tell("callback_started", member, what, set(tps))
         self.tell("callback_finished", member, what, set(tps), error)
 
     def owns(self, member, *tps, generation=1):
-        """It has joined, and its listener has heard of its share."""
+        """Join, sync, and call the assigned callback."""
         self.join(member, generation)
         self.sync(member, *tps)
         self.callback_started(member, "assigned", *tps)

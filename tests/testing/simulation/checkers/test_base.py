@@ -1,4 +1,4 @@
-"""The jury tells each checker what it listens for, all of it, in order, and nothing to those who do not."""
+"""The jury passes each event, in order, to the checkers that override its method only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thinconsumer.types import TopicPartition
 
 
 class Hears(Checker):
-    """Notes who sought where and who raised."""
+    """Records seeks and errors."""
 
     heard: list
 
@@ -24,7 +24,7 @@ class Hears(Checker):
 
 
 class HearsMore(Hears):
-    """Inherits its interest in two events, and adds one."""
+    """Inherits two event methods, and overrides one more."""
 
     def finish(self):
         self.heard.append((self, "finish"))
@@ -36,7 +36,7 @@ def hearing(cls, heard):
     return checker
 
 
-def test_each_hears_what_it_listens_for_inherited_or_not_in_the_order_of_joining():
+def test_each_checker_gets_the_events_it_overrides_in_the_order_added():
     heard = []
     first, second = hearing(Hears, heard), hearing(HearsMore, heard)
     jury = Jury([first])
@@ -48,12 +48,12 @@ def test_each_hears_what_it_listens_for_inherited_or_not_in_the_order_of_joining
     assert heard == [(first, "sought", "ann", ("t", 0), 5), (second, "sought", "ann", ("t", 0), 5), (second, "finish")]
 
 
-def test_an_event_that_does_not_exist_is_a_mistake_of_whoever_tells_it():
+def test_unknown_event_raises_key_error():
     with pytest.raises(KeyError):
         Jury().tell("delighted", "ann")
 
 
-def test_a_checker_that_overrides_nothing_takes_every_event_and_accuses_nobody():
+def test_base_checker_accepts_every_event_and_accuses_nothing():
     accused = []
     checker = Checker(accused.append, lambda tp: None)
     for event in EVENTS:
@@ -64,8 +64,8 @@ def test_a_checker_that_overrides_nothing_takes_every_event_and_accuses_nobody()
 
 
 @pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
-def test_every_checker_takes_what_the_jury_tells(cls):
-    """As many arguments as the base's: a mismatch would show only when that event comes."""
+def test_every_checker_accepts_the_arguments_of_each_event(cls):
+    """Each method takes as many arguments as the base class's: a mismatch would show only once that event happens."""
     listened = [event for event in EVENTS if event in vars(cls)]
     assert listened
     for event in listened:

@@ -1,4 +1,4 @@
-"""What is exactly at a bound is allowed, one more is not."""
+"""Values at a bound pass, and one more is a violation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from thinconsumer.wire.metadata import MetadataRequest
 
 @pytest.fixture
 def court(new_court):
-    """A court that looks after bounds; the log holds three records."""
+    """A court with BoundsChecker; the log has three records."""
     court = new_court(BoundsChecker)
     court.write(b"a", b"b", b"c")
     return court
 
 
-def test_a_poll_may_bring_as_many_records_as_it_allowed_over_all_partitions(court):
+def test_poll_may_return_max_poll_records_over_all_partitions(court):
     court.deliver(0, 1, 2, limit=3)
     assert court.verdict() == ""
     court.deliver(0, 1, 2, limit=2)
@@ -32,12 +32,12 @@ def test_a_poll_may_bring_as_many_records_as_it_allowed_over_all_partitions(cour
     assert "3 records" in court.verdict()
 
 
-def test_a_partition_without_a_record_is_no_result(court):
+def test_partition_without_records_is_a_violation(court):
     court.checker.delivered(court.reader, {court.tp: []}, 10)
     assert "without a record" in court.verdict()
 
 
-def test_memory_may_overshoot_by_one_batch_of_each_broker(court):
+def test_buffered_bytes_may_exceed_the_limit_by_one_batch_per_broker(court):
     reader = court.new_reader("bob", max_buffered_bytes=1000)
     most = 1000 + BROKERS_MAX * BATCH_MAX
     court.checker.buffered(reader, most)

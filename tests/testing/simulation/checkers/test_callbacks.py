@@ -1,4 +1,4 @@
-"""Listeners hear deltas that match what they own, in the order of their protocol (KIP-429)."""
+"""Callbacks name changes of the owned partitions, in the order of the protocol (KIP-429)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def coop(room, checker):
     return member
 
 
-def test_an_eager_round_in_order(room, checker, eager):
+def test_eager_rebalance_in_order_passes(room, checker, eager):
     room.owns(eager, A, B)
     room.callback_started(eager, "revoked", A, B)
     room.join(eager, 2)
@@ -38,7 +38,7 @@ def test_an_eager_round_in_order(room, checker, eager):
     assert checker.counts == {"assigned": 2, "revoked": 1}
 
 
-def test_a_cooperative_round_in_order(room, checker, coop):
+def test_cooperative_rebalance_in_order_passes(room, checker, coop):
     room.owns(coop, A, B)
     room.join(coop, 2)
     room.sync(coop, B)
@@ -51,7 +51,7 @@ def test_a_cooperative_round_in_order(room, checker, coop):
     assert (room.verdict(), checker.owned(coop)) == ("", {B, C})
 
 
-def test_after_a_generation_without_it_all_is_lost(room, checker, coop):
+def test_member_that_missed_a_generation_loses_all_partitions(room, checker, coop):
     room.owns(coop, A, B)
     room.join(coop, 3)
     room.sync(coop, B)
@@ -62,8 +62,8 @@ def test_after_a_generation_without_it_all_is_lost(room, checker, coop):
     assert "nobody has told it so" in room.verdict(), "once"
 
 
-def test_after_a_generation_without_it_nothing_is_revoked(room, checker, coop):
-    """Who had it in between may have gone further than what is committed by who gives it up."""
+def test_revocation_after_a_missed_generation_is_a_violation(room, checker, coop):
+    """Another member may have committed beyond the offset that a revocation would commit."""
     room.owns(coop, A, B)
     room.join(coop, 3)
     room.sync(coop, B)
@@ -71,7 +71,7 @@ def test_after_a_generation_without_it_nothing_is_revoked(room, checker, coop):
     assert "after a generation without it" in room.verdict()
 
 
-def test_assigned_must_be_new_and_given(room, checker, coop):
+def test_assigned_partitions_must_be_new_and_in_the_share(room, checker, coop):
     room.owns(coop, A)
     room.callback_started(coop, "assigned", A)
     assert room.verdict().startswith("bob hears that t-0 is assigned, and owns t-0")
@@ -79,7 +79,7 @@ def test_assigned_must_be_new_and_given(room, checker, coop):
     assert "t-2 is assigned, and its share is t-0" in room.verdict()
 
 
-def test_a_callback_that_raised_is_heard_again(room, checker, coop):
+def test_assigned_callback_that_raised_is_called_again(room, checker, coop):
     room.join(coop)
     room.sync(coop, A)
     room.callback_started(coop, "assigned", A, error=ValueError())
@@ -89,13 +89,13 @@ def test_a_callback_that_raised_is_heard_again(room, checker, coop):
     assert "is assigned, and owns" in room.verdict()
 
 
-def test_revoked_must_be_owned(room, checker, eager):
+def test_revoked_partitions_must_be_owned(room, checker, eager):
     room.owns(eager, A)
     room.callback_started(eager, "revoked", A, B)
     assert "t-0 t-1 is revoked, and owns only t-0" in room.verdict()
 
 
-def test_eager_gives_everything_up_before_it_joins(room, checker, eager):
+def test_eager_member_gives_up_all_partitions_before_it_joins(room, checker, eager):
     room.owns(eager, A, B)
     room.join(eager, 2, code=None)
     assert "joins while it owns t-0 t-1" in room.verdict()
@@ -103,7 +103,7 @@ def test_eager_gives_everything_up_before_it_joins(room, checker, eager):
     assert "is revoked" in room.verdict()
 
 
-def test_cooperative_keeps_what_it_may(room, checker, coop):
+def test_cooperative_member_keeps_the_partitions_in_its_share(room, checker, coop):
     room.owns(coop, A, B)
     room.callback_started(coop, "revoked", A, B)
     assert "of which t-0 t-1 is its share" in room.verdict()
@@ -114,13 +114,13 @@ def test_cooperative_keeps_what_it_may(room, checker, coop):
     assert room.verdict() == "", "it does not want them any more"
 
 
-def test_cooperative_is_not_told_that_nothing_is_revoked(room, checker, coop):
+def test_empty_revocation_of_a_cooperative_member_is_a_violation(room, checker, coop):
     room.owns(coop, A)
     room.callback_started(coop, "revoked")
     assert "nothing is revoked" in room.verdict()
 
 
-def test_what_goes_is_told_before_what_comes(room, checker, coop):
+def test_revoked_is_called_before_assigned(room, checker, coop):
     room.owns(coop, A)
     room.join(coop, 2)
     room.sync(coop, B)
@@ -128,7 +128,7 @@ def test_what_goes_is_told_before_what_comes(room, checker, coop):
     assert "before it has given up t-0" in room.verdict()
 
 
-def test_who_gives_something_up_joins_again(room, checker, coop):
+def test_member_that_gave_partitions_up_must_join_again(room, checker, coop):
     room.owns(coop, A, B)
     room.join(coop, 2)
     room.sync(coop, B)
@@ -138,7 +138,7 @@ def test_who_gives_something_up_joins_again(room, checker, coop):
     assert "did not join again" in room.verdict()
 
 
-def test_lost_is_all_and_has_a_reason(room, checker, eager):
+def test_lost_names_all_owned_partitions_and_has_a_reason(room, checker, eager):
     room.owns(eager, A, B)
     room.callback_started(eager, "lost", A, B)
     assert "nobody has told it so" in room.verdict()
@@ -155,7 +155,7 @@ def test_a_loss_is_not_called_a_revocation(room, checker, eager):
     assert "was told ILLEGAL_GENERATION: it is lost" in room.verdict()
 
 
-def test_who_closes_gives_up_what_it_has(room, checker, coop):
+def test_closing_member_gives_up_its_partitions(room, checker, coop):
     room.owns(coop, A)
     room.tell("closing", coop)
     room.callback_started(coop, "revoked", A)

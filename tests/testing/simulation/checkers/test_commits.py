@@ -1,4 +1,4 @@
-"""What is committed is processed, and the committer's own; plans have no overlaps."""
+"""Commits cover processed records of own partitions only, and assignments do not overlap."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def process(room, member, tp, *offsets):
     room.tell("processed", member, records)
 
 
-def test_what_is_processed_may_be_committed(room, ann):
+def test_processed_offsets_may_be_committed(room, ann):
     process(room, ann, A, 0, 1, 2)
     room.commit(ann, {A: 3})
     assert room.verdict() == ""
 
 
-def test_what_is_not_processed_may_not(room, ann):
+def test_unprocessed_offsets_may_not_be_committed(room, ann):
     process(room, ann, A, 0, 2)
     room.commit(ann, {A: 3})
     assert room.verdict() == "ann has committed offset 3 of t-0, and offset 1 was never processed"
@@ -70,18 +70,18 @@ def test_topics_may_be_named_by_id_on_either_side(room, ann):
         assert "offset 0 was never processed" in room.verdict()
 
 
-def test_a_commit_that_is_refused_does_no_harm(room, ann):
+def test_rejected_commit_is_no_violation(room, ann):
     room.commit(ann, {A: 3}, Code.REBALANCE_IN_PROGRESS)
     assert room.verdict() == ""
 
 
-def test_what_is_somebody_elses_may_not_be_committed(room, ann):
+def test_partition_of_another_member_may_not_be_committed(room, ann):
     process(room, ann, B, 0)
     room.commit(ann, {B: 1})
     assert room.verdict() == "ann has committed t-1 in generation 1, in which it is bob-id's"
 
 
-def test_a_static_member_that_came_back_has_what_it_had(room, plans):
+def test_restarted_static_member_may_commit_its_partitions(room, plans):
     before, after = (f"ann-{letter * 8}-0000-0000-0000-{letter * 12}" for letter in "ab")
     ann = room.member()
     room.join(ann, gets=before)
@@ -98,14 +98,14 @@ def test_a_coordinator_must_not_take_commits_of_old_generations(room, ann):
     assert room.verdict() == "node 1 took a commit of generation 0 when 1 was the newest"
 
 
-def test_groups_that_nobody_keeps_a_ledger_of_may_commit_as_they_like(room, plans):
+def test_commits_of_groups_without_a_ledger_are_not_checked(room, plans):
     bob = room.member("bob", group="other")
     room.join(bob)
     room.commit(bob, {A: 9})
     assert room.verdict() == ""
 
 
-def test_twice_is_fine_until_nothing_may_be_lost(room, ann, ledger):
+def test_second_processing_is_a_violation_only_once_no_member_may_be_lost(room, ann, ledger):
     process(room, ann, A, 0, 0)
     assert (room.verdict(), ledger.doubles, ledger.count) == ("", 1, 2)
     ledger.strict_since = 1.0
@@ -113,14 +113,14 @@ def test_twice_is_fine_until_nothing_may_be_lost(room, ann, ledger):
     assert "has processed t-0 offset 0 again" in room.verdict()
 
 
-def test_a_plan_that_gives_something_to_two_is_found(room, plans):
+def test_plan_with_overlapping_shares_is_a_violation(room, plans):
     ann = room.member()
     room.join(ann)
     room.sync(ann, A, plan={"ann-id": [A], "bob-id": [A, B]})
     assert room.verdict() == "the plan of ann gives t-0 to ann-id and bob-id"
 
 
-def test_plans_are_counted_and_the_old_ones_forgotten(room, ann, plans):
+def test_plans_are_counted_and_old_ones_dropped(room, ann, plans):
     for generation in range(2, 2 + 2 * PLANS_MAX):
         room.join(ann, generation)
         room.sync(ann, A, plan={"ann-id": [A]})

@@ -1,4 +1,4 @@
-"""A record that differs in anything from the log's, or that nobody may see, is found; all others pass."""
+"""A record that differs from the log's, or must not be visible, is a violation; others pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIELDS = ("topic", "partition", "leader_epoch", "offset", "timestamp", "timestam
 
 @pytest.fixture
 def court(new_court):
-    """A court that looks at contents; the log holds two records."""
+    """A court with ContentChecker; the log has two records."""
     court = new_court(ContentChecker)
     court.write(b"a", b"b")
     return court
@@ -26,8 +26,8 @@ def changed(record, **changes):
     return ConsumerRecord(**{name: getattr(record, name) for name in FIELDS} | changes)
 
 
-def test_what_the_log_holds_passes_twice_and_in_any_order(court):
-    """Order is not its business."""
+def test_committed_records_pass_in_any_order_and_twice(court):
+    """OrderChecker judges the order."""
     court.deliver(1, 0, 0)
     show(court, changed(court.rows(0)[0]))
     assert court.verdict() == ""
@@ -47,18 +47,18 @@ def test_what_the_log_holds_passes_twice_and_in_any_order(court):
     ],
     ids=str,
 )
-def test_a_record_that_differs_in_one_field_is_found(court, change):
+def test_record_that_differs_in_one_field_is_a_violation(court, change):
     show(court, changed(court.rows(0)[0], **change))
     assert ", the log has " in court.verdict()
 
 
 @pytest.mark.parametrize("change", [{"offset": 2}, {"leader_epoch": 1}], ids=str)
-def test_an_offset_or_an_epoch_that_never_was_committed_is_found(court, change):
+def test_offset_or_epoch_that_was_never_committed_is_a_violation(court, change):
     show(court, changed(court.rows(0)[0], **change))
     assert "never committed" in court.verdict()
 
 
-def test_what_is_appended_must_not_be_seen_until_it_is_committed(court):
+def test_uncommitted_record_is_a_violation(court):
     court.append(b"c")
     record = changed(court.rows(1)[0], offset=2, value=b"c")
     show(court, record)
@@ -68,13 +68,13 @@ def test_what_is_appended_must_not_be_seen_until_it_is_committed(court):
     assert court.verdict() == ""
 
 
-def test_the_first_wrong_record_is_accused_once_wherever_it_stands(court):
+def test_only_the_first_wrong_record_is_accused(court):
     good, other = court.rows(0, 1)
     show(court, good, changed(other, value=b"x"), changed(other, value=b"y"))
     assert "b'x'" in court.verdict()
 
 
-def test_a_partition_that_does_not_exist_has_no_records(court):
+def test_records_of_a_missing_partition_are_a_violation(court):
     court.checker.delivered(court.reader, {TopicPartition("u", 0): court.rows(0)}, 10)
     assert "does not exist" in court.verdict()
 
@@ -94,7 +94,7 @@ def test_read_committed_sees_a_transaction_only_once_it_is_committed(court, comm
     assert court.verdict() == ""
 
 
-def test_what_was_committed_and_then_lost_may_have_been_read(court):
+def test_committed_records_lost_later_may_have_been_read(court):
     court.elect_short(0, 1)
     court.write(b"n", epoch=1)
     court.deliver(0, 1)

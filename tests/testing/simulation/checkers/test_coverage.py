@@ -1,4 +1,4 @@
-"""A hole before a record or a position is found; holes that are nobody's fault are not."""
+"""A gap before a record or position is a violation, unless expiry, compaction, a loss or a seek explains it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture
 def court(new_court):
-    """A court that looks for holes, ann reads from the earliest; the log holds six batches of one record."""
+    """A court with CoverageChecker; ann reads from the earliest offset; the log has six batches of one record."""
     court = new_court(CoverageChecker)
     for n in range(6):
         court.write(b"%d" % n)
@@ -30,7 +30,7 @@ def court(new_court):
     return court
 
 
-def test_everything_in_turn_is_well(court):
+def test_consecutive_records_pass(court):
     court.deliver(0, 1)
     court.position(2)
     court.deliver(2, 3, 4, 5)
@@ -38,7 +38,7 @@ def test_everything_in_turn_is_well(court):
     assert court.verdict() == ""
 
 
-def test_what_comes_twice_is_not_its_business(court):
+def test_repeated_records_pass(court):
     court.deliver(0, 1)
     court.deliver(0, 1, 2)
     assert court.verdict() == ""
@@ -49,7 +49,7 @@ def test_what_comes_twice_is_not_its_business(court):
     [([(1,)], 0), ([(0, 2)], 1), ([(0, 1), (4, 5)], 2), ([(0, 1, 2), (0,), (4,)], 3)],
     ids=str,
 )
-def test_a_hole_before_a_record_is_found(court, polls, missing):
+def test_gap_before_a_record_is_a_violation(court, polls, missing):
     for offsets in polls:
         court.deliver(*offsets)
     words = court.verdict()
@@ -57,13 +57,13 @@ def test_a_hole_before_a_record_is_found(court, polls, missing):
     assert words.endswith(f"having seen everything below {missing}")
 
 
-def test_a_hole_before_a_position_is_found(court):
+def test_gap_before_a_position_is_a_violation(court):
     court.deliver(0, 1)
     court.position(3)
     assert court.verdict() == "ann skipped t-0 offset 2: it has position 3, having seen everything below 2"
 
 
-def test_a_position_in_front_of_the_log_tells_nothing(court):
+def test_position_below_the_log_start_is_ignored(court):
     """It will be reset by policy."""
     court.position(99)
     assert court.verdict() == ""
@@ -71,7 +71,7 @@ def test_a_position_in_front_of_the_log_tells_nothing(court):
     assert "offset 0" in court.verdict()
 
 
-def test_who_starts_at_the_latest_owes_nothing_before_and_all_behind(court):
+def test_latest_reader_must_read_all_records_after_its_first(court):
     bob = court.new_reader("bob", policy="latest")
     court.deliver(3, reader=bob)
     assert court.verdict() == ""
@@ -83,7 +83,7 @@ def test_who_starts_at_the_latest_owes_nothing_before_and_all_behind(court):
     assert "carol skipped t-0 offset 2" in court.verdict()
 
 
-def test_a_seek_and_a_reset_say_from_where_on_everything_is_owed(court):
+def test_seek_and_reset_set_the_first_offset_that_must_be_read(court):
     court.checker.sought(court.reader, court.tp, 3)
     court.deliver(3)
     assert court.verdict() == ""
@@ -99,8 +99,8 @@ def test_a_seek_and_a_reset_say_from_where_on_everything_is_owed(court):
 
 
 @pytest.mark.parametrize(("policy", "is_owed"), [("earliest", True), ("latest", False), ("none", True)])
-def test_who_seeks_beyond_the_end_starts_by_policy_which_may_be_an_end_that_has_moved_on(court, policy, is_owed):
-    """It is out of range before more is written, and told of the end after that; with no policy it is told so."""
+def test_seek_beyond_the_log_end_restarts_by_policy(court, policy, is_owed):
+    """More records follow before ListOffsets returns the new end. Without a policy the application gets the error."""
     bob = court.new_reader("bob", policy=policy)
     court.checker.sought(bob, court.tp, 7)
     for n in range(6, 12):
@@ -112,7 +112,7 @@ def test_who_seeks_beyond_the_end_starts_by_policy_which_may_be_an_end_that_has_
 
 
 @pytest.mark.parametrize("offset", [3, 6])
-def test_who_seeks_to_an_offset_of_the_log_or_its_end_starts_there_whatever_the_policy(court, offset):
+def test_seek_within_the_log_starts_there_under_every_policy(court, offset):
     bob = court.new_reader("bob", policy="latest")
     court.checker.sought(bob, court.tp, offset)
     court.write(b"6")
@@ -121,7 +121,7 @@ def test_who_seeks_to_an_offset_of_the_log_or_its_end_starts_there_whatever_the_
     assert f"bob skipped t-0 offset {offset}" in court.verdict()
 
 
-def test_a_partition_keeps_its_place_while_it_stays_assigned(court):
+def test_covered_offset_is_kept_while_the_partition_stays_assigned(court):
     court.deliver(0, 1)
     court.checker.assigned(court.reader, [court.tp, TopicPartition("t", 1)])
     court.deliver(3)
@@ -132,7 +132,7 @@ def test_a_partition_keeps_its_place_while_it_stays_assigned(court):
     assert "offset 0" in court.verdict()
 
 
-def test_what_is_expired_need_not_come_and_what_is_left_has_to(court):
+def test_expired_records_may_be_missing_and_others_not(court):
     court.deliver(0)
     court.log.delete_before(3)
     court.deliver(3)
@@ -141,7 +141,7 @@ def test_what_is_expired_need_not_come_and_what_is_left_has_to(court):
     assert "offset 4" in court.verdict()
 
 
-def test_who_fell_behind_the_logs_start_goes_on_by_policy(court):
+def test_reader_below_the_log_start_continues_by_policy(court):
     bob = court.new_reader("bob", policy="latest")
     for reader in (court.reader, bob):
         court.deliver(0, reader=reader)
@@ -152,7 +152,7 @@ def test_who_fell_behind_the_logs_start_goes_on_by_policy(court):
     assert "ann skipped t-0 offset 2" in court.verdict()
 
 
-def test_what_was_compacted_away_need_not_come(court):
+def test_compacted_records_may_be_missing(court):
     court.log.config = TopicConfig(compact=True, delete=False)
     for n in range(6, 9):
         court.write(NewRecord(b"%d" % n, b"same key" if n < 8 else b"other", timestamp=NOW))
@@ -164,7 +164,7 @@ def test_what_was_compacted_away_need_not_come(court):
     assert court.verdict() == ""
 
 
-def test_markers_are_no_records(court):
+def test_transaction_markers_may_be_missing(court):
     at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
     court.end(4, True)
     court.write(b"behind")
@@ -175,7 +175,7 @@ def test_markers_are_no_records(court):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_aborted_transaction_is_owed_to_who_reads_uncommitted_only(court, commit):
+def test_aborted_records_must_reach_read_uncommitted_only(court, commit):
     strict = court.new_reader("bob", policy="earliest", read_committed=True)
     at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
     court.end(4, commit)
@@ -188,8 +188,8 @@ def test_an_aborted_transaction_is_owed_to_who_reads_uncommitted_only(court, com
     assert "ann skipped t-0 offset 6" in court.verdict()
 
 
-def test_who_passes_an_open_transaction_skips_what_it_commits_later(court):
-    """A position beyond the last stable offset, of a reader of committed records, comes to light with the marker."""
+def test_passing_an_open_transaction_is_a_gap_once_it_commits(court):
+    """A read_committed position beyond the last stable offset becomes visible as a gap with the marker."""
     strict = court.new_reader("bob", read_committed=True)
     at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
     court.checker.sought(strict, court.tp, at)
@@ -201,7 +201,7 @@ def test_who_passes_an_open_transaction_skips_what_it_commits_later(court):
     assert "bob skipped t-0 offset 6" in court.verdict()
 
 
-def test_after_a_loss_what_was_written_in_its_place_is_owed_again(court):
+def test_records_written_in_place_of_lost_ones_must_be_read(court):
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(4, 1)
     court.write(b"n4", epoch=1)
@@ -212,7 +212,7 @@ def test_after_a_loss_what_was_written_in_its_place_is_owed_again(court):
     assert court.verdict() == ""
 
 
-def test_after_a_loss_a_position_that_does_not_know_of_it_is_no_hole(court):
+def test_position_of_a_reader_unaware_of_a_loss_is_no_gap(court):
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(4, 1)
     court.write(b"n4", epoch=1)
@@ -224,7 +224,7 @@ def test_after_a_loss_a_position_that_does_not_know_of_it_is_no_hole(court):
     assert "offset 5" in court.verdict()
 
 
-def test_a_loss_behind_what_was_read_takes_nothing_back(court):
+def test_loss_above_the_read_offsets_changes_nothing(court):
     court.deliver(0, 1)
     court.elect_short(4, 1)
     court.write(b"n4", epoch=1)
@@ -232,8 +232,8 @@ def test_a_loss_behind_what_was_read_takes_nothing_back(court):
     assert "offset 2" in court.verdict()
 
 
-def test_what_lies_before_where_the_user_began_is_not_owed_as_long_as_nothing_was_read(court):
-    """Without a record there is no epoch to ask a new leader about."""
+def test_offsets_below_a_seek_may_be_missing_while_nothing_was_read(court):
+    """A reader without a record has no epoch to validate at a new leader."""
     court.checker.sought(court.reader, court.tp, 5)
     court.elect_short(3, 1)
     for n in range(3, 7):
@@ -242,7 +242,7 @@ def test_what_lies_before_where_the_user_began_is_not_owed_as_long_as_nothing_wa
     assert court.verdict() == ""
 
 
-def test_whoever_has_read_goes_back_to_where_the_logs_part_even_before_where_the_user_began(court):
+def test_reader_goes_back_to_the_diverging_offset_even_below_its_seek(court):
     court.checker.sought(court.reader, court.tp, 5)
     court.deliver(5)
     court.elect_short(3, 1)
@@ -252,7 +252,7 @@ def test_whoever_has_read_goes_back_to_where_the_logs_part_even_before_where_the
     assert "offset 3" in court.verdict()
 
 
-def test_a_seek_with_an_epoch_that_was_lost_is_sent_back(court):
+def test_seek_with_a_lost_epoch_goes_back_to_the_diverging_offset(court):
     court.elect_short(3, 1)
     for n in range(3, 7):
         court.write(b"n%d" % n, epoch=1)
@@ -265,8 +265,8 @@ def test_a_seek_with_an_epoch_that_was_lost_is_sent_back(court):
     assert "offset 3" in court.verdict()
 
 
-def test_what_an_older_epoch_brought_back_is_not_owed_where_the_protocol_cannot_tell(court):
-    """A new leader that never had the reader's epoch tells where the one before ended in its own log."""
+def test_records_of_a_reelected_older_leader_may_be_missing_below_its_answer(court):
+    """A new leader that never had the reader's epoch answers with the end of the epoch before in its own log."""
     old = court.new_log()
     court.elect_short(3, 2)
     court.write(b"n3", b"n4", epoch=2)
@@ -285,7 +285,7 @@ def test_what_an_older_epoch_brought_back_is_not_owed_where_the_protocol_cannot_
     assert court.verdict() == ""
 
 
-def test_a_deposed_leaders_record_is_no_progress(court):
+def test_record_of_a_deposed_leader_closes_no_gap(court):
     court.elect_short(4, 1)
     court.write(b"n4", epoch=1)
     court.deliver(0, 1, 2, 3)
@@ -296,14 +296,14 @@ def test_a_deposed_leaders_record_is_no_progress(court):
     assert "offset 4" in court.verdict()
 
 
-def test_who_has_ended_owes_nothing_and_partitions_without_truth_neither(court):
+def test_ended_readers_and_missing_partitions_are_not_checked(court):
     court.checker.delivered(court.reader, {TopicPartition("u", 0): court.rows(3)}, 9)
     court.checker.ended(court.reader)
     court.elect_short(4, 1)
     assert court.verdict() == ""
 
 
-def test_who_had_read_exactly_up_to_a_loss_owes_what_comes_there(court):
+def test_reader_exactly_at_a_loss_must_read_the_new_records(court):
     bob = court.new_reader("bob", policy="latest")
     court.deliver(3, reader=bob)
     court.elect_short(4, 1)
@@ -313,7 +313,7 @@ def test_who_had_read_exactly_up_to_a_loss_owes_what_comes_there(court):
     assert "bob skipped t-0 offset 4" in court.verdict()
 
 
-def test_who_reads_a_deposed_leaders_record_need_not_know_what_is_there_now(court):
+def test_reader_of_a_deposed_leader_may_miss_the_new_records(court):
     court.deliver(0, 1, 2, 3)
     court.elect_short(5, 1)
     court.write(b"n5", epoch=1)
@@ -324,7 +324,7 @@ def test_who_reads_a_deposed_leaders_record_need_not_know_what_is_there_now(cour
 
 
 def zombies(court):
-    """Let epoch 1 commit 4 and 5 of its own, in place of those of epoch 0; return the log of who led then."""
+    """Let epoch 1 commit its own 4 and 5 in place of those of epoch 0; return epoch 0's log."""
     old = court.log
     court.elect_short(4, 1)
     court.write(b"n4", epoch=1)
@@ -332,8 +332,8 @@ def zombies(court):
     return old
 
 
-def test_who_reads_a_deposed_leaders_records_owes_the_others_from_where_the_logs_parted(court):
-    """Without a question to the new leader it would go on behind what the deposed one had written alone."""
+def test_reader_of_a_deposed_leader_must_read_the_new_records_later(court):
+    """Without validating at the new leader it would continue behind records that only the deposed one has."""
     zombies(court)
     court.deliver(0, 1, 2, 3, 4, 5)  # the last two of epoch 0, which were lost
     court.write(b"n6", epoch=1)
@@ -341,7 +341,7 @@ def test_who_reads_a_deposed_leaders_records_owes_the_others_from_where_the_logs
     assert "ann skipped t-0 offset 4: it read offset 6" in court.verdict()
 
 
-def test_who_read_what_an_older_leader_brought_back_owes_it_no_second_time(court):
+def test_records_of_a_reelected_older_leader_are_read_once(court):
     court.deliver(0, 1, 2, 3, 4, 5)
     court.log = zombies(court)
     court.log.begin_epoch(2)
@@ -350,7 +350,7 @@ def test_who_read_what_an_older_leader_brought_back_owes_it_no_second_time(court
     assert court.verdict() == ""
 
 
-def test_who_did_not_read_what_an_older_leader_brought_back_owes_it(court):
+def test_unread_records_of_a_reelected_older_leader_must_be_read(court):
     court.deliver(0, 1, 2, 3)
     court.log = zombies(court)
     court.log.begin_epoch(2)
@@ -359,7 +359,7 @@ def test_who_did_not_read_what_an_older_leader_brought_back_owes_it(court):
     assert "offset 4" in court.verdict()
 
 
-def test_what_the_user_jumped_over_is_not_owed_when_it_is_brought_back(court):
+def test_restored_records_below_a_seek_may_be_missing(court):
     court.checker.sought(court.reader, court.tp, 5)
     old = zombies(court)
     court.deliver(5)  # of the deposed leader
@@ -373,8 +373,8 @@ def test_what_the_user_jumped_over_is_not_owed_when_it_is_brought_back(court):
 @pytest.mark.parametrize(("client", "answer", "error", "is_owed"), [
     ("ann", 0, 0, False), ("ann", 1, 0, True), ("ann", 0, 6, True), ("ann", -1, 0, True), ("bob", 0, 0, True),
 ])  # fmt: skip
-def test_a_leader_that_never_had_the_epoch_cannot_tell_who_is_below_its_answer(court, client, answer, error, is_owed):
-    """The reader has passed markers of an epoch that was lost: its position, 4, is beyond what it was given."""
+def test_answer_with_an_older_epoch_excuses_readers_below_its_end(court, client, answer, error, is_owed):
+    """The reader has passed markers of a lost epoch: its position, 4, is beyond its last record."""
     court.deliver(0, 1, 2)
     request = OffsetForLeaderEpochRequest(
         topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=1)])]
@@ -388,8 +388,8 @@ def test_a_leader_that_never_had_the_epoch_cannot_tell_who_is_below_its_answer(c
     assert court.verdict() == "" or is_owed
 
 
-def test_an_answer_beyond_what_was_read_sends_nobody_back(court):
-    """What was lost comes back, and is still the reader's place: it owes nothing of what is before it."""
+def test_answer_above_the_read_offsets_sends_no_reader_back(court):
+    """The lost records are restored, and the reader's position stays valid: records before it may be missing."""
     court.deliver(0, 1, 2, 3, 4, 5)
     old = court.log
     court.elect_short(5, 1)
@@ -407,8 +407,8 @@ def test_an_answer_beyond_what_was_read_sends_nobody_back(court):
 
 
 @pytest.mark.parametrize(("reads", "right"), [((5, 6), True), ((6,), False)])
-def test_who_had_passed_a_marker_is_sent_to_where_that_ones_epoch_would_have_been(court, reads, right):
-    """Its records are of epoch 0, of which the new leader has three; the marker was of 2, which it has never had."""
+def test_reader_behind_a_lost_marker_continues_at_the_answered_end(court, reads, right):
+    """The reader's records have epoch 0, of which the new leader has three; the marker's epoch, 2, it never had."""
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(3, 1)
     court.write(b"a3", epoch=1)
@@ -426,8 +426,8 @@ def test_who_had_passed_a_marker_is_sent_to_where_that_ones_epoch_would_have_bee
     assert (court.verdict() == "") is right
 
 
-def test_a_position_may_have_passed_markers_of_a_history_that_does_not_count(court):
-    """Until something of the newest leader was read, only the next record tells."""
+def test_position_may_have_passed_markers_of_a_lost_epoch(court):
+    """Until a record of the newest leader is read, the position does not show a gap."""
     court.deliver(0, 1, 2)
     court.log.begin_epoch(1)
     court.position(4)
@@ -440,7 +440,7 @@ def test_a_position_may_have_passed_markers_of_a_history_that_does_not_count(cou
     ("policy", "leader", "epoch", "is_owed"),
     [("latest", 0, 1, False), ("latest", 1, 1, True), ("latest", 0, 2, True), ("earliest", 0, 1, True)],
 )
-def test_a_leader_too_old_to_know_the_epoch_sends_those_under_latest_to_its_end(court, policy, leader, epoch, is_owed):
+def test_unknown_epoch_at_an_old_leader_restarts_latest_readers_anywhere(court, policy, leader, epoch, is_owed):
     bob = court.new_reader("bob", policy=policy)
     court.log.begin_epoch(1)
     court.deliver(0, 1, 2, reader=bob)

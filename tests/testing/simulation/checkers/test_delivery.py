@@ -1,4 +1,4 @@
-"""Records come of what is the member's, and of nothing else."""
+"""Members get records of owned partitions only."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def deliver(room, member, *tps):
     return room.verdict()
 
 
-def test_what_was_given_and_told_may_come(room, ann):
+def test_records_of_owned_partitions_pass(room, ann):
     room.owns(ann, A, B)
     assert deliver(room, ann, A, B) == ""
 
 
-def test_before_the_callback_is_through_nothing_comes(room, ann):
+def test_records_before_the_assigned_callback_returns_are_a_violation(room, ann):
     room.join(ann)
     room.sync(ann, A)
     assert "which its listener does not have" in deliver(room, ann, A)
@@ -36,14 +36,14 @@ def test_before_the_callback_is_through_nothing_comes(room, ann):
 
 
 @pytest.mark.parametrize("what", ["revoked", "lost"])
-def test_nothing_comes_once_it_goes(room, ann, what):
+def test_records_after_a_revocation_are_a_violation(room, ann, what):
     room.owns(ann, A, B)
     room.tell("callback_started", ann, what, {A})
     assert "which its listener does not have" in deliver(room, ann, A)
     assert deliver(room, ann, B) == ""
 
 
-def test_what_the_last_sync_lacks_does_not_come_though_nobody_was_told_yet(room, ann):
+def test_records_of_a_partition_missing_in_the_last_sync_are_a_violation(room, ann):
     room.owns(ann, A, B)
     room.join(ann, 2)
     assert deliver(room, ann, A, B) == "", "kept in a cooperative rebalance"
@@ -52,13 +52,13 @@ def test_what_the_last_sync_lacks_does_not_come_though_nobody_was_told_yet(room,
     assert deliver(room, ann, B) == ""
 
 
-def test_who_was_expelled_delivers_nothing(room, ann):
+def test_records_after_an_expulsion_are_a_violation(room, ann):
     room.owns(ann, A)
     room.beat(ann, Code.UNKNOWN_MEMBER_ID)
     assert "after it was told UNKNOWN_MEMBER_ID" in deliver(room, ann, A)
 
 
-def test_after_a_long_absence_nothing_comes_before_somebody_has_answered(room, ann):
+def test_records_after_a_long_absence_need_a_confirmed_membership(room, ann):
     room.owns(ann, A)
     room.tell("call_ended", ann)
     room.now += 11
@@ -68,6 +68,6 @@ def test_after_a_long_absence_nothing_comes_before_somebody_has_answered(room, a
     assert deliver(room, ann, A) == ""
 
 
-def test_nothing_is_said_of_who_is_gone(room, ann):
+def test_closed_members_are_not_checked(room, ann):
     room.tell("ended", ann)
     assert deliver(room, ann, A) == ""

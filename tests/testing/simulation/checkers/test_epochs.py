@@ -1,4 +1,4 @@
-"""Answers about epochs are read as leaders mean them."""
+"""Responses about leader epochs are classified."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TP = TopicPartition("t", 0)
 
 
 def talk(asked, leader, answer, *, error=0, partition=0):
-    """Return a question about an epoch to the leader of one, and its answer."""
+    """Return an OffsetForLeaderEpoch request and its response."""
     question = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=asked)
     end = EpochEndOffset(partition=partition, error_code=error, leader_epoch=answer[0], end_offset=answer[1])
     return (
@@ -47,7 +47,7 @@ def talk(asked, leader, answer, *, error=0, partition=0):
         ({"answer": (1, 9), "partition": 5}, []),
     ],
 )
-def test_a_leader_that_never_had_the_epoch_names_an_older_one(more, found):
+def test_never_had_yields_answers_with_an_older_epoch(more, found):
     assert list(epochs.never_had(*talk(2, 3, **more))) == found
 
 
@@ -62,17 +62,17 @@ def test_a_leader_that_never_had_the_epoch_names_an_older_one(more, found):
         (2, 1, (-1, -1), 74, []),
     ],
 )
-def test_a_leader_of_before_the_epoch_does_not_know_it(asked, leader, answer, error, found):
+def test_too_old_to_know_yields_answers_of_older_leaders(asked, leader, answer, error, found):
     assert list(epochs.too_old_to_know(*talk(asked, leader, answer, error=error))) == found
 
 
-def test_other_talk_says_nothing():
+def test_other_messages_yield_nothing():
     assert list(epochs.never_had(MetadataRequest(), MetadataResponse())) == []
     assert list(epochs.too_old_to_know(MetadataRequest(), MetadataResponse())) == []
 
 
 @pytest.mark.parametrize(("error", "found"), [(0, [(TP, 4)]), (6, [])])
-def test_a_lookup_tells_who_answered_it(error, found):
+def test_looked_up_yields_the_epoch_of_the_answering_leader(error, found):
     question = ListOffsetsPartition(partition_index=0, current_leader_epoch=4, timestamp=-2)
     answer = ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=0)
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[question])])

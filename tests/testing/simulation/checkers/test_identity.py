@@ -1,4 +1,4 @@
-"""Members say who they are, as they were told; nothing follows what is parked."""
+"""Requests carry the member's identity by its last responses; none follows a parked join or sync."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ann(room):
     return room.member()
 
 
-def test_a_life_in_order_is_fine(room, ann):
+def test_correct_life_of_a_member_passes(room, ann):
     room.join(ann, code=Code.MEMBER_ID_REQUIRED, gets="ann-id")
     room.owns(ann, A)
     room.beat(ann)
@@ -37,24 +37,24 @@ def test_a_life_in_order_is_fine(room, ann):
 
 @pytest.mark.parametrize("how", ["beat", "commit"])
 @pytest.mark.parametrize("stamp", [("", 1), ("ann-id", -1), ("", -1), ("ann-id", 0), ("bob-id", 1)])
-def test_a_wrong_stamp_is_found(room, ann, how, stamp):
+def test_wrong_member_id_or_generation_is_a_violation(room, ann, how, stamp):
     room.owns(ann, A)
     room.beat(ann, stamp=stamp) if how == "beat" else room.commit(ann, {A: 1}, stamp=stamp)
     assert "without an identity" in room.verdict() if not stamp[0] or stamp[1] < 0 else "and is" in room.verdict()
 
 
-def test_a_commit_of_nothing_says_nothing(room, ann):
+def test_commit_without_partitions_is_not_checked(room, ann):
     room.commit(ann, {}, stamp=("", -1))
     assert room.verdict() == ""
 
 
-def test_a_sync_under_an_old_generation_is_found(room, ann):
+def test_sync_with_an_old_generation_is_a_violation(room, ann):
     room.owns(ann, A)
     room.says(ann, SyncGroupRequest(group_id="g", generation_id=0, member_id="ann-id", assignments=[]))
     assert "sends a SyncGroup as ann-id of generation 0" in room.verdict()
 
 
-def test_an_identity_that_was_taken_away_is_found(room, ann):
+def test_request_with_a_revoked_identity_is_a_violation(room, ann):
     room.owns(ann, A)
     room.beat(ann, Code.UNKNOWN_MEMBER_ID)
     room.beat(ann, stamp=("ann-id", 1))
@@ -63,7 +63,7 @@ def test_an_identity_that_was_taken_away_is_found(room, ann):
     assert "the coordinator said that it does not know it" in room.verdict()
 
 
-def test_what_is_written_in_the_step_in_which_it_was_told_may_be_older(room, ann):
+def test_request_of_the_step_that_changed_the_identity_may_have_the_old_one(room, ann):
     room.owns(ann, A)
     room.beat(ann, Code.UNKNOWN_MEMBER_ID)
     room.now = room.views.of[ann].changed_at - 0.001  # says() lets so much time pass
@@ -74,26 +74,26 @@ def test_what_is_written_in_the_step_in_which_it_was_told_may_be_older(room, ann
     assert room.verdict() == ""
 
 
-def test_an_id_that_is_not_its_own_is_found(room, ann):
+def test_join_with_a_foreign_member_id_is_a_violation(room, ann):
     room.join(ann, as_="bob-id", code=None)
     assert room.verdict() == "ann joins as bob-id, and was told that it is nobody"
 
 
 @pytest.mark.parametrize("code", [Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS])
-def test_an_id_that_is_dropped_is_found(room, ann, code):
+def test_join_without_the_known_member_id_is_a_violation(room, ann, code):
     room.owns(ann, A)
     room.beat(ann, code)
     room.join(ann, as_="", code=None)
     assert "leaves a ghost behind" in room.verdict()
 
 
-def test_an_id_that_was_given_and_not_used_is_found(room, ann):
+def test_join_without_the_assigned_member_id_is_a_violation(room, ann):
     room.join(ann, code=Code.MEMBER_ID_REQUIRED, gets="named")
     room.join(ann, as_="", code=None)
     assert "leaves a ghost behind" in room.verdict()
 
 
-def test_who_was_away_for_too_long_may_drop_its_id(room, ann):
+def test_member_beyond_max_poll_interval_may_drop_its_id(room, ann):
     room.owns(ann, A)
     room.now += 31
     room.join(ann, as_="", code=None)
@@ -101,7 +101,7 @@ def test_who_was_away_for_too_long_may_drop_its_id(room, ann):
 
 
 @pytest.mark.parametrize("parked", [JoinGroupRequest, SyncGroupRequest])
-def test_nothing_follows_what_is_parked(room, ann, parked):
+def test_request_behind_a_parked_join_or_sync_is_a_violation(room, ann, parked):
     room.owns(ann, A)
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="ann-id")
     room.says(ann, beat, before=[FetchRequest.API_KEY])

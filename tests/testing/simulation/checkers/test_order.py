@@ -1,4 +1,4 @@
-"""Records that come twice or too late, and positions that go back, are found; what a user or a loss allows is not."""
+"""Repeated or late records and decreasing positions are violations, unless a seek or a loss allows them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from thinconsumer.wire.offset_for_leader_epoch import (
 
 @pytest.fixture
 def court(new_court):
-    """A court that looks at order; the log holds six records."""
+    """A court with OrderChecker; the log has six records."""
     court = new_court(OrderChecker)
     court.write(*[b"%d" % n for n in range(6)])
     return court
 
 
-def test_a_reader_may_begin_anywhere_and_leave_some_out(court):
-    """Holes are not its business."""
+def test_reader_may_begin_anywhere_and_skip_records(court):
+    """CoverageChecker judges gaps."""
     court.deliver(1, 3)
     court.deliver(4)
     court.position(5)
@@ -42,19 +42,19 @@ def test_a_reader_may_begin_anywhere_and_leave_some_out(court):
 
 
 @pytest.mark.parametrize("polls", [[(0, 1), (1,)], [(0, 0)], [(2, 1)], [(3,), (0,)], [(0, 1), (0, 1)]], ids=str)
-def test_records_that_come_twice_or_too_late_are_found(court, polls):
+def test_repeated_and_late_records_are_violations(court, polls):
     for offsets in polls:
         court.deliver(*offsets)
     assert "again, when" in court.verdict()
 
 
-def test_the_words_say_who_what_and_when(court):
+def test_violation_names_reader_offset_and_expected_offset(court):
     court.deliver(0, 1)
     court.deliver(1)
     assert court.verdict() == "ann read t-0 offset 1 again, when 2 was next"
 
 
-def test_two_readers_and_two_lives_know_nothing_of_each_other(court):
+def test_readers_and_lives_are_checked_apart(court):
     court.deliver(0, 1)
     court.deliver(0, 1, reader=court.new_reader("bob"))
     court.checker.ended(court.reader)
@@ -63,13 +63,13 @@ def test_two_readers_and_two_lives_know_nothing_of_each_other(court):
 
 
 @pytest.mark.parametrize(("position", "right"), [(2, True), (5, True), (1, False), (0, False)])
-def test_a_position_is_not_below_what_was_read(court, position, right):
+def test_position_below_a_read_record_is_a_violation(court, position, right):
     court.deliver(0, 1)
     court.position(position)
     assert court.verdict() == ("" if right else f"ann's position of t-0 went back from 2 to {position}")
 
 
-def test_a_position_that_was_told_binds_what_comes_after_it(court):
+def test_record_below_a_returned_position_is_a_violation(court):
     court.position(3)
     court.position(2)
     assert "went back from 3 to 2" in court.verdict()
@@ -77,15 +77,15 @@ def test_a_position_that_was_told_binds_what_comes_after_it(court):
     assert "offset 2 again, when 3" in court.verdict()
 
 
-def test_a_position_outside_of_the_log_binds_nothing(court):
+def test_position_outside_the_log_is_ignored(court):
     """It will be reset by policy."""
     court.position(99)
     court.deliver(0)
     assert court.verdict() == ""
 
 
-def test_once_what_is_next_was_deleted_the_policy_decides_even_for_a_start_that_is_older(court):
-    """A leader elected before it heard of the deletion still has what was before."""
+def test_reader_may_go_back_by_policy_once_its_next_record_is_deleted(court):
+    """A new leader that has not replicated the deletion has an older start."""
     court.deliver(0, 1)
     court.truth.move_start(4)
     court.deliver(0, 1)
@@ -95,7 +95,7 @@ def test_once_what_is_next_was_deleted_the_policy_decides_even_for_a_start_that_
     assert "offset 4 again, when 5" in court.verdict()
 
 
-def test_after_a_seek_what_it_says_is_next(court):
+def test_seek_sets_the_next_expected_offset(court):
     court.deliver(0, 1, 2)
     court.checker.sought(court.reader, court.tp, 1)
     court.deliver(1, 2)
@@ -105,7 +105,7 @@ def test_after_a_seek_what_it_says_is_next(court):
     assert "offset 3 again, when 4" in court.verdict()
 
 
-def test_after_a_seek_out_of_the_log_and_after_a_reset_anything_may_come(court):
+def test_any_record_may_follow_a_reset_or_a_seek_outside_the_log(court):
     court.deliver(0, 1)
     court.checker.sought(court.reader, court.tp, 99)
     court.deliver(0, 1)
@@ -117,7 +117,7 @@ def test_after_a_seek_out_of_the_log_and_after_a_reset_anything_may_come(court):
     assert court.verdict() != ""
 
 
-def test_a_partition_keeps_its_place_while_it_stays_assigned_and_only_so_long(court):
+def test_expected_offset_is_kept_only_while_the_partition_stays_assigned(court):
     court.deliver(0, 1)
     court.checker.assigned(court.reader, [court.tp])
     court.deliver(1)
@@ -128,7 +128,7 @@ def test_a_partition_keeps_its_place_while_it_stays_assigned_and_only_so_long(co
     assert court.verdict() == ""
 
 
-def test_after_a_loss_who_was_past_it_may_go_back_until_it_has_read_of_the_new_leader(court):
+def test_reader_beyond_a_loss_may_go_back_until_it_reads_the_new_leaders_records(court):
     court.deliver(0, 1, 2, 3)
     court.write(b"6")
     court.elect_short(0, 1)  # one batch of six, and one of one: all of the first is lost
@@ -140,7 +140,7 @@ def test_after_a_loss_who_was_past_it_may_go_back_until_it_has_read_of_the_new_l
     assert "offset 1 again, when 2" in court.verdict()
 
 
-def test_a_loss_behind_what_was_read_is_no_excuse(court):
+def test_loss_above_the_read_offsets_excuses_nothing(court):
     court.write(b"6")
     court.deliver(0, 1)
     court.elect_short(6, 1)
@@ -148,7 +148,7 @@ def test_a_loss_behind_what_was_read_is_no_excuse(court):
     assert "offset 1 again" in court.verdict()
 
 
-def test_who_reads_a_deposed_leaders_record_after_the_loss_will_have_to_take_it_back(court):
+def test_reader_of_a_deposed_leader_after_the_loss_may_go_back(court):
     court.write(b"6")
     court.deliver(0, 1, 2, 3)
     court.elect_short(6, 1)
@@ -160,8 +160,8 @@ def test_who_reads_a_deposed_leaders_record_after_the_loss_will_have_to_take_it_
     assert court.verdict() != ""
 
 
-def test_a_partition_without_a_record_changes_nothing(court):
-    """BoundsChecker accuses it; this one must not fail before it is asked."""
+def test_partition_without_records_is_ignored(court):
+    """BoundsChecker accuses it; OrderChecker must not raise before that."""
     court.deliver(0, 1)
     court.deliver()
     assert court.verdict() == ""
@@ -169,7 +169,7 @@ def test_a_partition_without_a_record_changes_nothing(court):
     assert court.verdict() != ""
 
 
-def test_who_had_read_exactly_up_to_a_loss_has_lost_nothing(court):
+def test_reader_exactly_at_a_loss_may_not_go_back(court):
     court.write(b"6")
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(6, 1)
@@ -178,8 +178,8 @@ def test_who_had_read_exactly_up_to_a_loss_has_lost_nothing(court):
 
 
 @pytest.mark.parametrize(("position", "right"), [(6, True), (5, False)])
-def test_who_stood_behind_a_marker_that_a_loss_took_goes_back_to_what_it_had_read(court, position, right):
-    """Nobody has said that it was past the marker, so that it seems to have read exactly up to the loss."""
+def test_reader_behind_a_lost_marker_may_go_back_to_its_last_record(court, position, right):
+    """No event shows that the reader was past the marker, so its last record seems to end at the loss."""
     court.write(b"6")
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(6, 1)
@@ -189,7 +189,7 @@ def test_who_stood_behind_a_marker_that_a_loss_took_goes_back_to_what_it_had_rea
     assert (court.verdict() == "") is right
 
 
-def test_once_something_was_read_behind_the_loss_positions_bind_again(court):
+def test_positions_are_checked_again_after_a_record_above_the_loss(court):
     court.write(b"6")
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(6, 1)
@@ -201,8 +201,8 @@ def test_once_something_was_read_behind_the_loss_positions_bind_again(court):
 
 
 @pytest.mark.parametrize("reads", ["before", "after"])
-def test_a_leader_that_began_after_its_successor_may_send_readers_back_until_they_read_the_newest(court, reads):
-    """It says that 6 is no more; then the leader who never lost it goes on."""
+def test_late_leader_of_an_older_epoch_may_send_readers_back(court, reads):
+    """It answers that 6 is lost; then the leader that still has 6 continues."""
     court.write(b"6")
     old = court.log
     old.begin_epoch(2)
@@ -225,7 +225,7 @@ def test_a_leader_that_began_after_its_successor_may_send_readers_back_until_the
     ("client", "leader", "epoch", "excused"),
     [("ann", 0, 1, True), ("ann", 1, 1, False), ("ann", 0, 2, False), ("bob", 0, 1, False)],
 )
-def test_a_leader_too_old_to_know_the_epoch_lets_the_policy_decide_once(court, client, leader, epoch, excused):
+def test_unknown_epoch_at_an_old_leader_allows_one_reset(court, client, leader, epoch, excused):
     """If there was such an epoch."""
     court.log.begin_epoch(1)
     court.deliver(0, 1, 2)
@@ -240,8 +240,8 @@ def test_a_leader_too_old_to_know_the_epoch_lets_the_policy_decide_once(court, c
     assert "offset 1 again" in court.verdict()
 
 
-def test_who_reads_what_was_brought_back_may_be_sent_back_by_the_leader_that_had_lost_it(court):
-    """It was deposed before the reader had got there, and has not heard of it when it is asked."""
+def test_reader_of_restored_records_may_be_sent_back_by_the_leader_that_lost_them(court):
+    """That leader was deposed before the reader read the records, and still answers as a leader."""
     court.write(b"6")
     old = court.log
     court.elect_short(6, 1)
@@ -257,8 +257,8 @@ def test_who_reads_what_was_brought_back_may_be_sent_back_by_the_leader_that_had
 
 
 @pytest.mark.parametrize(("epoch", "right"), [(0, True), (-1, False)])
-def test_who_seeks_behind_what_was_brought_back_may_be_sent_back_too_if_it_knows_an_epoch(court, epoch, right):
-    """Who has no epoch asks nobody about it."""
+def test_seek_with_an_epoch_above_restored_records_may_be_sent_back(court, epoch, right):
+    """A reader without an epoch validates nothing."""
     court.write(b"6")
     old = court.log
     court.elect_short(6, 1)
@@ -273,8 +273,8 @@ def test_who_seeks_behind_what_was_brought_back_may_be_sent_back_too_if_it_knows
     ("client", "believed", "reads_before", "right"),
     [("ann", 0, False, True), ("ann", 1, False, False), ("bob", 0, False, False), ("ann", 0, True, False)],
 )
-def test_who_seeks_to_what_a_deposed_leader_has_not_got_goes_on_by_policy(court, client, believed, reads_before, right):
-    """Whoever has come to read there needs no policy any more."""
+def test_seek_beyond_a_deposed_leaders_log_restarts_by_policy(court, client, believed, reads_before, right):
+    """A reader that has read a record there needs no reset."""
     court.log.begin_epoch(1)
     court.write(b"6", epoch=1)
     court.write(b"7", epoch=1)

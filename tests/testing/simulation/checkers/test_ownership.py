@@ -1,4 +1,4 @@
-"""Records of what is not assigned, or paused, are found, and so are sessions that never forget them."""
+"""Records of unassigned or paused partitions, and sessions that never forget them, are violations."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ ID = b"\x07" * 16
 
 @pytest.fixture
 def court(new_court):
-    """A court that looks after ownership; the log holds two records."""
+    """A court with OwnershipChecker; the log has two records."""
     court = new_court(OwnershipChecker)
     court.write(b"a", b"b")
     return court
 
 
-def test_what_is_assigned_may_come(court):
+def test_records_of_assigned_partitions_pass(court):
     court.deliver(0, 1)
     assert court.verdict() == ""
 
 
-def test_what_is_not_assigned_may_not(court):
+def test_records_of_unassigned_partitions_are_a_violation(court):
     court.checker.delivered(court.reader, {TopicPartition("t", 1): court.rows(0)}, 9)
     assert court.verdict() == "ann was given records of t-1, which is not assigned to it"
     court.checker.assigned(court.reader, [TopicPartition("t", 1)])
@@ -32,7 +32,7 @@ def test_what_is_not_assigned_may_not(court):
     assert "t-0, which is not assigned" in court.verdict()
 
 
-def test_what_is_paused_may_not_until_it_is_resumed(court):
+def test_records_of_paused_partitions_are_a_violation(court):
     court.checker.paused(court.reader, [court.tp], True)
     court.deliver(0)
     assert court.verdict() == "ann was given records of t-0, which it has paused"
@@ -41,14 +41,14 @@ def test_what_is_paused_may_not_until_it_is_resumed(court):
     assert court.verdict() == ""
 
 
-def test_a_pause_of_one_is_none_of_another_nor_of_anybody_else(court):
+def test_pause_concerns_one_partition_of_one_reader(court):
     court.checker.paused(court.reader, [TopicPartition("t", 1)], True)
     court.checker.paused(court.new_reader("bob"), [court.tp], True)
     court.deliver(0)
     assert court.verdict() == ""
 
 
-def test_a_pause_stays_over_an_assignment_that_keeps_the_partition_and_ends_with_one_that_does_not(court):
+def test_pause_ends_when_the_partition_is_unassigned(court):
     court.checker.paused(court.reader, [court.tp], True)
     court.checker.assigned(court.reader, [court.tp])
     court.deliver(0)
@@ -59,14 +59,14 @@ def test_a_pause_stays_over_an_assignment_that_keeps_the_partition_and_ends_with
     assert court.verdict() == ""
 
 
-def test_who_has_ended_is_given_nothing(court):
+def test_records_for_an_ended_reader_are_a_violation(court):
     court.checker.ended(court.reader)
     court.deliver(0)
     assert "not assigned" in court.verdict()
 
 
 class TestSessions:
-    """Which answers of a node tell that the client has not told it what it does not want."""
+    """Fetch responses that show a session which still has unwanted partitions."""
 
     @pytest.fixture(autouse=True)
     def _a_session(self, court, fetched):
@@ -79,14 +79,14 @@ class TestSessions:
     def pause(self, on=True):
         self.court.checker.paused(self.court.reader, [self.court.tp], on)
 
-    def test_one_answer_may_be_on_its_way_and_no_second(self):
+    def test_only_the_response_in_flight_may_have_unwanted_records(self):
         self.pause()
         self.answer()
         assert self.court.verdict() == ""
         self.answer()
         assert self.court.verdict().startswith("node 1 still sends ann records of t-0, which it does not want")
 
-    def test_an_unassigned_partition_is_not_wanted_either(self):
+    def test_unassigned_partition_must_be_forgotten_too(self):
         self.court.checker.assigned(self.court.reader, [TopicPartition("t", 1)])
         self.answer()
         self.answer(partition=1)
@@ -94,14 +94,14 @@ class TestSessions:
         self.answer()
         assert "t-0" in self.court.verdict()
 
-    def test_a_second_pause_does_not_make_the_first_one_younger(self):
+    def test_second_pause_does_not_restart_the_grace_of_the_first(self):
         self.pause()
         self.answer()
         self.pause()
         self.answer()
         assert "t-0" in self.court.verdict()
 
-    def test_resumed_in_time_is_wanted(self):
+    def test_resumed_partition_is_wanted_again(self):
         self.pause()
         self.answer()
         self.pause(False)
@@ -125,30 +125,30 @@ class TestSessions:
         ],
         ids=str,
     )
-    def test_no_records_another_one_and_another_session_are_no_such_thing(self, near_miss):
+    def test_other_partitions_other_sessions_and_empty_responses_pass(self, near_miss):
         self.pause()
         self.answer()
         self.answer(**near_miss)
         assert self.court.verdict() == ""
 
-    def test_topics_named_by_id_are_known_by_the_metadata(self):
+    def test_topic_ids_are_resolved_by_metadata(self):
         self.pause()
         self.answer(topic="", topic_id=ID)
         self.answer(topic="", topic_id=ID)
-        assert self.court.verdict() == ""  # nobody knows what that is
+        assert self.court.verdict() == ""  # the topic id is unknown
         topics = [MetadataResponseTopic(name="t", topic_id=ID), MetadataResponseTopic(name=None, topic_id=bytes(16))]
         self.court.checker.answered("ann", 1, MetadataRequest(), MetadataResponse(topics=topics), 0.0)
         self.answer(topic="", topic_id=ID)
         assert "records of t-0" in self.court.verdict()
 
-    def test_a_new_life_wants_again_what_the_old_one_did_not(self):
+    def test_new_life_has_no_unwanted_partitions(self):
         self.pause()
         self.answer()
         self.court.new_reader("ann", life=1)
         self.answer()
         assert self.court.verdict() == ""
 
-    def test_without_a_session_nothing_is_remembered_to_be_forgotten(self):
+    def test_responses_outside_a_session_are_not_checked(self):
         self.pause()
         for _ in range(3):
             self.answer(session=0)

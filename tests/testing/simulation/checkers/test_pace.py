@@ -1,4 +1,4 @@
-"""Loops without a backoff and answers that are sent for ever are found; as much work as there is, is not."""
+"""Requests without a backoff and repeated responses are violations; progress is not limited."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thinconsumer.wire.metadata import MetadataRequest
 
 @pytest.fixture
 def court(new_court):
-    """A court that looks at the pace of ann."""
+    """A court with PaceChecker that watches ann."""
     return new_court(PaceChecker)
 
 
@@ -31,7 +31,7 @@ def batch(offset, epoch=0, size=50):
     return offset.to_bytes(8, "big") + bytes(4) + epoch.to_bytes(4, "big") + bytes(size)
 
 
-def test_so_many_of_one_kind_are_allowed_and_no_more(court):
+def test_requests_beyond_the_limit_are_a_violation(court):
     ask(court, FRUITLESS_MAX)
     assert court.verdict() == ""
     ask(court, 1, now=10.5)
@@ -55,7 +55,7 @@ def test_each_reader_node_api_and_window_counts_by_itself(court, other):
     assert court.verdict() != ""
 
 
-def test_who_is_no_reader_may_ask_as_it_likes(court, fetched):
+def test_clients_that_are_no_readers_are_not_limited(court, fetched):
     ask(court, FRUITLESS_MAX + 1, client="somebody")
     for _ in range(REPEATS_MAX + 1):
         court.checker.answered("somebody", 1, *fetched({0: batch(5)}), 10.0)
@@ -63,21 +63,21 @@ def test_who_is_no_reader_may_ask_as_it_likes(court, fetched):
 
 
 def fetch(court, fetched, times, data, now=10.0):
-    """Ask, and be answered; with records of a new offset each time if ``data`` is a function."""
+    """Fetch, and return records; if ``data`` is a function, of a new offset each time."""
     for n in range(times):
         request, response = fetched({0: data(n) if callable(data) else data})
         court.checker.requested("ann", 1, request, now)
         court.checker.answered("ann", 1, request, response, now)
 
 
-def test_fetches_that_bring_records_are_progress(court, fetched):
+def test_fetches_with_records_do_not_count(court, fetched):
     fetch(court, fetched, FRUITLESS_MAX * 2, batch)
     ask(court, FRUITLESS_MAX, request=FetchRequest)
     assert court.verdict() == ""
 
 
 @pytest.mark.parametrize("nothing", [b"", None])
-def test_fetches_that_bring_nothing_are_not(court, fetched, nothing):
+def test_fetches_without_records_count(court, fetched, nothing):
     fetch(court, fetched, FRUITLESS_MAX, nothing)
     assert court.verdict() == ""
     fetch(court, fetched, 1, nothing)
@@ -89,7 +89,7 @@ def slowly(court, fetched, times, make):
         court.checker.answered("ann", 1, *fetched(*make(n)), n * WINDOW_S)
 
 
-def test_the_same_records_come_so_often_in_a_row_and_no_more(court, fetched):
+def test_repeated_records_beyond_the_limit_are_a_violation(court, fetched):
     slowly(court, fetched, REPEATS_MAX, lambda n: [{0: batch(5)}])
     assert court.verdict() == ""
     slowly(court, fetched, 1, lambda n: [{0: batch(5)}])
@@ -102,12 +102,12 @@ def test_the_same_records_come_so_often_in_a_row_and_no_more(court, fetched):
     [lambda n: batch(5 + n % 2), lambda n: batch(5, epoch=n % 2), lambda n: batch(5, size=50 + n % 2)],
     ids=["offset", "epoch", "size"],
 )
-def test_something_else_in_between_begins_anew(court, fetched, make):
+def test_other_records_in_between_restart_the_count(court, fetched, make):
     slowly(court, fetched, REPEATS_MAX * 3, lambda n: [{0: make(n)}])
     assert court.verdict() == ""
 
 
-def test_partitions_are_counted_apart_and_empty_answers_not_at_all(court, fetched):
+def test_partitions_are_counted_apart_and_empty_responses_not(court, fetched):
     slowly(court, fetched, REPEATS_MAX, lambda n: [{0: batch(5), 1: batch(5)}])
     slowly(court, fetched, 10, lambda n: [{0: b"", 1: None}])
     assert court.verdict() == ""

@@ -1,4 +1,4 @@
-"""Groups come to rest, joins and heartbeats have a pace, and logs stay readable."""
+"""Groups settle, and the rates of joins, heartbeats and log lines are limited."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ann(room, rounds):
     return room.member()
 
 
-def test_joining_has_a_pace(room, ann):
+def test_joins_beyond_the_limit_are_a_violation(room, ann):
     for _ in range(JOINS_MAX):
         room.join(ann, code=None)
     assert room.verdict() == ""
@@ -39,20 +39,20 @@ def test_joining_has_a_pace(room, ann):
     assert room.verdict().startswith(f"ann has sent {JOINS_MAX + 1} JoinGroups within")
 
 
-def test_a_new_while_is_a_new_count(room, rounds, ann):
+def test_next_window_starts_a_new_count(room, rounds, ann):
     for n in range(3 * JOINS_MAX):
         rounds.requested("ann", 1, None, n * 0.2)
         room.join(ann, code=None)
     assert room.verdict() == ""
 
 
-def test_heartbeats_have_one_too(room, ann):
+def test_heartbeats_beyond_the_limit_are_a_violation(room, ann):
     for _ in range(BEATS_MAX + 1):
         room.says(ann, HeartbeatRequest(group_id="g", generation_id=1, member_id="ann-id"))
     assert "Heartbeats" in room.verdict()
 
 
-def test_in_peace_there_are_few_rebalances(room, rounds, ann):
+def test_rebalances_after_the_faults_are_limited(room, rounds, ann):
     limit = REBALANCES_MAX + REBALANCES_PER_MEMBER
     for generation in range(1, 3 * limit):
         if generation == limit:
@@ -64,7 +64,7 @@ def test_in_peace_there_are_few_rebalances(room, rounds, ann):
         assert (room.verdict() == "") == (generation < 2 * limit)
 
 
-def test_when_nothing_happens_nobody_joins(room, rounds, ann):
+def test_join_without_a_reason_is_a_violation(room, rounds, ann):
     room.join(ann, code=None)
     assert room.verdict() == ""
     rounds.is_quiet = True
@@ -77,7 +77,7 @@ def log(lines, count):
         lines.emit(logging.LogRecord("thinconsumer.group", logging.INFO, "", 0, "line %d", (n,), None))
 
 
-def test_lines_per_incident(room):
+def test_log_lines_per_incident_are_limited(room):
     lines = room.add(LogVolumeChecker)
     ann = room.member()
     lines.calling.append(ann)
@@ -93,7 +93,7 @@ def test_lines_per_incident(room):
     assert room.verdict() == "" and len(lines.lines[ann]) == LINES_BESIDES + 4 * LINES_PER_INCIDENT
 
 
-def test_what_nobody_is_known_to_have_written_is_nobodys(room):
+def test_log_lines_outside_of_calls_are_not_counted(room):
     lines = room.add(LogVolumeChecker)
     log(lines, 1000)
     assert room.verdict() == ""

@@ -1,4 +1,4 @@
-"""Two who have the same partition, and both take part."""
+"""Two owners of one partition are a violation if both are in the generation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def court(room):
 
 
 def meet(court, ann, bob, generation=2):
-    """Ann has t-0; bob, who leads the next generation, gives it to itself."""
+    """Ann has t-0; bob leads the next generation and assigns t-0 to itself."""
     court.owns(ann, A)
     court.join(bob, generation)
     court.sync(bob, A, plan={"bob-id": [A], "ann-id": [B]})
@@ -30,23 +30,23 @@ def meet(court, ann, bob, generation=2):
     return court.verdict()
 
 
-def test_two_members_of_one_generation_must_not_have_the_same(court):
+def test_two_owners_in_one_generation_are_a_violation(court):
     assert meet(court, court.member(), court.member("bob")) == WORDS
 
 
-def test_another_group_is_another_matter(court):
+def test_owners_in_different_groups_pass(court):
     assert meet(court, court.member(group="other"), court.member("bob")) == ""
 
 
-def test_who_is_not_in_the_generation_cannot_know(court):
+def test_owner_outside_the_generation_passes(court):
     assert meet(court, court.member(), court.member("bob"), generation=5) == ""
 
 
-def test_a_static_member_that_has_not_joined_does_not_take_part(court):
+def test_absent_static_member_passes(court):
     assert meet(court, court.member(instance_id="ann"), court.member("bob")) == ""
 
 
-def test_who_was_told_that_it_is_out_is_found_elsewhere(court):
+def test_expelled_owner_is_left_to_other_checkers(court):
     ann, bob = court.member(), court.member("bob")
     court.owns(ann, A)
     court.beat(ann, Code.UNKNOWN_MEMBER_ID)
@@ -56,7 +56,7 @@ def test_who_was_told_that_it_is_out_is_found_elsewhere(court):
     assert court.verdict() == ""
 
 
-def test_who_hears_of_an_old_generation_late_is_the_one_who_is_behind(court):
+def test_late_callback_of_an_old_generation_passes(court):
     ann, bob = court.member(), court.member("bob")
     court.join(bob, 2)
     court.sync(bob, A, plan={"bob-id": [A], "ann-id": [B]})
@@ -65,7 +65,7 @@ def test_who_hears_of_an_old_generation_late_is_the_one_who_is_behind(court):
     assert court.verdict() == ""
 
 
-def test_who_is_gone_has_nothing(court):
+def test_closed_member_owns_nothing(court):
     ann = court.member()
     court.owns(ann, A)
     court.tell("ended", ann)

@@ -1,4 +1,4 @@
-"""What a member was told: by answers that are in its hands, and that still matter."""
+"""A member's state by the responses that it has read and that still count."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def view(room, ann):
     return room.views.of[ann]
 
 
-def test_a_join_and_a_sync_say_who_it_is_and_what_it_has(room, ann, view):
+def test_join_and_sync_set_identity_and_share(room, ann, view):
     room.join(ann, 3)
     assert (view.member_id, view.generation, view.share, view.rebalancing) == ("ann-id", 3, frozenset(), True)
     room.sync(ann, A, B)
@@ -31,7 +31,7 @@ def test_a_join_and_a_sync_say_who_it_is_and_what_it_has(room, ann, view):
     assert ann not in room.views.of
 
 
-def test_an_id_is_given_before_it_is_a_member(room, ann, view):
+def test_member_id_required_sets_the_member_id(room, ann, view):
     room.join(ann, code=Code.MEMBER_ID_REQUIRED, gets="named")
     assert (view.member_id, view.generation) == ("named", -1)
 
@@ -47,7 +47,7 @@ def test_an_id_is_given_before_it_is_a_member(room, ann, view):
     ],
 )
 @pytest.mark.parametrize("how", ["beat", "commit"])
-def test_what_a_heartbeat_or_a_commit_is_told_counts(room, ann, view, how, code, left):
+def test_errors_of_heartbeats_and_commits_expel_the_member(room, ann, view, how, code, left):
     room.owns(ann, A)
     room.beat(ann, code) if how == "beat" else room.commit(ann, {A: 1}, code)
     assert (view.member_id, view.generation, view.share) == left
@@ -55,7 +55,7 @@ def test_what_a_heartbeat_or_a_commit_is_told_counts(room, ann, view, how, code,
     assert view.unknown == ({"ann-id"} if code == Code.UNKNOWN_MEMBER_ID else set())
 
 
-def test_in_a_rebalance_a_commits_word_need_not_be_believed(room, ann, view):
+def test_commit_error_during_a_rebalance_expels_no_member(room, ann, view):
     room.owns(ann, A)
     room.beat(ann, Code.REBALANCE_IN_PROGRESS)
     room.commit(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID)
@@ -74,8 +74,8 @@ def test_in_a_rebalance_a_commits_word_need_not_be_believed(room, ann, view):
         (None, "after", True),
     ],
 )
-def test_a_deposed_coordinators_word_on_a_commit_need_not_be_believed(room, ann, view, named, when, believed):
-    """Only if another one was named since it was sent: else whoever is sent it has to know."""
+def test_commit_error_of_a_former_coordinator_expels_no_member(room, ann, view, named, when, believed):
+    """Only if FindCoordinator named another one since: else the receiver is the coordinator."""
     room.tell("connection_opened", ann, 3, "a", 9092)
     room.owns(ann, A)
     if when == "before":
@@ -88,7 +88,7 @@ def test_a_deposed_coordinators_word_on_a_commit_need_not_be_believed(room, ann,
     assert (view.member_id, view.may_forget) == (("", False) if believed else ("ann-id", True))
 
 
-def test_what_the_next_coordinator_says_has_to_be_believed(room, ann, view):
+def test_commit_error_of_the_new_coordinator_expels_the_member(room, ann, view):
     room.tell("connection_opened", ann, 3, "a", 9092)
     room.owns(ann, A)
     request, response = room.commit_messages(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID)
@@ -101,7 +101,7 @@ def test_what_the_next_coordinator_says_has_to_be_believed(room, ann, view):
     assert view.member_id == "" and view.expelled == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_heartbeats_word_does_not_count_while_a_join_is_parked(room, ann, view):
+def test_heartbeat_error_is_ignored_while_a_join_is_parked(room, ann, view):
     room.owns(ann, A)
     room.join(ann, code=None)
     room.beat(ann, Code.UNKNOWN_MEMBER_ID)
@@ -111,14 +111,14 @@ def test_a_heartbeats_word_does_not_count_while_a_join_is_parked(room, ann, view
     assert view.member_id == ""
 
 
-def test_what_is_said_of_somebody_it_was_before_does_not_count(room, ann, view):
+def test_responses_for_a_former_identity_are_ignored(room, ann, view):
     room.owns(ann, A)
     room.beat(ann, Code.UNKNOWN_MEMBER_ID, stamp=("ann-id", 0))
     room.commit(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID, stamp=("other", 1))
     assert view.member_id == "ann-id"
 
 
-def test_a_joins_answer_that_comes_after_another_was_sent_elsewhere_does_not_count(room, ann, view):
+def test_join_response_of_an_abandoned_connection_is_ignored(room, ann, view):
     room.join(ann, code=None, line=1)
     room.join(ann, code=None, line=2)
     request = JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=[])
@@ -129,7 +129,7 @@ def test_a_joins_answer_that_comes_after_another_was_sent_elsewhere_does_not_cou
     assert view.generation == 7
 
 
-def test_a_generation_without_it_is_noted_until_it_hears_what_is_left(room, ann, view):
+def test_missed_generation_is_noted_until_the_next_callback(room, ann, view):
     room.owns(ann, A, generation=3)
     room.join(ann, 4)
     assert not view.missed
@@ -142,13 +142,13 @@ def test_a_generation_without_it_is_noted_until_it_hears_what_is_left(room, ann,
     assert not view.missed
 
 
-def test_who_leaves_is_nobody(room, ann, view):
+def test_leaving_clears_the_identity(room, ann, view):
     room.owns(ann, A)
     room.leave(ann)
     assert (view.member_id, view.generation, view.share) == ("", -1, frozenset())
 
 
-def test_after_a_long_absence_it_is_in_doubt_until_it_is_told(room, ann, view):
+def test_membership_is_in_doubt_after_a_long_absence_until_confirmed(room, ann, view):
     room.tell("call_began", ann, True)
     room.owns(ann, A)
     room.tell("call_ended", ann)
@@ -165,7 +165,7 @@ def test_after_a_long_absence_it_is_in_doubt_until_it_is_told(room, ann, view):
     assert view.doubted_since is None
 
 
-def test_what_was_asked_before_an_absence_proves_nothing(room, ann, view):
+def test_response_to_a_request_before_the_absence_confirms_nothing(room, ann, view):
     room.owns(ann, A)
     room.tell("call_ended", ann)
     asked = room.now
@@ -176,7 +176,7 @@ def test_what_was_asked_before_an_absence_proves_nothing(room, ann, view):
     assert view.doubted_since is not None
 
 
-def test_who_did_not_poll_for_too_long_may_give_itself_up(room, ann, view):
+def test_member_beyond_max_poll_interval_may_leave(room, ann, view):
     room.tell("call_began", ann, True)
     room.owns(ann, A)
     room.now += 31
@@ -184,7 +184,7 @@ def test_who_did_not_poll_for_too_long_may_give_itself_up(room, ann, view):
     assert view.may_forget
 
 
-def test_nothing_is_noted_of_who_is_gone(room, ann):
+def test_events_of_closed_members_are_ignored(room, ann):
     room.owns(ann, A)
     room.tell("ended", ann)
     room.tell("call_ended", ann)
