@@ -1,4 +1,4 @@
-"""A small idempotent producer, internal: for simulation, the command line and Spark's sink.
+"""A small idempotent producer for internal use: by the simulation, the command line and Spark's sink.
 
 ::
 
@@ -8,9 +8,9 @@
         producer.flush()
         future.result().offset
 
-Sans-IO: the driver passed in does the I/O and has the clock and the randomness. There is no thread: records are sent
-inside ``poll``, ``flush`` and ``close``, and inside ``send`` only while it waits for room. An event loop uses
-``fileno()``, ``wake_at()`` and ``poll(0)``, with ``max_block_ms=0``.
+Sans-IO: the driver that is passed in provides I/O, clock and randomness. There is no thread: records are sent inside
+``poll``, ``flush`` and ``close``, and inside ``send`` only while it waits for room. An event loop uses ``fileno()``,
+``wake_at()`` and ``poll(0)``, with ``max_block_ms=0``.
 
 Guarantees:
 

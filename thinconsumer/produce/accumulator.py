@@ -1,7 +1,7 @@
-"""The records that are not settled yet, by topic and partition, in the order of ``send`` and within ``buffer_memory``.
+"""The records that are neither acknowledged nor failed, by partition, in the order of ``send``, in ``buffer_memory``.
 
-Chooses each record's partition and batch; the sender decides when batches leave. Records of a topic without metadata
-wait in one queue, even those with an explicit partition: these would otherwise overtake the others. After Java's
+Chooses each record's partition and batch; the sender decides when batches are sent. All records of a topic without
+metadata wait in one queue, even those with an explicit partition, to keep the order of ``send``. After Java's
 ``RecordAccumulator``.
 """
 
@@ -23,7 +23,7 @@ from .settings import ProducerSettings
 
 
 class BufferFullError(KafkaError):
-    """``buffer_memory`` is full of unacknowledged records. The record was not taken: ``poll`` and send it again."""
+    """``buffer_memory`` is full of unacknowledged records. The record was not queued: ``poll``, then send it again."""
 
     retriable = True
 
@@ -33,10 +33,10 @@ class PartitionQueue:
     """One partition's batches, oldest first, and its sequence numbers and backoff."""
 
     tp: TopicPartition
-    retry: Retry  #: The backoff of the first batch.
+    retry: Retry  #: Backoff of the first batch, or between metadata requests for the leader.
     batches: deque[ProducerBatch] = field(default_factory=deque)
     sequences: Sequences = field(default_factory=Sequences)
-    awaits_leader: bool = False  #: The backoff is between metadata requests for a leader, not between attempts.
+    awaits_leader: bool = False  #: Whether ``retry`` paces metadata requests for a leader.
 
     @property
     def in_flight(self) -> bool:
@@ -49,31 +49,31 @@ class UnassignedRecord:
     """A record that waits for its topic's metadata."""
 
     record: NewRecord
-    partition: int | None  #: The application's choice, if any.
+    partition: int | None  #: The partition passed to ``send``; None if the partitioner chooses.
     size: int
     future: SendFuture
     deadline: float
-    deadline_extended: bool = False  #: A deadline is extended at most once.
+    deadline_extended: bool = False
 
 
 class TopicBuffer:
-    """One topic's partition queues, and its records without a partition."""
+    """One topic's partition queues, and its records that wait for metadata."""
 
     __slots__ = ("available", "name", "partitions", "placeholder", "queues", "sticky", "unassigned", "used_at")
 
     def __init__(self, name: str, sticky: StickyPartitioner) -> None:
         self.name = name
         self.sticky = sticky
-        self.partitions = 0  #: Their number; 0 while unknown.
-        self.available: list[int] = []  #: The partitions with a leader.
+        self.partitions = 0  #: Number of partitions; 0 while unknown.
+        self.available: list[int] = []  #: Partitions with a leader.
         self.queues: dict[int, PartitionQueue] = {}
         self.unassigned: deque[UnassignedRecord] = deque()
-        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)  #: The batch of unassigned records' futures.
+        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)  #: Batch of unassigned records' futures.
         self.used_at = -NEVER
 
 
 class Accumulator:
-    """All records that are not settled. :meth:`append` adds one; the sender drains it."""
+    """All records that are neither acknowledged nor failed. The producer appends records; the sender sends batches."""
 
     def __init__(self, settings: ProducerSettings, random: Random) -> None:
         self._backoff = settings.retry_backoff
@@ -81,9 +81,9 @@ class Accumulator:
         self._batch_size = min(settings.batch_size, settings.max_request_size)
         self._timeout = settings.delivery_timeout_ms / 1000
         self.topics: dict[str, TopicBuffer] = {}
-        self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, the one sent from most recently last.
-        self.buffered_bytes = 0  #: Of records that are not settled.
-        self.settled_records = 0  #: Since the start.
+        self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, ordered by when each was last sent from.
+        self.buffered_bytes = 0  #: Size of the records in ``buffer_memory``.
+        self.settled_records = 0  #: Records acknowledged or failed since the start.
         self._without_metadata: dict[str, TopicBuffer] = {}  #: Topics with unassigned records.
 
     def __bool__(self) -> bool:
@@ -134,7 +134,7 @@ class Accumulator:
     # -- called by the sender
 
     def update(self, metadata: Metadata) -> None:
-        """Apply new metadata; assign the records that waited for it to partitions, in order."""
+        """Apply new metadata; move records that waited for it to partition queues, in the order of ``send``."""
         for buffer in self.topics.values():
             topic = metadata.topics.get(buffer.name)
             partitions = {} if topic is None else topic.partitions
@@ -152,7 +152,8 @@ class Accumulator:
                 partition = self._choose_partition(buffer, one.record.key, one.size)
             batch = self._batch_with_room(buffer, partition, one.size, one.deadline)
             future, index = one.future, len(batch.records)
-            # No call from here on: Ctrl-C between these statements would write the record twice, or not at all.
+            # Python handles Ctrl-C only at calls, so none may come between these statements: after half of them, the
+            # record would be written twice or not at all.
             batch.size += one.size
             batch.records += (one.record,)
             future.batch, future.index = batch, index
@@ -160,7 +161,7 @@ class Accumulator:
         self._without_metadata.pop(buffer.name, None)
 
     def topics_in_use(self, now: float, idle: float) -> set[str]:
-        """Return the topics with records, now or within the last ``idle`` seconds."""
+        """Return the topics that have records, or had one sent to them within the last ``idle`` seconds."""
         busy = {queue.tp.topic for queue in self.active} | set(self._without_metadata)
         return busy | {name for name, buffer in self.topics.items() if buffer.used_at + idle > now}
 
@@ -171,7 +172,7 @@ class Accumulator:
                 yield buffer, buffer.unassigned[0].deadline
 
     def extend_deadlines(self, buffer: TopicBuffer, now: float, deadline: float) -> None:
-        """Move the deadline of unassigned records that have expired, once for each record."""
+        """Set a new deadline for expired unassigned records; each record gets only one extension."""
         for one in buffer.unassigned:
             if one.deadline <= now and not one.deadline_extended:
                 one.deadline_extended = True
@@ -188,19 +189,19 @@ class Accumulator:
             self._without_metadata.pop(buffer.name, None)
 
     def remove_first(self, queue: PartitionQueue) -> None:
-        """Remove a queue's first batch, which has been settled."""
+        """Remove a queue's first batch, which is acknowledged or has failed."""
         batch = queue.batches.popleft()
         self._release(batch.size, len(batch))
         if not queue.batches:
             self.active.pop(queue, None)
 
     def move_to_end(self, queue: PartitionQueue) -> None:
-        """Order a queue that was sent from behind the others, so that each gets its share of full requests."""
+        """Move a queue that was sent from behind the others, so that each gets its turn when requests are full."""
         if self.active.pop(queue, queue) is None:
             self.active[queue] = None
 
     def repair(self) -> None:
-        """Restore counts and indexes after Ctrl-C has interrupted a call between two statements."""
+        """Recompute counts and indexes after Ctrl-C has interrupted a change of them."""
         for buffer in self.topics.values():
             for queue in buffer.queues.values():
                 while queue.batches and queue.batches[0].state is BatchState.DONE:

@@ -1,7 +1,7 @@
 """Record batches and the futures of their records.
 
-A batch is settled once, as a whole, and every future of its records with it. Knows nothing of brokers, sequences or
-timeouts. After Java's ``ProducerBatch`` and ``FutureRecordMetadata``.
+A batch is settled (acknowledged or failed) once and as a whole, and with it the futures of its records. After Java's
+``ProducerBatch`` and ``FutureRecordMetadata``.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ..errors import IllegalStateError, KafkaError
 from ..records.builder import NewRecord
 from ..types import TopicPartition
 
-#: The base sequence of a batch that has no sequence numbers yet, or has to get new ones.
+#: The base sequence of a batch that has no sequence numbers yet, or needs new ones.
 NO_SEQUENCE = -1
 
 
 class BatchState(enum.Enum):
-    """How far a batch has come."""
+    """The state of a batch."""
 
     OPEN = "open"  #: accepts records
     SEALED = "sealed"  #: accepts no more records; waits to be sent, for the first time or again
-    IN_FLIGHT = "in flight"  #: sent, and no response yet
+    IN_FLIGHT = "in flight"  #: sent, without a response so far
     DONE = "done"  #: acknowledged or failed
 
 
 class BatchEvent(enum.Enum):
-    """An event in the life of a batch."""
+    """An event that changes the state of a batch."""
 
     SEAL = "seal"
     SENT = "sent"
@@ -50,11 +50,11 @@ BATCH_TRANSITIONS: Mapping[BatchState, Mapping[BatchEvent, BatchState]] = {
 
 
 class RecordMetadata(NamedTuple):
-    """The position of an acknowledged record."""
+    """Partition, offset and timestamp of an acknowledged record."""
 
     topic: str
     partition: int
-    offset: int  #: -1 if an earlier attempt wrote the record at an offset that the broker no longer remembers.
+    offset: int  #: -1 if an earlier attempt wrote the record and the broker no longer has its offset.
     timestamp: int  #: In ms since the epoch; the broker's, if the topic uses LogAppendTime.
 
 
@@ -63,22 +63,22 @@ class ProducerBatch:
     """Records of one partition that are sent together."""
 
     tp: TopicPartition
-    deadline: float  #: The batch is settled by then.
-    deadline_extended: bool = False  #: A deadline is extended at most once.
+    deadline: float  #: When the batch fails unless it is acknowledged.
+    deadline_extended: bool = False
     state: BatchState = BatchState.OPEN
     records: list[NewRecord] = field(default_factory=list)
     size: int = 0  #: Upper bound of the uncompressed bytes.
     base_sequence: int = NO_SEQUENCE
-    encoded: bytes | None = None  #: The bytes sent under this base sequence.
+    encoded: bytes | None = None  #: The encoded batch; None until it has its base sequence.
     attempts: int = 0
-    maybe_appended: bool = False  #: An attempt without a clear answer may have been appended to the log.
-    last_error: KafkaError | None = None  #: Of the last attempt, for the message of a timeout.
+    maybe_appended: bool = False  #: Whether the broker may have the batch from an earlier attempt.
+    last_error: KafkaError | None = None  #: The last attempt's error, for the text of a timeout.
     base_offset: int = -1
     append_time: int = -1
     count: int = 0  #: Number of records, once the batch is done.
     error: KafkaError | None = None
-    record_errors: dict[int, KafkaError] = field(default_factory=dict)  #: By index in the batch (KIP-467).
-    split_tail: ProducerBatch | None = None  #: The later records of a split batch.
+    record_errors: dict[int, KafkaError] = field(default_factory=dict)  #: Errors of single records by index (KIP-467).
+    split_tail: ProducerBatch | None = None  #: The batch with the later records, if this one was split.
 
     def __repr__(self) -> str:
         return f"<Batch {self.tp.topic}-{self.tp.partition} {self.state.value}, {len(self)} records>"
@@ -87,21 +87,21 @@ class ProducerBatch:
         return self.count if self.state is BatchState.DONE else len(self.records)
 
     def move(self, event: BatchEvent) -> None:
-        """Change the state; raise ``IllegalStateError`` if the event is impossible in it."""
+        """Change the state; raise ``IllegalStateError`` if the event is impossible in the current state."""
         after = next_state(BATCH_TRANSITIONS, {}, self.state, event, self)
-        assert after is not None  # no event is ignored
+        assert after is not None  # the table of ignored events is empty
         self.state = after
 
     def acknowledge(self, base_offset: int, append_time: int) -> None:
-        """Settle as written. ``append_time`` is -1 if the topic keeps the records' own timestamps."""
+        """Set the batch to acknowledged. ``append_time`` is -1 if the topic keeps the records' own timestamps."""
         self.base_offset = base_offset
         self.append_time = append_time
-        self.error = None  # set if Ctrl-C interrupted fail()
+        self.error = None  # a fail() that Ctrl-C interrupted has set it
         self.record_errors = {}
         self._settle()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """Settle as not written, or not known to be."""
+        """Set the batch to failed: it was not written, or the outcome is unknown."""
         self.error = error
         self.record_errors = dict(record_errors or {})
         self._settle()
@@ -109,18 +109,18 @@ class ProducerBatch:
     def _settle(self) -> None:
         self.count = len(self.records)
         self.move(BatchEvent.SETTLED)
-        # The application may keep futures, and so this batch, for long: free the records' memory.
+        # Free the records' memory: the application may keep a future, and with it this batch, for long.
         self.records = []
         self.encoded = None
 
 
 class SendFuture:
-    """The outcome of one sent record: :attr:`done` becomes true once, with a result or an error."""
+    """The outcome of one record: once :attr:`done`, it has a result or an error."""
 
     __slots__ = ("_timestamp", "batch", "index")
 
     def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
-        self.batch = batch  #: The batch that the record was appended to; after a split it may be in a tail of this one.
+        self.batch = batch  #: The batch that got the record; after a split, the record may be in its ``split_tail``.
         self.index = index
         self._timestamp = timestamp
 
@@ -135,19 +135,20 @@ class SendFuture:
 
     @property
     def error(self) -> KafkaError | None:
-        """Why the record failed; None while it is under way and once it is acknowledged."""
+        """Why the record failed; None if it is under way or acknowledged."""
         batch, index = self._locate()
         return batch.record_errors.get(index, batch.error)
 
     def result(self) -> RecordMetadata:
-        """Return the record's position, or raise why it failed.
+        """Return the record's partition, offset and timestamp, or raise the error of the record.
 
         Raises:
-            IllegalStateError: the record is still under way.
+            IllegalStateError: the record is neither acknowledged nor failed yet.
         """
         batch, index = self._locate()
         if batch.state is not BatchState.DONE:
-            raise IllegalStateError("the record is still under way: poll() or flush() the producer first")
+            where = f"{batch.tp.topic}-{batch.tp.partition}"
+            raise IllegalStateError(f"the record for {where} is still under way: poll() or flush() the producer first")
         error = batch.record_errors.get(index, batch.error)
         if error is not None:
             raise error
@@ -163,7 +164,7 @@ class SendFuture:
 
 
 def failed_batch(tp: TopicPartition, error: KafkaError) -> ProducerBatch:
-    """Return a failed batch of one record, for a record that was never appended to a batch."""
+    """Return a failed batch for the future of a record that was never in a batch."""
     batch = ProducerBatch(tp, 0.0)
     batch.fail(error)
     batch.count = 1

@@ -1,7 +1,7 @@
-"""Completes batches from Produce responses: acknowledged, sent again, renumbered, split or failed.
+"""Applies Produce responses to batches: acknowledges, retries, renumbers, splits or fails them.
 
 Owns the effect of a response on a batch and on its partition's sequence numbers. :mod:`thinconsumer.failures.policy`
-says what an error code means; the sender decides when to send. After Java's ``Sender.completeBatch`` and
+maps error codes to actions; the sender decides when to send. After Java's ``Sender.completeBatch`` and
 ``TransactionManager``; KIP-360, KIP-467, KIP-951.
 """
 
@@ -30,7 +30,7 @@ _SEND_AGAIN = (Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE)
 
 
 class BatchCompleter:
-    """Settles batches, or has them sent again."""
+    """Acknowledges or fails batches, or returns them to their queue for a retry."""
 
     def __init__(self, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds) -> None:
         self._metadata = metadata
@@ -54,11 +54,11 @@ class BatchCompleter:
             self._accumulator.remove_first(queue)
             return
         error = self._error(queue, data, node_id)
-        log.debug("%s, attempt %d: %s", batch, batch.attempts, error)
+        log.debug("%s: attempt %d failed: %s", batch, batch.attempts, error)
         batch.maybe_appended = batch.maybe_appended or data.error_code in IN_DOUBT
         if action in _SEND_AGAIN:
             if action is Action.NEW_SEQUENCE:
-                # The broker lacks the batches before this one, or has no state of this producer.
+                # The broker lacks the batches before this one, or has no state for the producer id.
                 self._start_new_epoch(queue)
                 batch.base_sequence = NO_SEQUENCE
                 batch.encoded = None
@@ -74,7 +74,7 @@ class BatchCompleter:
             self.fail(queue, error, self._record_errors(batch, data, node_id))
 
     def retry(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, now: float) -> None:
-        """Have an in-flight batch sent again after a backoff."""
+        """Make an in-flight batch due for another attempt after a backoff."""
         batch.last_error = error
         batch.move(BatchEvent.TRY_AGAIN)
         queue.retry.failed(now)
@@ -82,7 +82,7 @@ class BatchCompleter:
     def fail(
         self, queue: PartitionQueue, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None
     ) -> None:
-        """Fail a queue's first batch. If it was numbered, the next batch begins a new epoch (KIP-360)."""
+        """Fail a queue's first batch. If it has sequence numbers, the next batch begins a new epoch (KIP-360)."""
         batch = queue.batches[0]
         if batch.base_sequence != NO_SEQUENCE:
             self._start_new_epoch(queue)
@@ -95,14 +95,14 @@ class BatchCompleter:
             self.fail(queue, error)
 
     def fail_topic(self, name: str, error: KafkaError) -> None:
-        """Fail a topic's unsent records, because of a final metadata error."""
+        """Fail a topic's unsent records after a metadata error that is not retriable."""
         buffer = self._accumulator.topics[name]
         self._accumulator.fail_unassigned(buffer, error)
         for queue in buffer.queues.values():
             self.fail_unsent(queue, error)
 
     def fail_without_id(self, error: KafkaError) -> None:
-        """Fail all records that cannot be sent without a new producer id."""
+        """Fail all records that need a new producer id."""
         self._fail_unassigned(error)
         for queue in list(self._accumulator.active):
             if queue.sequences.producer_id == NO_ID:
@@ -131,7 +131,7 @@ class BatchCompleter:
     def _record_errors(
         self, batch: ProducerBatch, data: PartitionProduceResponse, node_id: int
     ) -> dict[int, KafkaError]:
-        """Return each record's error if the response lists the invalid records (KIP-467)."""
+        """Return an error for each record if the response lists invalid records (KIP-467), else an empty dict."""
         invalid = {one.batch_index: one.batch_index_error_message for one in data.record_errors}
         errors: dict[int, KafkaError] = {}
         for index in range(len(batch) if invalid else 0):
@@ -148,11 +148,11 @@ class BatchCompleter:
             self._ids.replace(producer_id)
 
     def _split(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """Move a batch's second half into a new batch behind it.
+        """Move the second half of a batch into a new batch behind it.
 
-        The broker has certainly rejected the batch, so its sequence numbers are used again.
+        The batch's sequence numbers are used again: the broker has rejected every attempt to write it.
         """
-        log.info("%s is too large for the broker: sending its halves", batch)
+        log.info("%s is too large for the broker: splitting it into two batches", batch)
         batch.last_error = error
         batch.move(BatchEvent.TRY_AGAIN)
         records = len(batch)
@@ -160,10 +160,11 @@ class BatchCompleter:
         first, second = batch.records[:half], ProducerBatch(batch.tp, batch.deadline, batch.deadline_extended)
         second.move(BatchEvent.SEAL)
         second.records = batch.records[half:]
-        second.size = batch.size * (records - half) // records  # an estimate; the sum of both sizes stays the same
+        second.size = batch.size * (records - half) // records  # estimated; the sum of both sizes must not change
         second.split_tail, second.last_error = batch.split_tail, error
         batches = deque([batch, second, *islice(queue.batches, 1, None)])
-        # No call from here on: Ctrl-C between these statements would write records twice, or not at all.
+        # Python handles Ctrl-C only at calls, so none may come between these statements: after half of them, records
+        # would be written twice or not at all.
         queue.sequences.next = batch.base_sequence
         batch.base_sequence, batch.encoded = NO_SEQUENCE, None
         batch.records, batch.split_tail = first, second
@@ -177,7 +178,7 @@ class BatchCompleter:
         node = endpoints.get(hint.leader_id)
         is_news = self._metadata.hint_leader(queue.tp, node, hint.leader_id, hint.leader_epoch)
         if is_news and queue.retry.attempts <= 1:
-            # KIP-951: send to the new leader at once. Only after the first failure, or two brokers that name each
-            # other as the leader would cause a busy loop.
+            # KIP-951: send to the new leader at once, but only after a batch's first failure: two brokers that name
+            # each other as the leader would cause a busy loop.
             queue.retry.not_before = -NEVER
         self._metadata.request_update(str(error))

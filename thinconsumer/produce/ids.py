@@ -1,6 +1,6 @@
-"""Asks any broker for the producer id with InitProducerId (KIP-98), and for another once it is used up.
+"""Gets the producer id with InitProducerId (KIP-98) from any broker, and another one when its epochs are used up.
 
-:mod:`.sequences` says which partition uses the id under which epoch.
+:mod:`.sequences` holds the id and epoch that each partition uses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_TRANSACTION_TIMEOUT = 2**31 - 1
 
 
 class ProducerIds:
-    """The manager of the producer id. Sends requests only while :attr:`wanted`."""
+    """The manager of the producer id. It sends requests only while :attr:`wanted` is true."""
 
     asker = "producer id"
 
@@ -30,11 +30,11 @@ class ProducerIds:
         self.producer_id = NO_ID
         self.epoch = -1
         self.wanted = False
-        self.final_error: KafkaError | None = None  #: An error that no retry cures. The sender clears it.
-        self.last_error: KafkaError | None = None  #: Of the last attempt, while there is no id.
+        self.final_error: KafkaError | None = None  #: An error that is not retriable, until the sender handles it.
+        self.last_error: KafkaError | None = None  #: The last attempt's error; None after a success.
 
     def replace(self, producer_id: int) -> None:
-        """Ask for another id if this one, which is used up, is still the current one."""
+        """Request another id if ``producer_id``, whose epochs are used up, is still the current one."""
         if self.producer_id == producer_id:
             self.producer_id = NO_ID
 
@@ -47,11 +47,11 @@ class ProducerIds:
         return [Request(self.asker, InitProducerIdRequest, ANY_NODE, self._build, deadline)]
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due even if no answer arrives."""
+        """Return the time at which :meth:`step` is due even if no answer arrives."""
         return max(now, self._retry.wake_at()) if self._is_due() else NEVER
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Store the id, or the error."""
+        """Store the id and epoch of the answer, or its error."""
         response: InitProducerIdResponse | None = answer.response
         error = answer.error
         if response is not None and response.error_code:
@@ -70,7 +70,7 @@ class ProducerIds:
         self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
     def restart(self, now: float) -> None:
-        """Forget the request under way; the next step sends it again."""
+        """Forget the request in flight, so that the next step sends another."""
         self._retry.in_flight = False
 
     def _is_due(self) -> bool:

@@ -1,4 +1,4 @@
-"""The partition of a record: by its key's hash as in Java, otherwise a partition that stays the same for a while.
+"""Choose the partition of a record: by the hash of its key as in Java, without a key by a sticky partitioner.
 
 After Java's ``Utils.murmur2`` and ``BuiltInPartitioner`` (KIP-794, without its adaptation to slow brokers).
 """
@@ -29,15 +29,15 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition that Java's default partitioner chooses for this key, which may be empty."""
+    """Return the partition that Java's default partitioner chooses for this key. The key may be empty bytes."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class StickyPartitioner:
-    """Chooses for records without a key: a random partition, kept until ``stick_bytes`` have gone there.
+    """Chooses a random partition for records without a key, and another after ``stick_bytes`` bytes.
 
-    Round robin would make batches of one record each (KIP-480). Switching by bytes, not by batches, gives every
-    partition the same share; a slow broker would otherwise get larger batches (KIP-794).
+    Round robin would produce batches of one record each (KIP-480). If the partition changed with each batch, a slow
+    broker would get larger batches than others, and so a larger share (KIP-794).
     """
 
     __slots__ = ("_chosen", "_left", "_random", "_stick_bytes")
@@ -49,7 +49,7 @@ class StickyPartitioner:
         self._left = 0
 
     def choose(self, size: int, partitions: int, available: Sequence[int]) -> int:
-        """Return a partition for a record of ``size`` bytes; one with a leader (``available``) if there is any."""
+        """Return the partition for a record of ``size`` bytes: one with a leader (``available``), if any has one."""
         if self._left <= 0 or self._chosen >= partitions:
             if available:
                 self._chosen = available[self._random.randrange(len(available))]
@@ -60,6 +60,6 @@ class StickyPartitioner:
         return self._chosen
 
     def keep_to(self, available: Sequence[int]) -> None:
-        """Choose anew next time if the chosen partition has lost its leader."""
+        """Choose another partition for the next record if the current one is not ``available``: it has no leader."""
         if self._chosen not in available:
             self._left = 0

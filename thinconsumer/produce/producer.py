@@ -1,4 +1,4 @@
-"""The internal producer's public calls, and the checks of their arguments. All work happens inside them.
+"""The calls of the internal producer, and the checks of their arguments. All work happens inside these calls.
 
 :mod:`.sender` decides when each batch is sent.
 """
@@ -29,7 +29,7 @@ _new_record = NewRecord._make
 
 
 class Producer(InternalClient):
-    """Sends records, with the guarantees that the package describes. Closing it closes the driver."""
+    """Sends records with the guarantees in the package's docstring. Closing it closes the driver."""
 
     def __init__(self, settings: ProducerSettings, *, driver: Driver) -> None:
         random = driver.random
@@ -47,7 +47,7 @@ class Producer(InternalClient):
 
     @property
     def idle(self) -> bool:
-        """Whether every record has been settled."""
+        """Whether every record is acknowledged or has failed."""
         return not self._accumulator
 
     def send(
@@ -63,11 +63,11 @@ class Producer(InternalClient):
         """Add a record to the buffer; :meth:`poll`, :meth:`flush` or :meth:`close` sends it.
 
         Without ``partition`` the hash of ``key`` chooses the partition, as in Java's producer; without a key, a sticky
-        partitioner does. ``timestamp_ms`` defaults to the present time. If the buffer is full, waits up to
-        ``max_block_ms`` for room, and only then does I/O.
+        partitioner does. ``timestamp_ms`` defaults to the present time. While the buffer is full, it sends and receives
+        for up to ``max_block_ms``; otherwise it does no I/O.
 
         Raises:
-            BufferFullError: there was no room within that time. The record was not taken.
+            BufferFullError: there was no room within ``max_block_ms``. The record was not queued.
             IllegalArgumentError: an argument is invalid, or the record is larger than ``max_request_size``.
         """
         shell = self._shell
@@ -98,9 +98,9 @@ class Producer(InternalClient):
         return future
 
     def poll(self, timeout_ms: float = 0) -> int:
-        """Send batches and handle responses, until a record is settled or the timeout; return how many were settled.
+        """Send batches and handle responses until the timeout, or until a record is acknowledged or fails.
 
-        ``poll(0)`` is one non-blocking step. Errors of records are in their futures.
+        Returns the number of such records; their futures have the errors. ``poll(0)`` is one non-blocking step.
         """
         with self._shell.enter():
             before = self._accumulator.settled_records
@@ -108,21 +108,20 @@ class Producer(InternalClient):
             return self._accumulator.settled_records - before
 
     def flush(self, timeout_ms: float | None = None) -> None:
-        """Wait until every record is settled, acknowledged or not; by default up to ``delivery_timeout_ms`` and 1 s.
+        """Wait until every record is acknowledged or has failed; by default up to ``delivery_timeout_ms`` plus 1 s.
 
         Raises:
-            KafkaTimeoutError: records are still under way, and stay so.
+            KafkaTimeoutError: some records have no outcome yet; later calls go on sending them.
         """
         seconds = to_seconds(timeout_ms, self._default_timeout_ms)
         with self._shell.enter():
             if not self._shell.wait_until(lambda: self.idle, seconds):
-                raise KafkaTimeoutError(f"flush: records are still under way after {seconds:.3f} s{self._obstacle()}")
+                raise KafkaTimeoutError(f"flush: records are not acknowledged after {seconds:.3f} s{self._obstacle()}")
 
     def close(self, timeout_ms: float | None = None) -> None:
-        """Flush up to the timeout, fail the records still under way, and close the connections.
+        """Flush up to the timeout, fail the records without an outcome, and close the connections.
 
-        The timeout is that of :meth:`flush` by default. Errors of records are in their futures. A second call does
-        nothing.
+        The default timeout is that of :meth:`flush`. The futures have the records' errors. A second call does nothing.
         """
         if self._shell.closed:
             return
@@ -142,7 +141,7 @@ class Producer(InternalClient):
 
     @property
     def _default_timeout_ms(self) -> float:
-        """The longest time until every record is settled, with the deadline extension of a late call."""
+        """``delivery_timeout_ms`` and the extension of deadlines after a late call."""
         return self.settings.delivery_timeout_ms + 1000
 
     def _make_room(self, size: int) -> None:
@@ -168,7 +167,7 @@ class Producer(InternalClient):
 
 
 def _as_bytes(what: str, data: object) -> bytes:
-    """Return ``data`` as bytes: the application may change a bytearray before it is sent."""
+    """Return ``data`` as bytes. A copy of a bytearray, which the application may change before it is sent."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     raise IllegalArgumentError(f"the {what} must be bytes or None, not {type(data).__name__}: serialize it first")

@@ -1,7 +1,8 @@
 """Sends batches to partition leaders: one Produce request per broker and one batch per partition at a time.
 
-Owns when a batch is sent and when its delivery times out; :mod:`.completion` applies the responses. A request is filled
-when it is written, so that it carries everything appended until then. After Java's ``Sender``; KIP-91, KIP-98, KIP-516.
+Owns when a batch is sent and when its delivery times out; :mod:`.completion` applies the responses. A request gets its
+batches when it is written, so that they contain all records sent until then. After Java's ``Sender``; KIP-91, KIP-98,
+KIP-516.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from .ids import ProducerIds
 from .sequences import NO_ID
 from .settings import ProducerSettings
 
-#: Produce requests have a connection of their own. A broker answers each connection in order and holds a Produce
-#: response until all replicas have the batch; on a shared connection the metadata request for a new leader would wait.
+#: Produce requests have their own connection. A broker answers in order and delays a Produce response until all in-sync
+#: replicas have the batch; on a shared connection, the metadata request for a new leader would wait for that.
 CHANNEL = "produce"
-#: Seconds for which a topic's metadata is refreshed after its last record; Java's ``metadata.max.idle.ms``.
+#: Seconds after a topic's last record for which its metadata is refreshed; ``metadata.max.idle.ms`` in Java.
 TOPIC_IDLE = 300.0
-#: Seconds by which an expired deadline is extended, once, after a late call: the response may have been waiting.
+#: Seconds of the one extension of an expired deadline after a late call: the response may have arrived meanwhile.
 DEADLINE_EXTENSION = 1.0
-#: A call that begins this many seconds after the time that ``wake_at()`` returned is late.
+#: A call is late if it begins this many seconds after the time that ``wake_at()`` returned.
 LATE_CALL = 0.5
-#: The first version with record batches of format 2.
+#: The first version of Produce with record batches (magic 2).
 LOWEST_VERSION = 3
-#: The first version that accepts zstd (KIP-110).
+#: The first version of Produce that accepts zstd (KIP-110).
 LOWEST_WITH_ZSTD = 7
-#: The first version that identifies topics by id, and by id only.
+#: The first version of Produce that identifies topics by id; later ones do not accept names.
 BY_ID = 13
 
 QueuedBatch = tuple[PartitionQueue, ProducerBatch]
@@ -46,11 +47,11 @@ QueuedBatch = tuple[PartitionQueue, ProducerBatch]
 
 @dataclass(slots=True, eq=False)
 class ProduceAttempt:
-    """The contents of one Produce request; empty until the request is written."""
+    """The batches in one Produce request; there are none until the request is written."""
 
     node_id: int
     batches: dict[TopicPartition, QueuedBatch] = field(default_factory=dict)
-    names: dict[bytes, str] = field(default_factory=dict)  #: Topic names by id, as of the request.
+    names: dict[bytes, str] = field(default_factory=dict)  #: Topic names by the ids in the request.
 
     def pop(self, tp: TopicPartition) -> QueuedBatch | None:
         """Remove a partition; return its queue and batch if the batch is still in flight."""
@@ -64,7 +65,7 @@ class ProduceAttempt:
 
 
 class NothingToSend(KafkaError):
-    """No batch was left for a request by the time it could be written."""
+    """Every batch for a request was acknowledged or failed before the request could be written."""
 
 
 class Sender:
@@ -86,13 +87,13 @@ class Sender:
         self._metadata_seen = -1
         self._stepped_at = -NEVER
         self._called_late = False
-        #: Returns why no request can be answered, in words; for the message of a timeout.
+        #: Returns why no broker answers, for the text of a timeout.
         self.obstacle: Callable[[], str] = str
 
     # -- the manager
 
     def note_call(self, now: float, due: float) -> None:
-        """Note, before any I/O, whether the application calls much later than ``due``, the last ``wake_at()``."""
+        """Record whether a call begins long after ``due``, the last ``wake_at()``. Call it before any I/O."""
         self._called_late = self._called_late or now > max(self._stepped_at, due) + LATE_CALL
 
     def step(self, now: float) -> list[Request]:
@@ -109,7 +110,7 @@ class Sender:
         return [self._request(node, now) for node in ready if node is not None and self._retry_of(node).may_send(now)]
 
     def wake_at(self, now: float) -> float:
-        """Return when a batch can be sent, a backoff ends, or a deadline passes."""
+        """Return the time at which a batch can be sent, a backoff ends, or a deadline passes."""
         due = NEVER
         for buffer, deadline in self._accumulator.without_metadata():
             due = min(due, deadline if buffer.name in self._topics_in_use else now)
@@ -136,7 +137,7 @@ class Sender:
         self._retry_rest(attempt, KafkaError("the Produce response lacks this partition"), now)
 
     def restart(self, now: float) -> None:
-        """Send again every batch in flight. Its sequence numbers let the broker recognize a duplicate."""
+        """Make every batch in flight due again. Its sequence numbers let the broker recognize a duplicate."""
         self._node_retries.clear()
         self._topics_in_use = set()
         self._metadata_seen = -1
@@ -149,7 +150,7 @@ class Sender:
     # -- inside: what is ready
 
     def _follow_metadata(self, now: float) -> None:
-        """Apply new metadata, and request that of the topics in use."""
+        """Apply new metadata, and request the metadata of the topics in use."""
         metadata, accumulator = self._metadata, self._accumulator
         topics = accumulator.topics_in_use(now, TOPIC_IDLE)
         if topics == self._topics_in_use and metadata.version == self._metadata_seen:
@@ -163,7 +164,7 @@ class Sender:
                 self.completer.fail_topic(name, topic.error)
 
     def _ready_leader(self, queue: PartitionQueue, now: float) -> int | None:
-        """Return the leader that the queue's first batch can be sent to now, if there is one."""
+        """Return the leader to which the queue's first batch can be sent now; None if it cannot be sent."""
         info = self._metadata.leader(queue.tp)
         if info is None:
             self._request_leader(queue, now)
@@ -175,7 +176,7 @@ class Sender:
         return info.leader if ready else None
 
     def _due_at(self, queue: PartitionQueue) -> float:
-        """Return when the queue's first batch can be sent, or its leader requested again."""
+        """Return the time at which the queue's first batch can be sent, or its leader requested again."""
         info = self._metadata.leader(queue.tp)
         if info is None:
             return queue.retry.not_before
@@ -229,7 +230,7 @@ class Sender:
                 continue
             batch = queue.batches[0]
             if batch.size > room and attempt.batches:
-                break  # this batch is first in the next request; sending smaller ones before it could starve it
+                break  # it will be first in the next request; smaller batches sent before it could starve it
             room -= batch.size
             name = queue.tp.topic
             data = self._encode(queue, batch)
@@ -245,9 +246,9 @@ class Sender:
         return ProduceRequest(acks=-1, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
 
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> bytes:
-        """Return the batch's bytes, the same ones for every attempt under one base sequence."""
+        """Return the encoded batch, the same bytes for every attempt with the same base sequence."""
         if batch.state is BatchState.OPEN:
-            batch.move(BatchEvent.SEAL)  # before it is numbered: a later record would change the count of numbers
+            batch.move(BatchEvent.SEAL)  # else a later record has no sequence number
         sequences = queue.sequences
         if sequences.producer_id == NO_ID:
             sequences.adopt(self._ids.producer_id, self._ids.epoch)
@@ -263,7 +264,7 @@ class Sender:
         return batch.encoded
 
     def _handle_failure(self, attempt: ProduceAttempt, error: KafkaError, now: float) -> None:
-        """Apply a request without a response: lost, timed out, or never written."""
+        """Handle a request without a response: its connection was lost, it timed out, or it was never written."""
         node_retry = self._retry_of(attempt.node_id)
         if isinstance(error, NothingToSend):
             node_retry.succeeded()
@@ -271,7 +272,7 @@ class Sender:
         node_retry.failed(now)
         self._metadata.request_update(f"Produce to node {attempt.node_id} failed: {error}")
         self._retry_rest(attempt, error, now)
-        # An unsupported version or a rejected login fails again: batches for this node fail now, not at their deadline.
+        # An unsupported version or a rejected login fails every attempt until the batches' deadline: fail them now.
         final = isinstance(error, BrokerResponseError) and not error.retriable
         for queue in list(self._accumulator.active):
             info = self._metadata.leader(queue.tp)

@@ -1,7 +1,7 @@
 """The producer id, epoch and sequence numbers of one partition's batches.
 
-They let the broker tell a retry from a gap (KIP-98), and a new epoch fences batches of the old one that are still in
-flight. Java's producer has one epoch for all partitions. Here each partition has its own, which brokers accept: without
+With them, the broker distinguishes a retry from a gap (KIP-98), and a new epoch has it reject batches of the old one.
+Java's producer has one epoch for all partitions. Here each partition has its own, which brokers accept: without
 transactions they keep producer state per partition.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .batch import NO_SEQUENCE, ProducerBatch
 
-#: The highest epoch; after it a new producer id is needed.
+#: The highest epoch. After it, the partition needs a new producer id.
 EPOCH_MAX = 2**15 - 1
 #: Sequence numbers wrap from 2**31 - 1 to 0.
 _SEQUENCE_MASK = 2**31 - 1
@@ -26,21 +26,22 @@ class Sequences:
         self.drop()
 
     def adopt(self, producer_id: int, epoch: int) -> None:
-        """Use a new producer id."""
+        """Set a new producer id and begin at sequence 0."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.next = 0
 
     def number(self, batch: ProducerBatch) -> None:
-        """Set the batch's base sequence, unless it has one: a retry must repeat its numbers."""
+        """Set the batch's base sequence, unless it has one: a retry must have the same sequence numbers."""
         if batch.base_sequence == NO_SEQUENCE:
             following = (self.next + len(batch)) & _SEQUENCE_MASK
-            # No call between these: after Ctrl-C here, the broker would drop the next batch as a duplicate of this one.
+            # Python handles Ctrl-C only at calls, so none may come between these statements: the broker would drop the
+            # next batch as a duplicate of this one.
             batch.base_sequence = self.next
             self.next = following
 
     def start_new_epoch(self) -> None:
-        """Go to the next epoch and sequence 0, since the broker's last sequence number is not known.
+        """Begin the next epoch at sequence 0, since the broker's last sequence number is not known.
 
         From the first batch of the new epoch on, the broker rejects batches of the old one.
         """
@@ -51,5 +52,5 @@ class Sequences:
             self.epoch += 1
 
     def drop(self) -> None:
-        """Stop using the producer id."""
+        """Remove the producer id; the next batch uses the current one of :class:`.ProducerIds`."""
         self.adopt(NO_ID, -1)

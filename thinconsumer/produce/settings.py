@@ -1,4 +1,4 @@
-"""The producer's options, under Kafka's names: those of every client, and those of writing."""
+"""The producer's options under Kafka's names: those of every client, and those of producers."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ class ProducerSettings(ClientOptions):
     def __post_init__(self) -> None:
         try:
             if self.codec:
-                compression.compress(self.codec, b"")  # a missing package would otherwise fail inside a step
+                compression.compress(self.codec, b"")  # raises here if a package is missing, and not inside a step
         except CodecError as error:
             raise KafkaConfigurationError(f"compression_type={self.compression_type!r}: {error}") from error
