@@ -1,6 +1,6 @@
-"""The options: each declared once with its type, bounds and default, checked together, and kept in frozen objects.
+"""The options of clients: declarations with type, bounds and default, checks, and frozen objects with the values.
 
-:class:`ConsumerConfig` holds those of one consumer. This package does no I/O, such as looking a host name up.
+:class:`ConsumerConfig` holds the options of one consumer. This package does no I/O: it looks up no host name.
 """
 
 from .build import ConfigurationWarning, dotted

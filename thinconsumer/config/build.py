@@ -19,7 +19,7 @@ Options = Mapping[str, "Option"]
 
 
 class ConfigurationWarning(UserWarning):
-    """An option was accepted and has no effect, or another one than its name suggests."""
+    """An option was accepted, but has no effect, or not the effect that its name suggests."""
 
 
 def dotted(name: str) -> str:
@@ -63,7 +63,7 @@ def _build(
         except ValueError as error:
             problems.append(f"{spelt}={safe_repr(value)}: {error}")
     if not problems:
-        # Not after a problem: a rule would compare the given values with the default of an invalid one.
+        # Only if all values are valid: an invalid one is still the default here, and rules would compare with that.
         values = rules.derive_defaults(values, parsed)
         problems = rules.broken_rules(values, spell)
         needs_group = [name for name, option in options.items() if option.needs_group]
@@ -92,7 +92,7 @@ def _not_an_option(
     problems: list[str],
     notes: list[str],
 ) -> None:
-    """Add a problem or note for a name that is no option. Its value is not safe_repr: it may be a secret."""
+    """Add a problem or note for a name that is no option, without its value, which may be a secret."""
     plain = name.replace(".", "_")
     row = find_unsupported(plain)
     if row is not None:
@@ -118,9 +118,9 @@ def _sentence(problems: list[str]) -> str:
 
 
 def _levels_to_the_caller() -> int:
-    """Return the stack level of the first frame outside this package, as seen from the caller.
+    """Return the ``stacklevel`` with which the caller's warning points to the user's code.
 
-    With a fixed level, Python would attribute the warning to this package, and show it once per process.
+    A warning that points into this package would be shown only once in a process.
     """
     package = __name__.split(".")[0]
     level = 1

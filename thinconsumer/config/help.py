@@ -9,7 +9,7 @@ from .values import HostPort, OffsetResetPolicy
 
 
 class OptionsHelp:
-    """A class's ``__doc__`` followed by all options, wrapped when it is read: at import that would cost 2 ms."""
+    """A ``__doc__`` with all options appended. The text is wrapped when it is read: at import this would take 2 ms."""
 
     def __init__(self, doc: str | None) -> None:
         self._doc = doc
@@ -37,7 +37,7 @@ def meaning_of(option: Option) -> str:
 
 
 def default_of(name: str, option: Option) -> str:
-    """Return the default as a program would write it."""
+    """Return the default as Python code."""
     value: Any = option.default
     if name == "client_id":
         return "thinconsumer-<version>"

@@ -29,7 +29,7 @@ from .values import (
     parse_server,
 )
 
-#: Kafka's STRING carries its length in 16 bits.
+#: Kafka's STRING has its length in a signed 16-bit field.
 STRING_BYTES_MAX = 2**15 - 1
 
 
@@ -43,7 +43,7 @@ class Kind(ABC):
         """Return the checked value, or raise ValueError."""
 
     def from_text(self, text: str) -> object:
-        """Return the argument of :meth:`parse` for this text, or raise ValueError."""
+        """Return the value to pass to :meth:`parse` for a text from a file, or raise ValueError."""
         return text.strip()
 
     @abstractmethod
@@ -56,7 +56,7 @@ def _type_error(expected: str, value: object) -> ValueError:
 
 
 class _SafeRepr(reprlib.Repr):
-    """A repr of bounded length that calls no other object's ``__repr__``, which might show a secret."""
+    """A repr of bounded length. Objects are shown by class name, since their ``__repr__`` might show a secret."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,19 +69,19 @@ class _SafeRepr(reprlib.Repr):
         return repr(x) if x is None or isinstance(x, (bool, float)) else f"<{type(x).__name__}>"
 
 
-#: Returns an option's value as errors and reprs may show it.
+#: Returns the text of an option's value for errors and reprs.
 safe_repr = _SafeRepr().repr
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean ...?" for the nearest known word, or nothing when none is near."""
+    """Return "; did you mean ...?" with the most similar known word; an empty text if none is similar."""
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Boolean(Kind):
-    """True or False."""
+    """A boolean option."""
 
     def parse(self, value: object) -> bool:
         if not isinstance(value, bool):
@@ -100,7 +100,7 @@ class Boolean(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Kind):
-    """A whole number within bounds. With ``system_default``, -1 means None, as in Kafka."""
+    """A whole number within bounds. With ``system_default``, -1 becomes None, which stands for the system's choice."""
 
     at_least: int = 0
     at_most: int = INT32_MAX
@@ -144,7 +144,7 @@ class MillisecondsOrNever(Kind):
             raise _type_error("a number of milliseconds", value)
         if value in (-1, math.inf):
             return math.inf
-        if not self.at_least <= value <= INT64_MAX:  # false for NaN, too
+        if not self.at_least <= value <= INT64_MAX:  # rejects NaN, too
             raise ValueError(f"must be at least {self.at_least}, or float('inf') or -1 for no limit")
         return value
 
@@ -157,7 +157,7 @@ class MillisecondsOrNever(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Text(Kind):
-    """A string that fits Kafka's STRING and matches ``pattern``, which ``pattern_says`` describes."""
+    """A string that fits into Kafka's STRING and matches ``pattern``; errors describe it by ``pattern_says``."""
 
     may_be_empty: bool = True
     pattern: str = ""
@@ -189,7 +189,7 @@ class Text(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Kind):
-    """One of a few words, in any case. ``refused`` maps Kafka's other words to the reason for refusing each."""
+    """One of a few words, not case-sensitive. ``refused`` maps words of Kafka that are unsupported to the reason."""
 
     words: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -214,7 +214,7 @@ class Choice(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Servers(Kind):
-    """``host:port``, separated by commas or in a list; becomes a tuple of distinct :class:`HostPort`."""
+    """Servers as ``host:port`` in a list or separated by commas; becomes a tuple of distinct :class:`HostPort`."""
 
     def parse(self, value: object) -> tuple[HostPort, ...]:
         entries = value.split(",") if isinstance(value, str) else value
@@ -222,10 +222,10 @@ class Servers(Kind):
             raise ValueError("must be a str or a list of str, each 'host:port'")
         joined = next((entry for entry in entries if "," in entry), None)
         if joined is not None:
-            raise ValueError(f"{safe_repr(joined)} is more than one server: write each as an entry of its own")
+            raise ValueError(f"{safe_repr(joined)} is more than one server: write one list entry for each server")
         entries = [entry for entry in entries if entry.strip()]
         if not entries:
-            raise ValueError("names no server")
+            raise ValueError("must name at least one server, as 'host:port'")
         return tuple(dict.fromkeys(map(parse_server, entries)))
 
     def describe(self) -> str:
@@ -259,7 +259,7 @@ class OffsetReset(Kind):
 
 @dataclass(frozen=True, slots=True)
 class DeserializerKind(Kind):
-    """An argument of :meth:`Deserializer.adapt`."""
+    """A key or value deserializer, see :meth:`Deserializer.adapt`."""
 
     def parse(self, value: object) -> Deserializer:
         if isinstance(value, str):
@@ -299,7 +299,7 @@ class Function(Kind):
         return f"callable `{self.signature}`"
 
 
-#: Java's class names of the built-in assignors, by the name each has in the group protocol.
+#: Java's class names of the built-in assignors, by their name in the group protocol.
 BUILT_IN_ASSIGNORS = {
     "range": ("RangeAssignor", "RangePartitionAssignor"),
     "roundrobin": ("RoundRobinAssignor", "RoundRobinPartitionAssignor"),
@@ -310,9 +310,10 @@ BUILT_IN_ASSIGNORS = {
 
 @dataclass(frozen=True, slots=True)
 class Assignors(Kind):
-    """Names of built-in assignors, or the user's assignors: PartitionAssignor or kafka-python's, as instance or class.
+    """A list of built-in assignors' names, and of the user's assignors as classes or instances.
 
-    kafka-python's own classes become the names of the built-in ones.
+    The user's assignors have the interface of PartitionAssignor or of kafka-python. kafka-python's built-in assignors
+    become the names of this package's ones.
     """
 
     def parse(self, value: object) -> tuple[Any, ...]:

@@ -1,8 +1,8 @@
-"""The consumer's options, each declared once: name, type, bounds, default, meaning and origin of its name.
+"""The consumer's options, each declared once: name, type, bounds, default, meaning and origin.
 
 Parsing, checks, dotted names and ``docs/options.md`` are derived from these declarations; :mod:`.rules` has the rules
-between options. Names and defaults are kafka-python's, except for those that ``docs/migrating.md`` lists; meanings
-follow Kafka's ``ConsumerConfig``. Durations are in milliseconds.
+between options. Names and defaults are kafka-python's, with the exceptions in ``docs/migrating.md``; meanings follow
+Kafka's ``ConsumerConfig``. Durations are in milliseconds.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetR
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option's declaration. ``origin`` is Kafka (in its own documentation), kafka-python, or thinconsumer."""
+    """One option's declaration. ``origin`` is the project that documents it: Kafka, kafka-python or thinconsumer."""
 
     kind: Kind
     default: Any
     doc: str
     section: str
     origin: str = "Kafka"
-    needs_group: bool = False  #: The option has no effect without ``group_id``.
+    needs_group: bool = False  #: Whether the option has no effect without ``group_id``.
 
 
 def section(title: str) -> Callable[..., Any]:
-    """Return a function that declares an option as a dataclass field: ``option(kind, default, doc)``."""
+    """Return a function ``option(kind, default, doc)`` that declares an option of this section as a dataclass field."""
 
     def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
         declared = Option(kind, default, doc, title, **about)
@@ -70,7 +70,7 @@ _TOPIC_LIKE = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 _KAFKA_PYTHON = "kafka-python"
 _OURS = "thinconsumer"
 
-#: (host, port) -> addresses to try, each a ``thinconsumer.driver.Address``.
+#: Takes (host, port) and returns the addresses to try, each a ``thinconsumer.driver.Address``.
 Resolver = Callable[[str, int], Sequence[Any]]
 
 
@@ -194,7 +194,7 @@ class ConsumerConfig:
     )
     socket_options: tuple[tuple[int, int, int | bytes], ...] = _link(
         SocketOptions(),
-        ((6, 1, 1),),  # IPPROTO_TCP, TCP_NODELAY: these two numbers are the same on Linux, macOS and Windows.
+        ((6, 1, 1),),  # (IPPROTO_TCP, TCP_NODELAY, 1): these numbers are the same on Linux, macOS and Windows.
         "Options set on every socket, in order. The default is TCP_NODELAY.",
         origin=_KAFKA_PYTHON,
     )
@@ -355,7 +355,7 @@ class ConsumerConfig:
     def from_options(cls, /, **options: Any) -> ConsumerConfig:
         """Build the config from options by their Python names, as ``Consumer(...)`` takes them.
 
-        Warns, with :class:`ConfigurationWarning`, once for each thing that is accepted but has no effect.
+        Warns, with :class:`ConfigurationWarning`, of each option that is accepted but has no effect.
 
         Raises:
             KafkaConfigurationError: names all problems.
@@ -377,7 +377,7 @@ class ConsumerConfig:
 
 
 def _as_passed(value: object) -> object:
-    """Return ``value`` as passed to ``from_options``."""
+    """Return a parsed value in the form in which ``from_options`` takes it."""
     if isinstance(value, OffsetResetPolicy):
         return str(value)
     if isinstance(value, tuple) and value and isinstance(value[0], HostPort):

@@ -1,6 +1,6 @@
 """The rules between options, and the defaults that depend on other options.
 
-A rule on an option that is missing from the values does not apply: the clients have different options.
+The clients have different options, so a rule that needs an option that the client lacks does not apply.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LessThan:
-    """``smaller`` must be less than ``larger``, or equal if ``or_equal``."""
+    """The rule that option ``smaller`` is less than option ``larger``, or equal to it if ``or_equal``."""
 
     smaller: str
     larger: str
@@ -54,8 +54,8 @@ LESS_THAN: tuple[LessThan, ...] = (
     ),
 )
 
-#: (initial, maximum) pairs. If only one of them is given, the other's default is adapted to it: a program written for a
-#: client with one of the options would otherwise be refused because of the other.
+#: Pairs of an initial and a maximum value. If only one of a pair is given, the other's default is adapted: a program
+#: that sets one option would otherwise get an error about an option that it does not set.
 INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
     ("retry_backoff_ms", "retry_backoff_max_ms"),
     ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
@@ -64,12 +64,12 @@ INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
 
 
 def largest_fetch_response(values: Values) -> int:
-    """Return the largest likely Fetch response: a batch may exceed the limit, and a frame has more than records."""
+    """Return the size of the largest likely Fetch response: its first batch may exceed ``fetch_max_bytes``."""
     return int(min(values["fetch_max_bytes"] + values["max_partition_fetch_bytes"], INT32_MAX))
 
 
 def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Return the values, with defaults that were not ``given`` adapted to those that were."""
+    """Return the values, with the defaults of options that were not ``given`` adapted to related given ones."""
     derived = dict(values)
     for initial, maximum in INITIAL_AND_MAXIMUM:
         if initial not in given:
@@ -89,7 +89,7 @@ Spell = Callable[[str], str]
 
 
 def broken_rules(values: Values, spell: Spell) -> list[str]:
-    """Return a sentence for each broken rule; ``spell`` returns an option's name as the user writes it."""
+    """Return a sentence for each broken rule; ``spell`` returns an option's name in the user's spelling."""
 
     def show(name: str) -> str:
         return f"{spell(name)}={values[name]!r}"
@@ -120,7 +120,7 @@ def broken_rules(values: Values, spell: Spell) -> list[str]:
 
 
 def warnings_for(values: Values, given: Collection[str], needs_group: Collection[str], spell: Spell) -> list[str]:
-    """Return a sentence for each given option that has no effect, or another one than its name suggests."""
+    """Return a sentence for each given option without effect, or without the effect that its name suggests."""
     if values.get("group_id") is None:
         idle = [spell(name) for name in given if name in needs_group and values[name] not in (None, False)]
         return [f"without {spell('group_id')} there is no group: no effect of {', '.join(idle)}"] if idle else []

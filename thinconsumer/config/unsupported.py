@@ -1,8 +1,8 @@
 """Options of Java's consumer, kafka-python and librdkafka that thinconsumer lacks: each causes a warning or an error.
 
-An option is *refused* if its absence would change which records are read, security, or whether the user's code runs. It
-is *accepted with a warning* if only tuning or metrics are affected, and silently if the value asks for what happens
-anyway. Values of these options are neither shown nor kept: many of them are secrets.
+An option is *refused* with an error if ignoring it would change which records are read, security, or whether the user's
+code runs. It is *accepted with a warning* if it affects only tuning or metrics, and silently if its value requests the
+only behaviour there is. Their values are neither shown nor stored: many of them are secrets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PROXY = "proxies are not supported"
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An unsupported option. ``harmless`` are values that ask for what happens anyway."""
+    """An unsupported option. ``harmless`` are the values that request the only behaviour there is."""
 
     refused: bool
     reason: str
@@ -26,7 +26,7 @@ class Unsupported:
     def is_harmless(self, value: object) -> bool:
         """Return whether the value, typed or as text, is harmless."""
         for harmless in self.harmless:
-            # The type is compared too: 1 == True, and a user's class may define ==.
+            # The type must be equal, too: 1 == True, and a user's class may define ==.
             if type(value) is type(harmless) and value == harmless:
                 return True
             if harmless is not None and isinstance(value, str) and value.strip().lower() == str(harmless).lower():
@@ -34,7 +34,7 @@ class Unsupported:
         return False
 
 
-#: By Python name; the dotted name is the same with dots.
+#: Unsupported options by Python name; in a dotted name, each underscore is a dot.
 UNSUPPORTED: dict[str, Unsupported] = {
     "api_version": Unsupported(False, "versions are negotiated with each broker"),
     "metrics_enabled": Unsupported(False, _METRICS, (True,)),
@@ -56,14 +56,14 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "sasl_kerberos_service_name": Unsupported(True, _SASL, ("kafka", None)),
 }
 
-#: For every other name with this prefix, misspelt ones included: a misspelt password option must be refused, too.
+#: Unsupported options by prefix, for all other names: a misspelt password option must be refused, too.
 UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
     "ssl_": Unsupported(True, _TLS),
     "sasl_": Unsupported(True, _SASL),
     "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
 }
 
-#: librdkafka's (confluent-kafka's) names of options that have another name here.
+#: Options by their different name in librdkafka (confluent-kafka).
 LIBRDKAFKA_NAMES = {
     "metadata_broker_list": "bootstrap_servers",
     "fetch_wait_max_ms": "fetch_max_wait_ms",

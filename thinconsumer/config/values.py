@@ -1,6 +1,6 @@
 """Parsed option values: server addresses, the offset reset policy, deserializers.
 
-Durations of ``by_duration`` are those of ``java.time.Duration.parse`` (KIP-1106).
+The syntax of durations in ``by_duration`` is that of ``java.time.Duration.parse`` (KIP-1106).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ INT64_MAX = 2**63 - 1
 
 DEFAULT_PORT = 9092
 
-#: A record's headers as passed to a deserializer.
+#: The record headers that a deserializer gets.
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-#: Describes a coroutine function in errors.
+#: What errors say of a coroutine function, after "is".
 ASYNC_DEF = (
     "an async def, which would never be awaited: write a plain def (it may start a task with "
     "asyncio.get_running_loop().create_task())"
@@ -32,7 +32,7 @@ ASYNC_DEF = (
 
 
 def is_async(function: object) -> bool:
-    """Return whether calling it returns a coroutine, which no part of this package awaits."""
+    """Return whether a call of the function returns a coroutine, which this package would never await."""
     called = None if inspect.isclass(function) else getattr(function, "__call__", None)  # noqa: B004 - the object's own method
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
@@ -52,7 +52,7 @@ _NO_HOST = re.compile(r"[\s/\\?#@\[\]:,\"'<>]")
 
 
 def mask_user_info(text: str) -> str:
-    """Return ``text`` with the part before ``@`` hidden: it may be a password, and errors are logged."""
+    """Return ``text`` with the part before ``@`` hidden: it may contain a password, and errors are logged."""
     scheme = _SCHEME.match(text)
     start = scheme.end() if scheme else 0
     return f"{text[:start]}***{text[text.rindex('@') :]}" if "@" in text else text
@@ -62,7 +62,7 @@ def parse_server(entry: str) -> HostPort:
     """Return the address in ``host``, ``host:port``, ``[ipv6]``, ``[ipv6]:port`` or any of them after a scheme.
 
     Raises:
-        ValueError: the entry is none of these; the message names it.
+        ValueError: the entry has none of these forms; the message contains it.
     """
     text = entry.strip()
     shown = repr(mask_user_info(text))
@@ -80,7 +80,7 @@ def parse_server(entry: str) -> HostPort:
             raise ValueError(f"{shown} is not [ipv6] or [ipv6]:port")
         return HostPort(_ipv6(host, shown), _port(rest[1:] if rest else None, shown))
     if text.count(":") > 1:
-        # "::1:9092" is itself an IPv6 address: a guessed port would connect to another host.
+        # "::1:9092" is a valid IPv6 address: reading 9092 as the port could connect to another host.
         raise ValueError(f"{shown} has more than one colon: write an IPv6 address in brackets, as in [::1]:9092")
     host, colon, port = text.partition(":")
     if not host or len(host) > 255 or _NO_HOST.search(host):
@@ -105,7 +105,7 @@ def _port(text: str | None, shown: str) -> int:
 
 
 class OffsetResetStrategy(enum.Enum):
-    """Where to start without a committed offset, under Kafka's names."""
+    """Where to start without a committed offset; Kafka's values of ``auto.offset.reset``."""
 
     EARLIEST = "earliest"  #: At the log's start.
     LATEST = "latest"  #: At the log's end.
@@ -123,10 +123,10 @@ _DURATION = re.compile(
 def parse_duration_ms(text: str) -> int:
     """Return the milliseconds in an ISO-8601 duration of days, hours, minutes and seconds: ``PT1H``, ``P1DT2H``.
 
-    Fractions of a millisecond are cut off, as in Java.
+    Fractions of a millisecond are dropped, as in Java.
 
     Raises:
-        ValueError: it is no such duration, or exceeds 2**63 - 1 milliseconds.
+        ValueError: the text is no such duration, or more than 2**63 - 1 milliseconds.
     """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
@@ -143,10 +143,10 @@ def parse_duration_ms(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OffsetResetPolicy:
-    """``auto_offset_reset``, parsed. ``str()`` returns a text that parses to the same policy.
+    """The parsed ``auto_offset_reset``. ``str()`` returns a text that parses to the same policy.
 
-    ``duration_ms`` is how long before now to start, for ``BY_DURATION``. It may exceed the time since 1970: clamp
-    ``now - duration_ms`` at 0, since ListOffsets gives negative timestamps other meanings.
+    With ``BY_DURATION``, reading starts ``duration_ms`` before now. That may be before 1970: use 0 instead of a
+    negative timestamp, which has another meaning in ListOffsets.
     """
 
     strategy: OffsetResetStrategy
@@ -154,7 +154,7 @@ class OffsetResetPolicy:
 
     @classmethod
     def parse(cls, text: str) -> OffsetResetPolicy:
-        """Read ``earliest``, ``latest``, ``none`` or ``by_duration:<ISO-8601 duration>``.
+        """Parse ``earliest``, ``latest``, ``none`` or ``by_duration:<ISO-8601 duration>``.
 
         Raises:
             ValueError: it is none of these.
@@ -184,26 +184,26 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class TopicDeserializer(Protocol[T_co]):
-    """A user's deserializer in the shape of confluent-kafka and older kafka-python."""
+    """A user's deserializer with the method of confluent-kafka and older kafka-python."""
 
     def deserialize(self, topic: str, data: bytes, /) -> T_co: ...
 
 
 class HeadersDeserializer(Protocol[T_co]):
-    """A user's deserializer in the shape of Java's client and kafka-python."""
+    """A user's deserializer with the method of Java's client and kafka-python."""
 
     def deserialize(self, topic: str, headers: Headers, data: bytes, /) -> T_co: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Deserializer:
-    """A key or value deserializer in the shape that the fetch path calls.
+    """A key or value deserializer, adapted to one signature.
 
     ``call(topic, headers, data)`` returns the value. As in Java it is not called for a null (a tombstone's value, a
-    missing key), which stays None. ``close()`` is the user's method, or does nothing.
+    missing key), which becomes None. ``close()`` is the user's method, or does nothing.
     """
 
-    source: object  #: The user's object.
+    source: object  #: The object that the user passed.
     call: Callable[[str, Headers, bytes], Any] = field(compare=False)
     close: Callable[[], object] = field(compare=False)
 
@@ -211,11 +211,11 @@ class Deserializer:
     def adapt(cls, user: object) -> Deserializer:
         """Wrap ``f(data)``, ``.deserialize(topic, data)`` or ``.deserialize(topic, headers, data)``.
 
-        The signature tells the two methods apart. Calling with three arguments and catching TypeError would mistake a
-        TypeError inside the deserializer for the wrong shape, and call it twice.
+        The parameters of ``deserialize`` decide between the two. Calling it with three arguments and catching TypeError
+        would mistake a TypeError inside the deserializer for a wrong call, and call it twice.
 
         Raises:
-            ValueError: it is none of these.
+            ValueError: ``user`` is none of these.
         """
         if isinstance(user, cls):
             return user
@@ -249,7 +249,7 @@ def _call_with_topic(method: Callable[[str, bytes], Any], topic: str, _headers: 
 
 
 def _do_nothing() -> None:
-    """Do nothing: the ``close`` of a deserializer without one."""
+    """Stand in for the ``close`` of a deserializer without one."""
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
@@ -257,6 +257,6 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:  # in C and without a signature: assume kafka-python's documented shape
+    except ValueError:  # written in C, without a signature: assume kafka-python's documented parameters
         return count == 3
     return True
