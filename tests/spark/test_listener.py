@@ -106,7 +106,7 @@ def test_without_a_group_nothing_is_committed(caplog):
     )
     KafkaListener().handle_progress(report({"t": {"0": 1}}, {"t": {"0": 8}}))
     assert recorder.commits == []
-    assert "q, batch 3: 7 behind" in caplog.text
+    assert "q, batch 3: lag 7" in caplog.text
 
 
 def test_only_named_queries_count():

@@ -4,8 +4,8 @@ Rows and options are those of Spark's own Kafka connector. PySpark finds the dat
 ``pyspark_thinconsumer``; elsewhere call :func:`register`.
 
 Only ``source``, ``sink`` and ``listener`` import PySpark. Reading: ``options``, ``offsets`` and ``planner`` are pure
-functions, ``cluster_client`` makes the driver's requests, ``reading`` runs in a task. Writing: ``write_options`` and
-``rows`` are pure functions, ``writing`` runs in a task.
+functions, ``cluster_client`` sends the Spark driver's requests, ``reading`` runs in a task. Writing: ``write_options``
+and ``rows`` are pure functions, ``writing`` runs in a task.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def register(spark: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on demand, so that the modules without PySpark work where it is not installed.
+    # Imported on demand, so that the other modules work without PySpark.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(".source" if name == "KafkaDataSource" else ".listener", __name__), name)

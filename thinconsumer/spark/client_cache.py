@@ -1,6 +1,6 @@
 """Clients that a worker process keeps between tasks, since connecting takes longer than a small task.
 
-A client serves one task at a time. It is closed instead of kept when its task fails, and left alone after a fork.
+A client serves one task at a time. It is closed if its task fails. A forked process does not use its parent's clients.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Free clients that one process keeps; a job that reads from more clusters than that reconnects now and then.
+#: Free clients that one process keeps; tasks with more different options than this reconnect now and then.
 CACHED_MAX = 4
 
 
@@ -26,15 +26,15 @@ class ClientCache(Generic[T]):
 
     @contextmanager
     def borrow(self, config: Mapping[str, str], connect: Callable[[], T], *, fresh: bool = False) -> Iterator[T]:
-        """Lend a client with these options to one task; ``connect`` makes one if none is free.
+        """Lend a client with these options to one task: a free one, else a new one from ``connect``.
 
-        ``fresh`` closes a free client and connects anew: a repeated task may have failed because of the cached one.
+        ``fresh`` replaces a free client by a new one: a repeated task may have failed because of the old one.
         """
         client = self._take(dict(config), connect, fresh=fresh)
         try:
             yield client
         except BaseException:
-            # GeneratorExit of a cancelled task, too: responses to its requests may still be under way.
+            # Also after GeneratorExit of a cancelled task: responses to its requests could reach the next task.
             self._close_client(client)
             raise
         self._free.append((dict(config), client))
@@ -43,7 +43,7 @@ class ClientCache(Generic[T]):
 
     def _take(self, config: dict[str, str], connect: Callable[[], T], *, fresh: bool) -> T:
         if self._pid != os.getpid():
-            # The sockets are the parent's: closing a client here would end the parent's connections.
+            # After a fork, the parent still uses the sockets: closing a client would end the parent's connections.
             self._pid, self._free = os.getpid(), []
         for index, (options, client) in enumerate(self._free):
             if options == config:

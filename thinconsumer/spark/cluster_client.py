@@ -1,7 +1,7 @@
 """The requests of Spark's driver to the cluster: partitions, log offsets, committed offsets, commits, samples.
 
-A request for all partitions is one round trip. A failed one is repeated with a new consumer, as the options
-``fetchOffset.numRetries`` and ``fetchOffset.retryIntervalMs`` say.
+A request for all partitions is one round trip. After a failure it is repeated with a new consumer, as often as
+``fetchOffset.numRetries`` says, every ``fetchOffset.retryIntervalMs``.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Connect = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 
-#: How many partitions are sampled to estimate the size of records, and how many records of each.
+#: Limits of sampling, which estimates the size of records: partitions, records of each, bytes of each, milliseconds.
 SAMPLED_PARTITIONS = 8
 SAMPLED_RECORDS = 200
 SAMPLED_BYTES = 65_536
 SAMPLING_MS = 2000
-#: How long a micro-batch may wait for a commit, which the query itself does not need.
+#: Timeout of a commit in milliseconds. Micro-batches wait for it, although the query does not need the commit.
 COMMIT_MS = 10_000
-#: Pause after a failed commit, in seconds: otherwise every micro-batch would wait while the coordinator is away.
+#: Pause after a failed commit, in seconds: without it, every micro-batch would wait for an unavailable coordinator.
 COMMIT_PAUSE_S = 60.0
 
 
 class ClusterClient:
-    """Connects on first use. Its pickled form has no connections: Spark copies readers between processes."""
+    """Sends requests with consumers that it creates on demand. Pickling, by which Spark copies readers, drops them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ClusterClient:
         self._connect = connect
         self._sleep = sleep
         self._clock = clock
-        self._commit_at: dict[str, float] = {}  #: When to try again to commit for a group.
+        self._commit_at: dict[str, float] = {}  #: When commits are allowed again, by group.
         self._consumer: Consumer[Any, Any] | None = None
         #: Consumers that fetch and commit offsets, by group. They never join the group.
         self._groups: dict[str, Consumer[Any, Any]] = {}
@@ -61,8 +61,8 @@ class ClusterClient:
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, bytes]:
         """Return the partitions that the options select, in order, each with its topic's id.
 
-        With ``known``, the offsets of a running stream, a missing topic was deleted and is left out, but only after
-        all retries: leaving it out because one broker's metadata is old would have the stream read it from the start.
+        With ``known``, the offsets of a running stream, a topic that is still missing after all retries is left out as
+        deleted. Leaving it out because one broker's metadata is old would make the stream read it again from the start.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or a partition that the options name does not exist.
@@ -75,16 +75,16 @@ class ClusterClient:
         return self._retry(lambda consumer: select_partitions(self._options.selection, consumer, missing_ok=True))
 
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-        """Return the offsets of each question, see :func:`~thinconsumer.consumer.bulk_queries.look_up`."""
+        """Return the offsets that ListOffsets finds, see :func:`~thinconsumer.consumer.bulk_queries.look_up`."""
         return self._retry(lambda consumer: look_up(consumer, questions))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Return where logs begin."""
+        """Return the log start offsets of these partitions."""
         (found,) = self.offsets(dict.fromkeys(partitions, EARLIEST))
         return found
 
     def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
-        """Return where logs end. An end before the ``known`` one is requested again: a broker's answer may be old."""
+        """Return the log end offsets. One below the ``known`` offset is requested again: the broker may be stale."""
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
             (found,) = self.offsets(question)
@@ -96,7 +96,7 @@ class ClusterClient:
         return found
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Return a group's committed offsets; None where it has committed none."""
+        """Return a group's committed offsets; None for partitions without one."""
         wanted = list(partitions)
 
         def request(_: Consumer[Any, Any]) -> dict[TopicPartition, int | None]:
@@ -106,7 +106,7 @@ class ClusterClient:
         return self._retry(request) if wanted else {}
 
     def commit(self, group: str, offsets: Offsets, *, last: bool = False) -> bool:
-        """Commit for a group, so that lag tools show the stream; return whether that succeeded.
+        """Commit for a group, so that tools can show the stream's lag; return whether the commit succeeded.
 
         A failure is logged, and further commits are skipped for ``COMMIT_PAUSE_S``, except the ``last`` one.
         """
@@ -125,9 +125,9 @@ class ClusterClient:
         return True
 
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-        """Return (offsets, bytes of key, value and headers) of a few records at the beginning of the largest ranges.
+        """Sample the largest ranges; return for each how many offsets its sample spans, and how many bytes it has.
 
-        Empty if they cannot be read: the tasks that read them report the error, as ``failOnDataLoss`` says.
+        Empty if no sample can be read: the tasks that read the range will report the error.
         """
         largest = sorted(end, key=lambda tp: start.get(tp, 0) - end[tp])[:SAMPLED_PARTITIONS]
         begins = {tp: start[tp] for tp in largest if tp in start and start[tp] < end[tp]}
@@ -153,7 +153,7 @@ class ClusterClient:
         return self._groups[group]
 
     def _retry(self, request: Callable[[Consumer[Any, Any]], T], attempts: int | None = None) -> T:
-        """Return the result of ``request``, repeated as often as the options allow."""
+        """Return the result of ``request``, repeated after failures as often as the options allow."""
         attempts = self._options.fetch_offset_num_retries if attempts is None else attempts
         for attempt in range(1, attempts + 1):
             try:
@@ -166,7 +166,7 @@ class ClusterClient:
                 final = isinstance(error, (AuthorizationError, IllegalArgumentError))
                 if final or attempt == attempts:
                     raise
-                log.warning("attempt %d of %d to look up offsets failed: %s", attempt, attempts, error)
+                log.warning("attempt %d of %d to look up partitions or offsets failed: %s", attempt, attempts, error)
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
         raise AssertionError("fetchOffset.numRetries is at least 1")
 
@@ -181,7 +181,7 @@ def select_partitions(
 
 def _select(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool) -> list[TopicPartition]:
     if isinstance(selection, AssignedPartitions):
-        # ListOffsets for a partition that does not exist would time out without naming it.
+        # ListOffsets for a partition that does not exist would time out, and the error would not name it.
         there = partitions_of(consumer, sorted({tp.topic for tp in selection.partitions}))
         chosen = [tp for tp in selection.partitions if tp.partition in there.get(tp.topic, ())]
         if len(chosen) < len(selection.partitions) and not missing_ok:
@@ -209,7 +209,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records from each start; return how many offsets they span and their bytes."""
+    """Read a few records from each start; return (number of offsets they span, bytes) for each partition."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

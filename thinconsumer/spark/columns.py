@@ -1,7 +1,4 @@
-"""Fetched columns as Arrow batches: the official connector's schema, cut to the size that Spark handles best.
-
-No Python object is made for a record.
-"""
+"""Convert fetched columns to Arrow batches with the schema of Spark's own connector, without an object per record."""
 
 from __future__ import annotations
 
@@ -13,10 +10,10 @@ if TYPE_CHECKING:
 
     from ..records.columnar.record_columns import RecordColumns
 
-#: The columns of a row, in order; ``headers`` only with ``includeHeaders``.
+#: The columns of the schema, in order; ``headers`` only with ``includeHeaders``.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
-#: Estimated bytes of a row besides key, value and headers.
+#: Estimated bytes of a row without key, value and headers.
 ROW_BYTES = 60
 
 
@@ -37,7 +34,7 @@ def arrow_batches(
 
 
 def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: int) -> list[int]:
-    """Return the rows where each part ends, so that parts of a ``size`` bytes batch are about ``bytes_max`` each."""
+    """Return the end row of each part, so that a batch of ``size`` bytes is cut into parts of about ``bytes_max``."""
     count = len(columns)
     parts = min(count, -(-size // bytes_max))
     if size < 2 * bytes_max:

@@ -1,8 +1,8 @@
 """A query listener: reports the lag of streaming queries, and commits their offsets for a group after each batch.
 
-A source learns that a batch is finished only at the next trigger, so it cannot commit the last batch of a query that
-ends. Spark sends a progress report as soon as a batch is in the checkpoint. The listener runs in the session's process,
-beside the queries, and never fails or delays one.
+Spark tells a source at the next trigger that a batch is finished, so the source cannot commit the last batch of a
+query. A listener gets a progress report as soon as a batch is in the checkpoint. It runs in the session's process, and
+neither fails nor delays a query.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .options import AssignedPartitions, Selection, TopicNames, parse
 
 log = logging.getLogger(__name__)
 
-#: Minimum interval between commits for one query, in seconds. A skipped commit follows when the query idles or ends.
+#: Minimum interval between commits for one query, in seconds. Skipped offsets are committed when it idles or ends.
 COMMIT_EVERY_S = 5.0
 
 
 class Lag(NamedTuple):
-    """The offsets that a query had not read after one batch, by partition."""
+    """How many offsets of each partition a query had not read after a batch."""
 
     query: str  #: The query's name, or its id if it has none.
     batch: int
@@ -41,14 +41,14 @@ class Lag(NamedTuple):
 
 
 class KafkaListener(StreamingQueryListener):
-    """Reports lag, and commits if ``commitGroup`` is set; pass it to ``spark.streams.addListener``.
+    """Reports lag, and commits offsets if ``commitGroup`` is set. Pass it to ``spark.streams.addListener``.
 
     Args:
-        options: Options of the stream; only partitions that they select count. None: every Kafka source counts, and
-            nothing is committed.
+        options: Options of the stream; other partitions than those they select are ignored. None: all Kafka sources
+            are reported, and nothing is committed.
         report: Called with each :class:`Lag`; by default it is logged.
-        queries: Names or ids of the queries to follow; None: all. Queries that read the same topics need a listener
-            each, or the offsets of one would be committed for the other.
+        queries: Names or ids of the queries to follow; None: all. Queries that read the same topics need one listener
+            each, or the offsets of one query would be committed for the other.
     """
 
     def __init__(
@@ -64,25 +64,25 @@ class KafkaListener(StreamingQueryListener):
             raise KafkaConfigurationError(f"queries={queries!r}: pass a list of names or ids")
         self._queries = None if queries is None else frozenset(map(str, queries))
         self._options = None if options is None else parse(options)
-        self._report = report or (lambda lag: log.info("%s, batch %d: %d behind", lag.query, lag.batch, lag.total))
+        self._report = report or (lambda lag: log.info("%s, batch %d: lag %d", lag.query, lag.batch, lag.total))
         self._cluster = ClusterClient(self._options) if cluster is None and self._options is not None else cluster
         self._clock = clock
-        self._due: dict[str, Offsets] = {}  #: Offsets that were read but not committed, by query id.
+        self._due: dict[str, Offsets] = {}  #: Offsets to commit, by query id.
         self._next_commit: dict[str, float] = {}
 
     def onQueryStarted(self, event: Any) -> None:
         """Ignore: no batch is finished yet."""
 
     def onQueryProgress(self, event: Any) -> None:
-        """Report the lag after a batch, and commit its end."""
+        """Report the lag after a batch, and commit its end offsets."""
         self.handle_progress(json.loads(event.progress.json))
 
     def onQueryIdle(self, event: Any) -> None:
-        """Commit what the minimum interval held back."""
+        """Commit the offsets that ``COMMIT_EVERY_S`` has delayed."""
         self._commit(str(event.id), now=True)
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Commit what the minimum interval held back, without regard to an earlier failure."""
+        """Commit the offsets that ``COMMIT_EVERY_S`` or a failed commit has delayed."""
         query = str(event.id)
         self._commit(query, now=True, last=True)
         self._next_commit.pop(query, None)
@@ -91,7 +91,7 @@ class KafkaListener(StreamingQueryListener):
             self._cluster.close()
 
     def handle_progress(self, progress: Mapping[str, Any]) -> None:
-        """Handle one progress report in Spark's JSON."""
+        """Handle a progress report of Spark, parsed from its JSON."""
         if self._queries is not None and self._queries.isdisjoint((progress["id"], progress.get("name"))):
             return
         selection = None if self._options is None else self._options.selection
@@ -111,7 +111,7 @@ class KafkaListener(StreamingQueryListener):
 
 
 def end_offsets_of(progress: Mapping[str, Any], selection: Selection | None = None) -> Offsets:
-    """Return the end offsets of a batch, of the selected partitions."""
+    """Return the end offsets of a batch for the selected partitions."""
     found: Offsets = {}
     for end, _ in _sources(progress):
         found.update({tp: offset for tp, offset in end.items() if is_selected(tp, selection)})
@@ -119,7 +119,7 @@ def end_offsets_of(progress: Mapping[str, Any], selection: Selection | None = No
 
 
 def lag_of(progress: Mapping[str, Any], selection: Selection | None = None) -> Lag:
-    """Return the lag of a query, of the selected partitions."""
+    """Return the lag of a query in the selected partitions."""
     behind = {
         tp: max(0, offset - end.get(tp, 0))
         for end, latest in _sources(progress)
@@ -153,9 +153,9 @@ def _sources(progress: Mapping[str, Any]) -> list[tuple[Offsets, Offsets]]:
 
 
 def _offsets(value: Any) -> Offsets:
-    """Return the offsets of a report, which holds them as an object or as JSON text; ValueError for other sources."""
+    """Return a report's offsets, from an object or JSON text; raise ValueError if it is of another kind of source."""
     if isinstance(value, str):
         value = json.loads(value)
     if value is not None and not isinstance(value, dict):
-        raise ValueError("another source's offset")
+        raise ValueError("the offset is not one of a Kafka source")
     return from_json(value or {})

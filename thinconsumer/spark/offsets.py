@@ -3,8 +3,8 @@
 The format is that of Spark's own Kafka connector (its ``JsonUtils``). Topics are sorted by name and partitions by
 number: Spark compares offsets as text, and an idle stream would run empty batches for ever if the order changed.
 
-Spark calls ``initialOffset()`` again when it repeats the first batch after a crash, and the latest offset has moved by
-then. So the initial offset is the constant ``{}``, and the end offset of the first batch also carries the start of
+Spark calls ``initialOffset()`` again when it repeats the first batch after a crash; the latest offset is another one by
+then. So the initial offset is the constant ``{}``, and the end offset of the first batch also contains the start of
 that batch, under ``@start``, which is no legal topic name.
 """
 
@@ -32,16 +32,16 @@ _ASSIGNMENT = '{"topicA":[0,1],"topicB":[2,4]}'
 
 
 def parse_offsets(text: str, option: str) -> Offsets:
-    """Return the offsets that an option such as ``startingOffsets`` names; -1 is the latest offset, -2 the earliest.
+    """Return the offsets in an option such as ``startingOffsets``; -1 is the latest offset, -2 the earliest.
 
     Raises:
-        KafkaConfigurationError: the text is not such JSON; names the faulty part.
+        KafkaConfigurationError: the text is not such JSON. The message names the faulty part.
     """
     return _partition_numbers(text, option, "an offset", EARLIEST, _OFFSETS)
 
 
 def parse_timestamps(text: str, option: str) -> Offsets:
-    """Return the timestamps, in ms since 1970, that an option such as ``startingOffsetsByTimestamp`` names."""
+    """Return the timestamps, in ms since the epoch, in an option such as ``startingOffsetsByTimestamp``."""
     return _partition_numbers(text, option, "a time in ms since 1970", 0, _TIMESTAMPS)
 
 
@@ -79,7 +79,7 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 
 
 def first_batch_start(value: Mapping[str, Any]) -> Offsets | None:
-    """Return the start of the first batch if ``value`` is the end of that batch, else None."""
+    """Return the start of the stream's first batch if ``value`` is the end of that batch, else None."""
     start = value.get(START_KEY)
     return None if start is None else _read(start)
 
@@ -90,7 +90,7 @@ def first_batch_end(start: Mapping[TopicPartition, int], end: Mapping[TopicParti
 
 
 def partition_names(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions as text for a message: ``orders-0, orders-1``, at most twenty and the number of the rest."""
+    """Return partitions as text: ``orders-0, orders-1``. At most twenty are named, the others counted."""
     names = [f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)]
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 

@@ -1,7 +1,7 @@
-"""The source's options: names and meanings of Spark's own Kafka connector (``KafkaSourceProvider``), and a few more.
+"""The source's options: those of Spark's own Kafka connector (``KafkaSourceProvider``), and a few more.
 
-Every check that needs no cluster happens at ``load()``. PySpark passes names in lower case and all values as text.
-``kafka.*`` options configure the consumer, without that prefix.
+All checks that need no cluster are done at ``load()``. PySpark passes names in lower case and all values as text.
+``kafka.*`` options, without that prefix, configure the consumer.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ KAFKA = "kafka."
 
 
 class TopicNames(NamedTuple):
-    """Every partition of these topics: ``subscribe``."""
+    """The option ``subscribe``: every partition of these topics."""
 
     names: tuple[str, ...]
 
 
 class TopicPattern(NamedTuple):
-    """Every partition of the topics with a name that matches a pattern in full: ``subscribePattern``."""
+    """The option ``subscribePattern``: every partition of topics whose whole name matches a pattern."""
 
     pattern: re.Pattern[str]
 
 
 class AssignedPartitions(NamedTuple):
-    """Exactly these partitions: ``assign``."""
+    """The option ``assign``: exactly these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -58,31 +58,31 @@ Selection = TopicNames | TopicPattern | AssignedPartitions
 
 
 class EarliestOrLatest(NamedTuple):
-    """The end (-1) or the beginning (-2) of every partition's log."""
+    """A bound of a read: the end (-1) or the beginning (-2) of every partition's log."""
 
     offset: int
 
 
 class AtOffsets(NamedTuple):
-    """An offset for each partition; -1 is its latest offset, -2 its earliest."""
+    """A bound of a read: an offset for each partition; -1 is its latest offset, -2 its earliest."""
 
     offsets: Offsets
 
 
 class AtTime(NamedTuple):
-    """The first record at or after this timestamp, in ms since 1970, in every partition."""
+    """A bound of a read: the first record at or after this timestamp (ms since the epoch) in every partition."""
 
     timestamp: int
 
 
 class AtTimes(NamedTuple):
-    """The first record at or after a timestamp for each partition."""
+    """A bound of a read: the first record at or after each partition's own timestamp."""
 
     timestamps: Offsets
 
 
 class AtCommitted(NamedTuple):
-    """A consumer group's committed offsets; the earliest offset where it has none."""
+    """A bound of a read: a group's committed offsets; the earliest offset of partitions without one."""
 
     group: str
 
@@ -92,14 +92,14 @@ Bound = EarliestOrLatest | AtOffsets | AtTime | AtTimes | AtCommitted
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The checked options of one source. ``starting`` and ``ending`` are None where the default applies."""
+    """The checked options of one source. ``starting`` and ``ending`` are None if they are not set."""
 
     selection: Selection
     starting: Bound | None
     ending: Bound | None
-    kafka: dict[str, str] = field(repr=False)  #: Dotted names; may hold secrets.
-    given: frozenset[str]  #: Names of the options that the user set, as documented.
-    no_match: str = "error"  #: Where no record is at or after the starting timestamp: "error" or "latest".
+    kafka: dict[str, str] = field(repr=False)  #: By dotted name. Values may be secrets.
+    given: frozenset[str]  #: Documented names of the options that the user set.
+    no_match: str = "error"  #: What to do if no record has the starting timestamp or a later one: "error" or "latest".
     fail_on_data_loss: bool = True
     include_headers: bool = False
     min_partitions: int | None = None
@@ -120,20 +120,20 @@ class SourceOptions:
         return not self.given.isdisjoint(LIMITS)
 
     def batch_start(self) -> Bound:
-        """Return where a batch read begins, after the checks for batch reads."""
+        """Return the start of a batch read, after the checks for batch reads."""
         starting = self.starting or EarliestOrLatest(EARLIEST)
         _refuse(starting, LATEST, "startingOffsets can't be latest", "use 'earliest', offsets, or startingTimestamp")
         self._check_order(starting, self.batch_end())
         return starting
 
     def batch_end(self) -> Bound:
-        """Return where a batch read ends, after the checks for batch reads."""
+        """Return the end of a batch read, after the checks for batch reads."""
         ending = self.ending or EarliestOrLatest(LATEST)
         _refuse(ending, EARLIEST, "endingOffsets can't be earliest", "use 'latest', offsets, or endingTimestamp")
         return ending
 
     def stream_start(self) -> Bound:
-        """Return where a new stream begins, after the checks for streams."""
+        """Return the start of a new stream, after the checks for streams."""
         for name in sorted(self.given):
             if name.startswith("ending"):
                 raise KafkaConfigurationError(
@@ -142,7 +142,7 @@ class SourceOptions:
         return self.starting or EarliestOrLatest(LATEST)
 
     def ignored_in_batch(self) -> list[str]:
-        """Return the options set that affect streams only."""
+        """Return the names of set options that affect only streams."""
         return sorted(self.given & {*LIMITS, "commitGroup"})
 
     def _check_order(self, starting: Bound, ending: Bound) -> None:
@@ -172,7 +172,7 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
     """Return the checked options of a source; names are not case-sensitive.
 
     Raises:
-        KafkaConfigurationError: lists every problem at once.
+        KafkaConfigurationError: names all problems.
     """
     lower, kafka = split_options(options)
     problems: list[str] = []
@@ -199,7 +199,7 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return all options with names in lower case, and the ``kafka.*`` ones without that prefix."""
+    """Return two dicts: all options by name in lower case, and the ``kafka.*`` options without that prefix."""
     lower = {name.lower(): value for name, value in options.items()}
     return lower, {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
 
@@ -212,8 +212,8 @@ def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
 def _has_effect(name: str) -> bool:
     """Return whether to pass a ``kafka.*`` option to the consumer.
 
-    The source joins no group. Producer options are ignored, as Spark's own connector does: jobs share one set of
-    options between reading and writing.
+    Producer options have none, as in Spark's own connector: jobs use one set of options for reading and writing.
+    Options of group membership have none, since the source joins no group.
     """
     if name.replace(".", "_") in CONSUMER_OPTIONS:
         return name != "group.id"
@@ -260,7 +260,7 @@ def _duration(text: str, name: str) -> int:
     return int(int(match[1]) * _MILLISECONDS[match[2]])
 
 
-#: Every option: its documented name, the field it sets, and its parser; None where several options make one field.
+#: Each option's documented name, the field that it sets, and its parser; None if several options set one field.
 _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("subscribe", "selection", None),
     ("subscribePattern", "selection", None),
@@ -285,8 +285,8 @@ _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("fetchOffset.numRetries", "fetch_offset_num_retries", _positive),
     ("fetchOffset.retryIntervalMs", "fetch_offset_retry_interval_ms", _whole),
     ("commitGroup", "commit_group", _group),
-    ("groupIdPrefix", "", None),  # ignored: the source joins no group
-    ("topic", "", None),  # ignored: the writer's option, in jobs that share their options
+    ("groupIdPrefix", "", None),  # accepted without effect: the source joins no group
+    ("topic", "", None),  # accepted without effect: an option of the writer, in jobs that share options
 )
 FIELDS = {name: where for name, where, _ in _DECLARED}
 READERS = {name: read for name, _, read in _DECLARED}
@@ -294,10 +294,10 @@ NAMES = {name.lower(): name for name in FIELDS}
 #: Options that need PySpark's read limits (4.2 or newer).
 LIMITS = frozenset({"maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger"})
 
-# -- fields that several options make
+# -- fields that several options set
 
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
-#: In order of precedence: the first one that is set counts.
+#: In order of precedence: the first option that is set counts.
 STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 COMMITTED = "committed:"
@@ -362,7 +362,7 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
 
 _START = "set startingOffsets instead; a query that has a checkpoint goes on from there"
 _BINARY = "columns hold bytes: convert them with DataFrame operations"
-#: Options that Spark's own connector refuses as well.
+#: Kafka options that Spark's own connector refuses as well, and the advice to give.
 REFUSED = {
     "auto.offset.reset": _START,
     "key.deserializer": _BINARY,
@@ -375,7 +375,7 @@ REFUSED = {
 def kafka_problems(
     kafka: Mapping[str, str], refused: Mapping[str, str], check: Callable[[dict[str, str]], object]
 ) -> list[str]:
-    """Return what is wrong with ``kafka.*`` options; ``check`` raises for those that are not refused by name."""
+    """Return a message for each wrong ``kafka.*`` option: one in ``refused``, or one for which ``check`` raises."""
     problems = [f"{KAFKA}{name} is refused: {why}" for name, why in refused.items() if name in kafka]
     if not kafka.get("bootstrap.servers", "").strip():
         problems.append("kafka.bootstrap.servers is missing: name one or more brokers as host:port")
@@ -397,7 +397,7 @@ def _try(problems: list[str], values: dict[str, Any], name: str, read: Callable[
 
 
 def _refuse(bound: Bound, offset: int, problem: str, advice: str) -> None:
-    """Raise if a bound is the earliest or latest offset, for all partitions or for some."""
+    """Raise if a bound is ``offset`` (earliest or latest) for all partitions or for some."""
     named = bound.offsets if isinstance(bound, AtOffsets) else {}
     found = [tp for tp, one in named.items() if one == offset]
     if found or bound == EarliestOrLatest(offset):

@@ -1,4 +1,4 @@
-"""Plans reads as pure functions: resolves bounds to offsets, finds lost data, limits micro-batches, splits tasks.
+"""Pure functions that plan reads: resolve bounds to offsets, find lost data, limit micro-batches, split tasks.
 
 The formulas are those of Spark's own connector (``KafkaOffsetReaderAdmin``, ``KafkaMicroBatchStream`` and
 ``KafkaOffsetRangeCalculator``), so that a job keeps its batches and tasks when it moves to this source.
@@ -19,7 +19,7 @@ from .offsets import EARLIEST, LATEST, Offsets, partition_names
 from .options import AtCommitted, AtOffsets, AtTime, AtTimes, Bound, EarliestOrLatest
 
 Partitions = Iterable[TopicPartition]
-#: Assumed size of a record while none could be sampled; without it ``maxBytesPerTrigger`` would limit nothing.
+#: Assumed bytes of a record while none could be sampled; without it ``maxBytesPerTrigger`` would limit nothing.
 USUAL_BYTES = 1000
 
 
@@ -30,7 +30,7 @@ class OffsetRange(NamedTuple):
     partition: int
     start: int
     until: int
-    #: Id of the planned topic, by which a task recognises a topic created again under its name; zeros if unknown.
+    #: Topic id at planning, by which a task notices that the topic was deleted and created again; zeros if unknown.
     topic_id: bytes = ZERO_UUID
 
     @property
@@ -40,12 +40,12 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets it spans; compaction and transaction markers leave offsets without records."""
+        """Number of offsets in the range. There may be fewer records, after compaction and in transactions."""
         return self.until - self.start
 
 
 class Loss(NamedTuple):
-    """Offsets of a partition that cannot be read: ``start`` inclusive, ``until`` exclusive; None where unknown."""
+    """Offsets of a partition that cannot be read: ``start`` inclusive, ``until`` exclusive; None if unknown."""
 
     tp: TopicPartition
     start: int | None
@@ -58,7 +58,7 @@ class Loss(NamedTuple):
 
 
 class DataLossError(KafkaError):
-    """Offsets that were to be read are gone, and ``failOnDataLoss`` is true. ``losses`` names each range."""
+    """Offsets of the read no longer exist, and ``failOnDataLoss`` is true. ``losses`` has each range."""
 
     def __init__(self, losses: Sequence[Loss]) -> None:
         self.losses = tuple(losses)
@@ -77,7 +77,7 @@ class ReadPlan:
 
 
 def describe_losses(losses: Sequence[Loss]) -> str:
-    """Return the losses as text, one range a line."""
+    """Return the losses as text, one line for each."""
     some = "\n  ".join(str(loss) for loss in losses[:100])
     more = f"\n  and {len(losses) - 100} more" if len(losses) > 100 else ""
     return f"lost offsets in {len(losses)} {'range' if len(losses) == 1 else 'ranges'}:\n  {some}{more}"
@@ -87,7 +87,7 @@ def describe_losses(losses: Sequence[Loss]) -> str:
 
 
 def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
-    """Return the timestamps, in ms, that ListOffsets must resolve for a bound; none if it has no timestamps."""
+    """Return the timestamps (ms) that ListOffsets must resolve for a bound; empty if it has no timestamps."""
     if isinstance(bound, AtTime):
         return dict.fromkeys(partitions, bound.timestamp)
     if isinstance(bound, AtTimes):
@@ -96,7 +96,7 @@ def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
 
 
 def check_every_partition_named(bound: Bound, partitions: Partitions, option: str) -> None:
-    """Check that a bound with values per partition names exactly these partitions.
+    """Raise unless a bound with a value for each partition names exactly these partitions.
 
     Raises:
         KafkaConfigurationError: lists the missing and the extra partitions.
@@ -120,7 +120,7 @@ def check_every_partition_named(bound: Bound, partitions: Partitions, option: st
 
 @dataclass(frozen=True, slots=True)
 class ClusterOffsets:
-    """Offsets that the cluster reported: where logs begin and end, and those that a bound refers to."""
+    """Offsets from the cluster: log start, log end, by timestamp, and committed."""
 
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]
@@ -129,10 +129,10 @@ class ClusterOffsets:
 
 
 def offsets_of(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: bool) -> Offsets:
-    """Return the offset of each partition where reading begins or ends.
+    """Return the offset of each partition to which a bound resolves.
 
     Raises:
-        KafkaConfigurationError: a partition has no record at or after its timestamp, and the strategy is ``error``.
+        KafkaConfigurationError: a partition has no record at or after its timestamp, unless ``no_match_is_latest``.
     """
     found = {tp: _resolved(bound, tp, cluster) for tp in cluster.latest}
     unmatched = [tp for tp, offset in found.items() if offset is None]
@@ -158,7 +158,7 @@ def _resolved(bound: Bound, tp: TopicPartition, cluster: ClusterOffsets) -> int 
 
 
 def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: ClusterOffsets) -> ReadPlan:
-    """Return the ranges of a batch read, cut to the logs; offsets outside a log are losses."""
+    """Return the ranges of a batch read, limited to the offsets in the logs; the others are losses."""
     ranges, losses = [], []
     for tp in sorted(start):
         first, last, low, high = start[tp], until[tp], cluster.earliest[tp], cluster.latest[tp]
@@ -171,9 +171,9 @@ def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: Clu
 
 
 def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartition, int]) -> ReadPlan:
-    """Return the ranges of a micro-batch. A partition without a start offset is new, and read from its beginning.
+    """Return the ranges of a micro-batch. A partition without a start offset is new and is read from its beginning.
 
-    ``earliest`` holds where logs begin now; a partition that was deleted is absent.
+    ``earliest`` has the log start offsets of the partitions that still exist.
     """
     ranges = []
     losses = [Loss(tp, start[tp], None, "the partition was deleted") for tp in sorted(start.keys() - end.keys())]
@@ -204,10 +204,10 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
 
 
 def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:
-    """Return ends that leave about ``offsets_max`` offsets to read, in proportion to each partition's backlog.
+    """Return end offsets for about ``offsets_max`` offsets in all, shared in proportion to each partition's backlog.
 
-    A share below one is rounded up, or a small partition beside huge ones would never be read. ``earliest`` is the
-    start of new partitions; a new partition without one was deleted, and :func:`plan_micro_batch` reports it.
+    A share below one is rounded up, or a small partition beside huge ones would never be read. ``earliest`` has the
+    start of new partitions; one without it was deleted, and :func:`plan_micro_batch` reports the loss.
     """
     begins = {tp: start.get(tp, earliest.get(tp)) for tp in latest}
     sizes = {tp: latest[tp] - first for tp, first in begins.items() if first is not None and latest[tp] > first}
@@ -223,12 +223,12 @@ def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition
 
 
 def backlog_of(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> int:
-    """Return how many offsets wait to be read."""
+    """Return the number of offsets from the start to the latest offsets."""
     return sum(max(0, end - start.get(tp, earliest.get(tp, 0))) for tp, end in latest.items())
 
 
 def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]]) -> int:
-    """Return how many offsets about ``bytes_max`` bytes span, at least one; ``samples`` are (offsets, bytes)."""
+    """Return the number of offsets with about ``bytes_max`` bytes, at least 1; ``samples`` are (offsets, bytes)."""
     counted = [(offsets, size) for offsets, size in samples if offsets > 0] or [(1, USUAL_BYTES)]
     offsets, size = sum(n for n, _ in counted), sum(b for _, b in counted)
     return max(1, bytes_max * offsets // max(1, size))
@@ -240,9 +240,9 @@ def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]]) -> int:
 def split_ranges(
     ranges: Sequence[OffsetRange], *, parts_min: int | None = None, records_max: int | None = None
 ) -> list[OffsetRange]:
-    """Split ranges so that none spans more than ``records_max`` offsets and there are about ``parts_min`` at least.
+    """Split ranges into at least about ``parts_min``, none with more than ``records_max`` offsets.
 
-    Large ranges are split in proportion to their size, small ones stay whole.
+    Large ranges are split in proportion to their size; small ones are not split.
     """
     found = [one for one in ranges if one.size > 0]
     if records_max is not None:

@@ -1,8 +1,8 @@
-"""A read task on the executor: yields the records of one offset range as Arrow batches, and reports lost ones.
+"""A read task on the executor: yields the records of one offset range as Arrow batches, and reports data loss.
 
-Spark reuses a worker process for many tasks, so the consumer is cached in the process for the next task. The
-consumer's position decides when a range is done, not the last record: transaction markers and compaction leave
-offsets without records, at the end of a range too.
+Spark reuses a worker process for many tasks, so the consumer is cached for the next task. A range is complete when the
+consumer's position reaches its end, not at a certain record: after compaction and in transactions, the last offsets of
+a range may have no records.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ log = logging.getLogger(__name__)
 
 MakeConsumer = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 
-#: How long one poll may wait, in seconds. Spark can cancel a task only between two polls.
+#: Timeout of one poll, in seconds. Spark can cancel a task only between two polls.
 POLL_S = 0.5
-#: A topic counts as deleted when brokers have denied it for so long, in seconds: a broker that has just started may
-#: not have caught up with the cluster's metadata.
+#: Seconds for which metadata must lack a topic before it counts as deleted: a broker that has just started may not have
+#: the cluster's current metadata.
 DELETED_AFTER_S = 5.0
-#: A range lies before the end of its log, so a fetch finds data at once. The prefetch behind a range may find none,
-#: and would delay the next task on this connection for as long as the broker holds it.
+#: fetch.max.wait.ms is short: Fetch finds the range's data at once, but the prefetch after its end may find none, and
+#: the next task's Fetch on this connection would wait behind it.
 _TASK_DEFAULTS = {
     "auto.offset.reset": "none",
     "fetch.max.wait.ms": "10",
@@ -50,7 +50,7 @@ _TASK_DEFAULTS = {
 }
 
 
-#: Must be a global of an importable module: Spark unpickles everything else anew for each task.
+#: A global of an importable module, since Spark unpickles everything else again for each task.
 CONSUMERS: ClientCache[Consumer[Any, Any]] = ClientCache(
     lambda consumer: consumer.close(autocommit=False, timeout_ms=0)
 )
@@ -66,11 +66,11 @@ def read(
     make: MakeConsumer = Consumer.from_config,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range as Arrow batches with these columns. A repeated ``attempt`` connects anew.
+    """Yield the records of a range as Arrow batches with these columns. An ``attempt`` after the first reconnects.
 
     Raises:
-        DataLossError: records of the range are gone and ``failOnDataLoss`` is true; names their offsets.
-        KafkaTimeoutError: no progress for ``poll_timeout_ms``.
+        DataLossError: offsets of the range no longer exist, and ``failOnDataLoss`` is true.
+        KafkaTimeoutError: the position has not moved for ``poll_timeout_ms``.
     """
 
     def connect() -> Consumer[Any, Any]:
@@ -125,7 +125,7 @@ class _RangeReader:
                 raise self._stuck()
 
     def _seek_to_start(self) -> None:
-        """Go to the start of the range, but keep what the previous task prefetched if it ended there."""
+        """Seek to the start of the range, unless the last task ended there: a seek would drop prefetched records."""
         consumer, tp = self._consumer, self._tp
         if consumer.assignment() != {tp}:
             consumer.assign([tp])
@@ -141,7 +141,7 @@ class _RangeReader:
 
     def _poll(self) -> Iterator[pa.RecordBatch]:
         consumer, tp, options = self._consumer, self._tp, self._options
-        # Decoding a whole response at once is a quarter cheaper per record than decoding batches of Spark's size.
+        # Decoding a whole response at once takes a quarter less time per record than decoding batches of Spark's size.
         bytes_max = max(options.max_batch_bytes, consumer.config.batches_fetch_bytes)
         found = poll_columns_up_to(consumer, {tp: self._until}, max_bytes=bytes_max, timeout_ms=POLL_S * 1000)
         if self._is_other_topic():
@@ -154,11 +154,11 @@ class _RangeReader:
     # -- records that cannot be read
 
     def _recover(self, error: KafkaError) -> None:
-        """Move past what ``error`` says is lost, or raise."""
+        """Report the offsets that are lost according to ``error`` and continue after them, or raise the error."""
         if self._is_other_topic():
             self._check_recreated(error)
         elif isinstance(error, NoOffsetForPartitionError):
-            # A cached consumer drops its position when its topic was created again. This range was planned afterwards.
+            # The cached consumer has dropped its position, as the topic was created again before the planning.
             self._seek(self._position)
         elif isinstance(error, OffsetOutOfRangeError):
             low, high = error.log_start, error.log_end
@@ -173,19 +173,19 @@ class _RangeReader:
             self._lose(Loss(self._tp, error.divergent_offset, error.position, why), error)
             self._seek(error.position)
         elif isinstance(error, RecordError) and error.offset >= self._until:
-            self._position = self._until  # the damaged record belongs to another task; the rest here has no records
+            self._position = self._until  # the corrupt record is after this range, whose last offsets have no records
         else:
             raise error
 
     def _is_other_topic(self) -> bool:
-        """Whether the consumer's metadata has another topic under the name than the one that was planned."""
+        """Whether the topic id in the consumer's metadata differs from the id at planning."""
         known = known_topic_id(self._consumer, self._tp.topic)
         return known not in (None, ZERO_UUID, self._topic_id) and self._topic_id != ZERO_UUID
 
     def _check_recreated(self, error: KafkaError | None = None) -> None:
-        """Lose the rest of the range if the topic was created again.
+        """Report the rest of the range as lost if the topic was deleted and created again.
 
-        A cached consumer's metadata may also be older than the plan, so the cluster is asked first.
+        The metadata is refreshed first, since that of a cached consumer may be older than the plan.
         """
         partitions_of(self._consumer, [self._tp.topic])
         if self._is_other_topic():

@@ -1,6 +1,6 @@
 """Converts Arrow batches to records for the producer: topic, partition, key, value and headers.
 
-A value is one slice of its column's buffer, without an Arrow scalar in between. ``write_options`` has checked the
+Values are slices of the column's buffer, which is faster than creating Arrow scalars. ``write_options`` has checked the
 columns.
 """
 
@@ -16,9 +16,9 @@ from ..records.columns import Header
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Topic, partition or None, key, value, headers.
+#: (topic, partition or None, key, value, headers)
 Row = tuple[str, int | None, bytes | None, bytes | None, tuple[Header, ...]]
-#: Bytes of a batch that are converted at a time: Spark's batches have 10,000 rows by default, of any size.
+#: Bytes of a batch that are converted at a time: Spark's batches have 10,000 rows by default, whatever their size.
 PART_BYTES = 4 * 1024 * 1024
 
 

@@ -1,6 +1,6 @@
 """PySpark's batch writer and stream writer; ``writing`` does the work of a task.
 
-Spark pickles a batch writer into tasks and into the process that commits; it makes a new stream writer for each.
+Spark pickles a batch writer for its tasks and for the process that commits, but creates a new stream writer in each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[no-redef]
-        """PySpark 4.0 lacks this class, but passes Arrow batches to any Arrow writer, in a stream too."""
+        """Stand in for the class that PySpark 4.0 lacks. It passes Arrow batches to any Arrow writer, in streams too."""
 
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class KafkaCommitMessage(WriterCommitMessage):
-    """A task's result for the driver: how many records were acknowledged."""
+    """A task's result for Spark's driver: how many records were acknowledged."""
 
     records: int
     bytes: int
@@ -61,7 +61,7 @@ class KafkaBatchWriter(_Writer, DataSourceArrowWriter):
     """Writes a DataFrame."""
 
     def commit(self, messages: Sequence[KafkaCommitMessage | None]) -> None:
-        """Log how much was written; the tasks' records are in Kafka already."""
+        """Log how much was written. The records are in Kafka already, so there is nothing to commit."""
         log.info("wrote %s", _sum(messages))
 
     def abort(self, messages: Sequence[KafkaCommitMessage | None]) -> None:

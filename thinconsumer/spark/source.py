@@ -1,7 +1,7 @@
 """PySpark's data source ``thinconsumer``, with its batch reader and its stream reader; ``sink`` has the writers.
 
-Spark pickles readers between processes: planning and ``read`` run on different instances, so a task gets everything it
-needs from its range and the options. Of an offset Spark keeps only the JSON text.
+Spark pickles readers between processes: planning and ``read`` run on different instances, so a task needs nothing but
+its range and the options. Spark stores an offset as JSON text.
 
 ``pushFilters`` is not defined: up to Spark 4.3 it mixes up the results of queries that share one ``load()``.
 """
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long sampled record sizes are used, in seconds: sampling costs more than all other requests of a trigger.
+#: Seconds for which sampled record sizes are used: sampling takes longer than all other requests of a trigger.
 SAMPLE_EVERY_S = 30.0
 
 
@@ -90,7 +90,7 @@ class KafkaDataSource(DataSource):
         return "thinconsumer"
 
     def schema(self) -> StructType:
-        """Return the columns; called by ``load()``, so that wrong options are refused there."""
+        """Return the columns. ``load()`` calls this, and so raises for wrong options."""
         return spark_schema(include_headers=self._options().include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -162,7 +162,7 @@ class _Reader:
         return [InputPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
 
     def _handle_losses(self, plan: ReadPlan) -> None:
-        """Raise or log the losses of a plan, as ``failOnDataLoss`` says."""
+        """Raise the losses of a plan if ``failOnDataLoss`` is true, else log them."""
         if plan.losses and self._options.fail_on_data_loss:
             raise DataLossError(plan.losses)
         if plan.losses:
@@ -190,7 +190,7 @@ class KafkaBatchReader(_Reader, DataSourceReader):
     """Plans and reads one batch."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks, planned from the logs as they are now."""
+        """Return the tasks, planned with the logs' current offsets."""
         options = self._options
         starting, ending = options.batch_start(), options.batch_end()
         try:
@@ -204,7 +204,7 @@ class KafkaBatchReader(_Reader, DataSourceReader):
 
 
 class KafkaStreamReader(_Reader, DataSourceStreamReader):
-    """Plans and reads micro-batches; ``offsets`` describes the format of an offset."""
+    """Plans and reads micro-batches. The module ``offsets`` describes the format of their offsets."""
 
     def __init__(
         self,
@@ -218,21 +218,21 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
         self._seen: Json | None = None  #: The last end returned; PySpark 4.0 and 4.1 do not pass it back.
-        self._target: Offsets | None = None  #: Where an AvailableNow stream ends.
+        self._target: Offsets | None = None  #: The end of an AvailableNow stream.
         self._has_target = False
         self._fired_at: float | None = None
-        self._sizes: list[tuple[int, int]] = []  #: Offsets and bytes of the last samples.
+        self._sizes: list[tuple[int, int]] = []  #: (offsets, bytes) of the last samples.
         self._sample_at = float("-inf")
 
     def initialOffset(self) -> Json:
-        """Return a constant; ``offsets`` says why."""
+        """Return ``{}``, for the reason in the module ``offsets``."""
         return {}
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
-        """Return where the next micro-batch ends; ``start`` itself when there is none.
+        """Return the end of the next micro-batch; ``start`` itself if there is nothing to read.
 
-        Spark calls this only once the batch that ended at ``start`` is in its checkpoint, and again while the stream
-        is idle, so that ``start`` is committed for the group here. It calls :meth:`commit` one batch later.
+        Spark calls this when the batch that ended at ``start`` is in its checkpoint, also while the stream is idle, so
+        ``start`` is committed for the group here: Spark calls :meth:`commit` one batch later.
         """
         if start is None:
             start = self._seen or {}
@@ -249,12 +249,12 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         if first is not None:
             self._seen = first_batch_end(first, end)
         else:
-            # An empty object would mean a stream without a first batch.
+            # Without partitions, the end must differ from ``{}``, which would mean that no batch was planned so far.
             self._seen = start if end == begin else to_json(end) or first_batch_end({}, {})
         return self._seen
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the ends of the logs that :meth:`latestOffset` found, for the lag in Spark's progress reports."""
+        """Return the log end offsets that :meth:`latestOffset` found, for the lag in Spark's progress reports."""
         return to_json(self._latest) if self._latest else None
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
@@ -286,7 +286,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
     # -- inside
 
     def _begin(self) -> tuple[Offsets, Offsets]:
-        """Return where a new stream begins, and where the logs end."""
+        """Return the start offsets of a new stream, and the log end offsets."""
         starting = self._options.stream_start()
         (cluster,) = self._cluster_offsets(self._cluster.partitions(), starting)
         begin = offsets_of(starting, cluster, no_match_is_latest=self._options.no_match == "latest")
@@ -341,7 +341,7 @@ if HAS_LIMITS:
         """A stream reader with limits and AvailableNow, for PySpark 4.2 and newer."""
 
         def getDefaultReadLimit(self) -> Any:
-            """Return a limit for Spark's plan; :meth:`latestOffset` reads the options themselves."""
+            """Return a limit for Spark's query plan; :meth:`latestOffset` uses the options themselves."""
             options = self._options
             if options.max_offsets_per_trigger is not None:
                 return ReadMaxRows(options.max_offsets_per_trigger)
@@ -352,12 +352,12 @@ if HAS_LIMITS:
             return ReadAllAvailable()
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """Read up to the current ends of the logs, which the next :meth:`latestOffset` looks up, and then end."""
+            """Have the stream end at the current log end offsets, which the next :meth:`latestOffset` looks up."""
             self._has_target = True
 
 
 def spark_schema(*, include_headers: bool) -> StructType:
-    """Return the official connector's columns; not as DDL, which PySpark can parse only with a JVM."""
+    """Return the columns of Spark's own connector, as types: PySpark needs a JVM to parse DDL."""
     header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     types = (
         BinaryType(),
@@ -375,7 +375,7 @@ def spark_schema(*, include_headers: bool) -> StructType:
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
-    """Return the column names of a schema; one given by the user may leave columns out."""
+    """Return the column names of a schema. A user's schema may lack columns."""
     types = {one.name: one.dataType for one in spark_schema(include_headers=options.include_headers).fields}
     for one in schema.fields:
         if one.name not in types:
@@ -390,6 +390,6 @@ def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
 
 
 def task_attempt() -> int:
-    """Return how often Spark has tried the current task before."""
+    """Return the number of earlier attempts of the current task."""
     context = TaskContext.get()
     return 0 if context is None else context.attemptNumber()

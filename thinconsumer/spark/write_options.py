@@ -1,6 +1,6 @@
-"""A writer's options and columns, checked before the first row as in Spark's ``KafkaWriter``, ``KafkaSourceProvider``.
+"""Check a writer's options and columns before the first row, as Spark's ``KafkaWriter`` and ``KafkaSourceProvider`` do.
 
-A schema is passed as names and types in Spark's spelling, so that PySpark is not imported.
+A schema is passed as pairs of a name and Spark's name of the type, so that PySpark is not imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..produce import ProducerSettings
 from .options import KAFKA, NAMES, join_problems, kafka_problems, split_options
 
 TOPIC = "topic"
-#: Columns that are written, with the types they may have; other columns of a frame are ignored.
+#: The types that each column may have; other columns of a DataFrame are ignored.
 TYPES: dict[str, tuple[str, ...]] = {
     TOPIC: ("string",),
     "key": ("string", "binary"),
@@ -25,7 +25,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
 }
-#: Options that Spark adds to those of a stream.
+#: Options of Spark itself, which it passes to a stream writer.
 _SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
 
 _CLASS = "Java classes cannot be loaded"
@@ -37,24 +37,24 @@ REFUSED = {
     "interceptor.classes": _CLASS,
     "partitioner.class": f"{_CLASS}: set the column 'partition'",
 }
-#: Options with a fixed value: its accepted spellings, and why other values are refused.
+#: Options of which only one value is accepted: its spellings, and the reason for refusing others.
 _FIXED = {
     "acks": (("all", "-1"), "every record is acknowledged by all replicas in sync"),
     "enable.idempotence": (("true",), "idempotence keeps repeated requests from writing records twice"),
 }
-#: Without effect: batches are sent as soon as they are complete, and repeated until ``delivery.timeout.ms`` is over.
+#: Options without effect: batches are sent at once, and repeated until ``delivery.timeout.ms`` has passed.
 _IGNORED = ("linger.ms", "retries")
-#: Producer options that this module handles; the producer never gets them.
+#: Producer options that are checked here and not passed to the producer.
 _NOT_PASSED_ON = frozenset({*REFUSED, *_FIXED, *_IGNORED})
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """The settings of a write task. ``columns`` are positions in the frame, by name."""
+    """The settings of a write task. ``columns`` has the position of each column by name."""
 
-    kafka: dict[str, str] = field(repr=False)  #: Dotted names; may hold secrets.
+    kafka: dict[str, str] = field(repr=False)  #: By dotted name. Values may be secrets.
     columns: dict[str, int]
-    topic: str | None = None  #: For all records; overrides the column.
+    topic: str | None = None  #: Topic of all records, overrides the column.
 
     def producer(self) -> ProducerSettings:
         """Return the settings of the producer."""
@@ -62,10 +62,10 @@ class WriteSettings:
 
 
 def parse_write(options: Mapping[str, str], schema: Sequence[tuple[str, str]]) -> WriteSettings:
-    """Return a write task's settings, from options (names are not case-sensitive) and the frame's columns and types.
+    """Return a write task's settings from options (names are not case-sensitive) and the schema's (name, type) pairs.
 
     Raises:
-        KafkaConfigurationError: lists every problem at once.
+        KafkaConfigurationError: names all problems.
     """
     lower, kafka = split_options(options)
     topic = lower.get(TOPIC)
@@ -117,7 +117,7 @@ def _columns_are(schema: Sequence[tuple[str, str]], wanted: str) -> str:
 
 @cache
 def exclusive_names() -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of Kafka's options that only producers have, and those that only consumers have."""
+    """Return two sets: names of Kafka's options that only producers have, and that only consumers have."""
     consumers, producers = (frozenset(map(dotted, names)) for names in (CONSUMER_OPTIONS, ProducerSettings.options()))
     return (producers | _NOT_PASSED_ON) - consumers, consumers - producers
 
@@ -135,8 +135,8 @@ def _unknown(name: str) -> str:
 
 
 def _producer_config(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return the configuration of the producer; consumer options are ignored, since jobs share their options."""
+    """Return the producer's configuration without consumer options: jobs use the same ones for reading and writing."""
     left_out = _NOT_PASSED_ON | exclusive_names()[1]
     config = {name: value for name, value in kafka.items() if name not in left_out}
-    # As in Java's producer, the brokers' auto.create.topics.enable decides.
+    # As with Java's producer, auto.create.topics.enable of the brokers decides.
     return {"allow.auto.create.topics": "true", **config}

@@ -1,11 +1,11 @@
 """A write task on the executor: writes Arrow batches with one producer, at least once.
 
-Every record of a batch is acknowledged before the task takes the next batch, which Spark may compute for hours:
-records in flight would time out meanwhile. A task that fails has written some records; Spark repeats it and writes
-them again.
+All records of a batch are acknowledged before the task requests the next batch, which Spark may compute for hours:
+records in flight would time out meanwhile. If a task fails, Spark repeats it and writes again the records that were
+already written.
 
-A worker process reuses its producer for the next task. Brokers remember each producer id for a day, and a stream with
-a micro-batch a second would use 86,400 of them.
+A worker process reuses its producer for the next task. Brokers store each producer id for a day; without reuse, a
+stream with one micro-batch a second would use 86,400 of them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Connect = Callable[[ProducerSettings], Producer]
 
 
 class Written(NamedTuple):
-    """How much a task has written and brokers have acknowledged."""
+    """How many records and bytes of a task are acknowledged."""
 
     records: int = 0
-    bytes: int = 0  #: Of keys and values.
+    bytes: int = 0  #: Bytes of keys and values.
 
 
 def connect(settings: ProducerSettings) -> Producer:
@@ -40,7 +40,7 @@ def connect(settings: ProducerSettings) -> Producer:
     return Producer(settings, driver=SelectorDriver())
 
 
-#: Must be a global of an importable module: Spark unpickles everything else anew for each task.
+#: A global of an importable module, since Spark unpickles everything else again for each task.
 PRODUCERS: ClientCache[Producer] = ClientCache(lambda producer: producer.close(0))
 
 
@@ -52,11 +52,10 @@ def write(
     cache: ClientCache[Producer] | None = None,
     connect: Connect = connect,
 ) -> Written:
-    """Write a task's batches; return when every record is acknowledged. A repeated ``attempt`` connects anew.
+    """Write a task's batches; return when every record is acknowledged. An ``attempt`` after the first reconnects.
 
     Raises:
-        KafkaError: a record could not be written; names topic-partition, broker and reason. Records before and after
-            it may be written.
+        KafkaError: a record could not be written. Records before and after it may have been written.
     """
     cache = PRODUCERS if cache is None else cache
     producer = cache.borrow(settings.kafka, lambda: connect(settings.producer()), fresh=attempt > 0)
@@ -73,7 +72,7 @@ class _BatchWriter:
     def __init__(self, settings: WriteSettings, connect: Callable[[], Producer]) -> None:
         self._settings = settings
         self._connect = connect
-        self._producer: Producer | None = None  #: None until the first row.
+        self._producer: Producer | None = None  #: Borrowed for the first row.
         self._unsettled: deque[SendFuture] = deque()
         self.written = Written()
 
@@ -100,7 +99,7 @@ class _BatchWriter:
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
             except BufferFullError:
-                # The buffer is full because earlier records cannot be sent: their error names the reason.
+                # The buffer is full because earlier records cannot be sent: flush() and _check() raise their error.
                 producer.flush()
                 self._check()
                 raise
@@ -109,7 +108,7 @@ class _BatchWriter:
         self.written = Written(count, size)
 
     def _check(self) -> None:
-        """Drop acknowledged records; raise the first one's error."""
+        """Remove acknowledged records; raise the error of the first that failed."""
         unsettled = self._unsettled
         while unsettled and unsettled[0].done:
             error = unsettled.popleft().error
