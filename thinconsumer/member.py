@@ -86,7 +86,13 @@ class GroupMember(ABC):
         metadata = Metadata(settings, driver.random)
         self.settings = settings
         self.protocols = tuple(protocols)
-        self._coordinator = Coordinator(settings, settings.group_id, metadata, driver.random)
+        self._coordinator = Coordinator(
+            settings,
+            settings.group_id,
+            metadata,
+            driver.random,
+            ask_another_after=settings.heartbeat_interval_ms / 1000,
+        )
         identity = Identity(settings.group_id, group_instance_id=settings.group_instance_id)
         self._role = _Role(self, protocol_type)
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)

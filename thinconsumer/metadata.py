@@ -95,6 +95,8 @@ class Metadata:
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
+        #: Whether a Metadata response has listed the brokers; :meth:`learn_node` adds single ones.
+        self.has_brokers = False
         self.cluster_id: str | None = None
         self.controller_id = -1  #: Node id for admin requests; with KRaft any broker, which forwards them.
         self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
@@ -386,6 +388,7 @@ class Metadata:
         # A broker that has not loaded the metadata yet responds without brokers; with none, the client could send
         # nothing.
         if response.brokers:
+            self.has_brokers = True
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id

@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.admin import NewTopic, operations
-from thinconsumer.admin.operations import FIND_COORDINATOR, KeyResult
+from thinconsumer.admin.operations import KeyResult
 from thinconsumer.failures import rule
 from thinconsumer.wire.error_codes import Code
 
@@ -28,7 +28,6 @@ OPERATIONS = {
     "describe groups": (operations.DESCRIBE_GROUPS, {"g": None, "h": None}),
     "delete groups": (operations.DELETE_GROUPS, {"g": None}),
     "list offsets": (operations.LIST_GROUP_OFFSETS, {"g": None}),
-    "find coordinators": (FIND_COORDINATOR, {"g": None}),
 }
 ROWS = [
     (name, version)

@@ -23,11 +23,12 @@ from ..errors import (
     TopicAuthorizationFailedError,
 )
 from ..failures import Action, Told, rule
+from ..group.coordinator import Coordinator
 from ..metadata import Metadata
 from ..timers import NEVER, Random, Retry
 from ..types import TopicPartition
 from ..wire.error_codes import BY_CODE, Code, to_error
-from .operations import FIND_COORDINATOR, KeyResult, Operation, Routing
+from .operations import KeyResult, Operation, Routing
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +89,7 @@ class OperationManager:
         self._metadata = metadata
         self._random = random
         self._operations: list[PendingOperation[Any, Any]] = []
-        self._coordinators: dict[str, int] = {}  #: Node id by group id.
-        self._lookups: dict[str, PendingOperation[str, int]] = {}  #: Coordinator lookups under way, by group id.
+        self._coordinators: dict[str, Coordinator] = {}  #: By group id.
         self._cluster_call: Call[Any] | None = None  #: The latest metadata request for brokers and controller.
         self._cluster_call_not_before = -NEVER
         self._now = 0.0
@@ -119,8 +119,6 @@ class OperationManager:
         """Return the requests due now; fail the expired keys."""
         self._now = now
         requests: list[Request] = []
-        for group, lookup in list(self._lookups.items()):
-            self._apply_lookup(group, lookup)
         self._operations = [pending for pending in self._operations if not pending.call.over]
         leaders: set[str] = set()
         for pending in list(self._operations):
@@ -133,6 +131,8 @@ class OperationManager:
                 pending.unrouted_in = -1
                 requests += self._requests(pending, now)
         self._metadata.want(leaders)
+        for coordinator in self._searching():
+            requests += coordinator.step(now)
         return requests
 
     def wake_at(self, now: float) -> float:
@@ -143,13 +143,15 @@ class OperationManager:
                 due = min(due, pending.deadline)
                 if pending.unsent or pending.needs_nodes:
                     due = min(due, pending.retry.not_before)
-        if any(lookup.call.over for lookup in self._lookups.values()):
-            return now
-        return max(now, due)
+        return max(now, min([due, *(coordinator.wake_at(now) for coordinator in self._searching())]))
 
     def handle(self, answer: Answer, now: float) -> None:
         """Apply the response or failure of a request."""
         self._now = now
+        if isinstance(answer.request.context, Coordinator):
+            answer.request.context.handle(answer, now)
+            self._apply_lookup(answer.request.context)
+            return
         sent: OperationRequest = answer.request.context
         pending, keys = sent.pending, sent.keys
         if answer.response is None:
@@ -175,7 +177,8 @@ class OperationManager:
         for pending in self._operations:
             pending.call.abandoned = True
         self._operations.clear()
-        self._lookups.clear()
+        for coordinator in self._coordinators.values():
+            coordinator.restart(now)
         self._cluster_call = None
 
     # -- inside: routing and sending
@@ -216,7 +219,7 @@ class OperationManager:
 
     def _set_nodes(self, pending: PendingOperation[Any, Any], now: float) -> bool:
         """Set the keys to the ids of all brokers; return False while no broker is known."""
-        if not self._metadata.nodes:
+        if not self._metadata.has_brokers:
             self._refresh_cluster("no broker is known yet")
             pending.unrouted_in = self._metadata.version
             pending.retry.failed(now)
@@ -234,7 +237,7 @@ class OperationManager:
         if routing is Routing.LEADER:
             return self._leader_of(pending, key)
         if routing is Routing.COORDINATOR:
-            return self._coordinator_of(pending, key)
+            return self._coordinator_of(key)
         node_id = self._metadata.controller_id if routing is Routing.CONTROLLER else int(key)
         if node_id in self._metadata.nodes:
             return node_id
@@ -259,32 +262,38 @@ class OperationManager:
         self._metadata.request_update(why)
         return None
 
-    def _coordinator_of(self, pending: PendingOperation[Any, Any], group: str) -> int | None:
-        node_id = self._coordinators.get(group)
-        if node_id is not None and node_id in self._metadata.nodes:
-            return node_id
-        if node_id is not None:
-            self._refresh_cluster(f"node {node_id}, the coordinator of group {group!r}, is not in the metadata")
-        elif group not in self._lookups:
-            self.start(FIND_COORDINATOR, {group: None}, pending.deadline)
-            self._lookups[group] = self._operations[-1]
-        return None
+    def _coordinator_of(self, group: str) -> int | None:
+        coordinator = self._coordinators.get(group)
+        if coordinator is None:
+            coordinator = Coordinator(self._settings, group, self._metadata, self._random, asker=self.asker)
+            coordinator.want()
+            self._coordinators[group] = coordinator
+        return coordinator.node_id
 
-    def _apply_lookup(self, group: str, lookup: PendingOperation[str, int]) -> None:
-        """Apply a finished coordinator lookup; a final error settles the group in every operation that waits for it."""
-        if not lookup.call.over:
-            return
-        del self._lookups[group]
-        found = lookup.results.get(group)
-        if isinstance(found, int):
-            self._coordinators[group] = found
-        for other in self._operations:
-            if other.operation.routing is Routing.COORDINATOR and group in other.unsent:
-                other.retry.not_before = -NEVER
-                if isinstance(found, KafkaTimeoutError):
-                    other.last_errors[group] = found
-                elif isinstance(found, KafkaError):
-                    other.settle(group, found)
+    def _searching(self) -> list[Coordinator]:
+        """Return the coordinators to find: those of groups with a request that waits to be sent."""
+        waiting = {
+            group: None
+            for pending in self._operations
+            if pending.operation.routing is Routing.COORDINATOR and not pending.call.over
+            for group in pending.unsent
+        }
+        found = [self._coordinators[group] for group in waiting if group in self._coordinators]
+        return [coordinator for coordinator in found if coordinator.node_id is None]
+
+    def _apply_lookup(self, coordinator: Coordinator) -> None:
+        """Apply a FindCoordinator response; a final error settles the group in every operation that waits for it."""
+        group, error = coordinator.group_id, coordinator.last_error
+        is_final = error is not None and error is coordinator.error
+        for pending in self._operations:
+            if pending.operation.routing is not Routing.COORDINATOR or group not in pending.unsent:
+                continue
+            if error is None:
+                pending.retry.not_before = -NEVER
+            elif is_final:
+                pending.settle(group, error)
+            else:
+                pending.last_errors[group] = error
 
     def _refresh_cluster(self, why: str) -> None:
         """Request brokers and controller with a backoff, unless a request is under way.
@@ -303,6 +312,8 @@ class OperationManager:
         if found.code == Code.NONE:
             del sent.keys[key]
             pending.settle(key, found.value)
+            if pending.operation.routing is Routing.COORDINATOR:
+                self._coordinators[key].answered(node_id)
             return
         api, scope = pending.operation.policy
         policy = rule(api, found.code, scope)
@@ -341,9 +352,9 @@ class OperationManager:
         """Forget the route of a key (None: of all keys of the request) and look it up again."""
         routing = sent.pending.operation.routing
         if routing is Routing.COORDINATOR:
-            for group, node_id in list(self._coordinators.items()):
-                if group == key or (key is None and node_id == sent.node_id):
-                    del self._coordinators[group]
+            for group in self._coordinators if key is None else (key,):
+                self._coordinators[group].lost(sent.node_id, str(error), self._now)
+            return
         if routing is Routing.CONTROLLER:
             self._metadata.controller_id = -1  # the old controller would reject the next request, too
         if routing is Routing.LEADER:
@@ -359,8 +370,6 @@ class OperationManager:
                 pending.settle(key, self._timeout_error(pending, key))
 
     def _timeout_error(self, pending: PendingOperation[Any, Any], key: Any) -> KafkaTimeoutError:
-        lookup = self._lookups.get(key) if pending.operation.routing is Routing.COORDINATOR else None
-        source = pending if lookup is None else lookup
-        cause = self.obstacle() or source.last_errors.get(key) or "no answer yet"
+        cause = self.obstacle() or pending.last_errors.get(key) or "no answer yet"
         about = "" if key is None else f" of {key!r}"
         return KafkaTimeoutError(f"{pending.call.what}{about}: no result in time; last: {cause}")

@@ -29,7 +29,6 @@ from ..wire.delete_records import (
 from ..wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ..wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ..wire.error_codes import Code, to_error
-from ..wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ..wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from ..wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
@@ -320,28 +319,4 @@ LIST_GROUP_OFFSETS: Operation[str, dict[TopicPartition, OffsetAndMetadata | Kafk
     one_by_one=True,
     min_version=2,
     max_version=9,
-)
-
-
-def _build_find_coordinator(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
-    (group,) = items
-    if version < 4:
-        return FindCoordinatorRequest(key=group, key_type=0)
-    return FindCoordinatorRequest(coordinator_keys=[group], key_type=0)
-
-
-def _read_coordinator(response: FindCoordinatorResponse, version: int) -> Iterator[KeyResult]:
-    if version < 4:
-        yield KeyResult(None, response.node_id, response.error_code, response.error_message)
-    for one in response.coordinators:
-        yield KeyResult(one.key, one.node_id, one.error_code, one.error_message)
-
-
-FIND_COORDINATOR: Operation[str, int] = Operation(
-    FindCoordinatorRequest,
-    ("FindCoordinator", Scope.GROUP),
-    Routing.ANY,
-    _build_find_coordinator,
-    _read_coordinator,
-    one_by_one=True,
 )

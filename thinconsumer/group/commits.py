@@ -35,7 +35,7 @@ from .commit_identity import CommitIdentity
 from .commit_queue import Callback, CommitQueue, Entries, Pending
 from .coordinator import Coordinator
 from .identity import Identity
-from .settings import CommitSettings
+from .settings import GroupSettings
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Commits:
 
     def __init__(
         self,
-        settings: CommitSettings,
+        settings: GroupSettings,
         coordinator: Coordinator,
         assigned: Container[TopicPartition],
         metadata: Metadata,

@@ -38,7 +38,7 @@ from ..wire.offset_fetch import (
     OffsetFetchResponse,
 )
 from .coordinator import Coordinator
-from .settings import CommitSettings
+from .settings import RequestSettings
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Committed:
 
     def __init__(
         self,
-        settings: CommitSettings,
+        settings: RequestSettings,
         coordinator: Coordinator,
         partitions: Partitions,
         metadata: Metadata,

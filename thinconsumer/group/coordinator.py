@@ -13,6 +13,7 @@ import enum
 import logging
 from collections.abc import Mapping
 
+from ..client.options import LEAST_PAUSE
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..connection.states import next_state
 from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
@@ -23,7 +24,7 @@ from ..types import Node
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from .settings import GroupSettings
+from .settings import RequestSettings
 
 log = logging.getLogger(__name__)
 
@@ -70,11 +71,23 @@ TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorStat
 
 
 class Coordinator:
-    """Find one group's coordinator, while another manager needs it."""
+    """Find one group's coordinator, while another manager needs it.
 
-    asker = "coordinator"
+    Its requests name ``asker`` as their manager, and have the coordinator as their context. If FindCoordinator gets no
+    response within ``ask_another_after`` seconds, another broker is asked, too.
+    """
 
-    def __init__(self, settings: GroupSettings, group_id: str, metadata: Metadata, random: Random) -> None:
+    def __init__(
+        self,
+        settings: RequestSettings,
+        group_id: str,
+        metadata: Metadata,
+        random: Random,
+        *,
+        asker: str = "coordinator",
+        ask_another_after: float = 3.0,
+    ) -> None:
+        self.asker = asker
         self.group_id = group_id
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
@@ -86,9 +99,10 @@ class Coordinator:
         self._metadata = metadata
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
-        #: Seconds without a response after which FindCoordinator is sent to another broker, too.
-        self._ask_another_after = settings.heartbeat_interval_ms / 1000
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._ask_another_after = ask_another_after
+        self._backoff = Backoff(
+            max(LEAST_PAUSE, settings.retry_backoff_ms / 1000), max(LEAST_PAUSE, settings.retry_backoff_max_ms / 1000)
+        )
         self._retry = Retry(self._backoff, random)
         self._loading = Retry(self._backoff, random)
         self._is_loading = False
@@ -233,7 +247,7 @@ class Coordinator:
         return max(oldest, self._sent_at) + self._ask_another_after
 
     def _ask(self, target: Target, now: float) -> Request:
-        request = Request(self.asker, FindCoordinatorRequest, target, self._build, now + self._request_timeout)
+        request = Request(self.asker, FindCoordinatorRequest, target, self._build, now + self._request_timeout, self)
         self._in_flight.append(request)
         self._sent_at = now
         return request

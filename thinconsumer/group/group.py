@@ -48,7 +48,9 @@ class Group:
         self._partitions = partitions
         self._metadata = metadata
         self.subscription = UserSubscription()
-        self.coordinator = Coordinator(config, group_id, metadata, random)
+        self.coordinator = Coordinator(
+            config, group_id, metadata, random, ask_another_after=config.heartbeat_interval_ms / 1000
+        )
         self.commits = Commits(
             config,
             self.coordinator,

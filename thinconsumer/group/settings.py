@@ -1,11 +1,22 @@
-"""The options that membership and commits depend on. Times are in milliseconds, as the user gave them."""
+"""The options that finding a coordinator, membership and commits depend on. Times are in milliseconds."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 
-class GroupSettings(Protocol):
+class RequestSettings(Protocol):
+    """The options of requests that are retried."""
+
+    @property
+    def request_timeout_ms(self) -> int: ...
+    @property
+    def retry_backoff_ms(self) -> int: ...
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
+
+
+class GroupSettings(RequestSettings, Protocol):
     """The options of a group member."""
 
     @property
@@ -18,18 +29,3 @@ class GroupSettings(Protocol):
     def heartbeat_interval_ms(self) -> int: ...
     @property
     def max_poll_interval_ms(self) -> int: ...
-    @property
-    def request_timeout_ms(self) -> int: ...
-    @property
-    def retry_backoff_ms(self) -> int: ...
-    @property
-    def retry_backoff_max_ms(self) -> int: ...
-
-
-class CommitSettings(GroupSettings, Protocol):
-    """The options of commits: those of a member, and two more."""
-
-    @property
-    def default_api_timeout_ms(self) -> int: ...
-    @property
-    def isolation_level(self) -> str: ...
