@@ -1,7 +1,5 @@
 """A call is settled once, and can be abandoned."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.calls import Call

@@ -1,7 +1,5 @@
 """Pages that are made from the code say what the code says."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The seam: both drivers have all of it, and what crosses it prints as people write it."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

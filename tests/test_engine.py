@@ -1,7 +1,5 @@
 """The engine with a whole cluster behind it: what goes over the wire, in which order, and what nothing may hold up."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

@@ -1,7 +1,5 @@
 """Errors keep their message and attributes across pickling and copying, and derive from the matching built-ins."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import pickle

@@ -1,7 +1,5 @@
 """The parts of the pipeline example besides Spark: orders, sums and the picture."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import itertools

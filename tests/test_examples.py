@@ -1,7 +1,5 @@
 """The examples that need nothing but this package and its tests' own tools, run as a reader would run them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import runpy

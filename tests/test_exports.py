@@ -1,7 +1,5 @@
 """All public names, and no others, can be imported from the top level, and are in ``__all__``."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pkgutil

@@ -1,7 +1,5 @@
 """GroupMember: the order of its callbacks, the leader's assignment, and calls that are rejected."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Metadata: which responses are accepted, when the next request is sent, and that requests never spin."""
 
-from __future__ import annotations
-
 import logging
 import random
 from dataclasses import dataclass, field

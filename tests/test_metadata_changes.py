@@ -1,7 +1,5 @@
 """When topics and partitions count as new or deleted: that decides on first positions and on a pattern's matches."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

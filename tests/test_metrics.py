@@ -1,7 +1,5 @@
 """Metrics: the windows of sensors, each metric from recorded events, and Kafka's names."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from pathlib import Path

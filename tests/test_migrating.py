@@ -1,7 +1,5 @@
 """Programs written for kafka-python run unchanged but for their imports, and come to the same end as with it."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 

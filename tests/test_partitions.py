@@ -1,7 +1,5 @@
 """Positions: every (state, event) pair, what replaces a cursor and what keeps it, and when a partition may be read."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -3,8 +3,6 @@
 The checkers are plain functions over source text, tried on good and bad samples first; then on every file there is.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from itertools import chain

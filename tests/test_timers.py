@@ -1,7 +1,5 @@
 """Backoff, Retry and SharedJitter."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """The public value types: kafka-python's fields, picklable."""
 
-from __future__ import annotations
-
 import pickle
 
 import kafka.structs

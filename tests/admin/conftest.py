@@ -1,7 +1,5 @@
 """An admin on a cluster in memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.admin import Admin, ClientOptions

@@ -1,7 +1,5 @@
 """The admin's public calls on a cluster in memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import Consumer, TopicPartition

@@ -1,7 +1,5 @@
 """Routing and retries of the admin's requests: error codes, lost responses, moving controllers and leaders."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import TopicPartition

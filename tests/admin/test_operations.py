@@ -1,7 +1,5 @@
 """Every operation builds a valid request and reads the response in every version."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import TopicPartition

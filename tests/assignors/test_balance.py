@@ -1,7 +1,5 @@
 """The assignment of the sticky assignors, against exhaustive search and at large sizes."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

@@ -1,7 +1,5 @@
 """The order of names, and what assignors inherit."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

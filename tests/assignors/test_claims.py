@@ -1,7 +1,5 @@
 """The owners of partitions according to the members' claims."""
 
-from __future__ import annotations
-
 from thinconsumer.assignors.claims import Claim, find_owners
 from thinconsumer.types import TopicPartition
 

@@ -1,7 +1,5 @@
 """The cooperative sticky assignor: a partition moves in two rebalances, and the second one is stable."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

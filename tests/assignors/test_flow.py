@@ -1,7 +1,5 @@
 """Minimum-cost flow, against exhaustive search, and without room."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

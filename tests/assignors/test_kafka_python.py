@@ -1,7 +1,5 @@
 """Assignors written for kafka-python: subclasses of its base class, and its built-in ones."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How evenly units can be spread: against exhaustive search, and groups with an obvious solution."""
 
-from __future__ import annotations
-
 import itertools
 
 from hypothesis import given, settings

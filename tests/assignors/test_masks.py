@@ -1,7 +1,5 @@
 """Bit masks as sets of member numbers."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Validation of assignments: what is rejected, and that the error names the assignor."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.assignors.base import Assignment

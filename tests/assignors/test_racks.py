@@ -1,7 +1,5 @@
 """When racks matter for an assignment (KIP-881)."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.assignors.racks import member_racks, partition_racks, racks_matter

@@ -1,7 +1,5 @@
 """The range assignor, by examples; ``tests/real`` compares it with Java's."""
 
-from __future__ import annotations
-
 from thinconsumer.assignors.range import RangeAssignor
 
 

@@ -1,7 +1,5 @@
 """Creation of assignors from ``partition_assignment_strategy``."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.assignors import (

@@ -1,7 +1,5 @@
 """The round robin assignor, by examples; ``tests/real`` compares it with Java's."""
 
-from __future__ import annotations
-
 from thinconsumer.assignors.roundrobin import RoundRobinAssignor
 
 

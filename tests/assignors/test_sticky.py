@@ -1,7 +1,5 @@
 """The eager sticky assignor: its user data and the claims that it accepts."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

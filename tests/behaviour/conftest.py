@@ -1,7 +1,5 @@
 """The worlds as fixtures: ``world`` has one broker, ``world3`` three; every test runs in each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Queries about a cluster: topics, partitions, beginning and end offsets, offsets for times."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import KafkaTimeoutError, OffsetAndTimestamp, TopicPartition

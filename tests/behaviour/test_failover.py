@@ -1,7 +1,5 @@
 """Brokers come and go: readers go on with the next leader, lose nothing and see nothing twice."""
 
-from __future__ import annotations
-
 from thinconsumer import TopicPartition
 
 

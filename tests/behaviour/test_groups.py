@@ -3,8 +3,6 @@
 Members are consumers polled in turn: one thread has them all, as a program may.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

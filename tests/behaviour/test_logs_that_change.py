@@ -1,7 +1,5 @@
 """Logs are not arrays: records are deleted, compacted, rolled back; topics grow, vanish and return."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import OffsetOutOfRangeError, TopicPartition

@@ -1,7 +1,5 @@
 """Reading assigned partitions returns each record once and in order, from the requested position."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import OffsetAndMetadata, OffsetOutOfRangeError, TopicPartition, WakeupError

@@ -1,7 +1,5 @@
 """Random faults and operations on clusters: committed and acknowledged records survive, and replicas converge."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

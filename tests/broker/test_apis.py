@@ -1,7 +1,5 @@
 """The API table: complete, and able to send an error response in every version."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """An API call gets at most one response."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.call import ApiCall

@@ -4,8 +4,6 @@ Group tests are in ``test_other_clients``. kafka-python and confluent-kafka have
 serves the broker; aiokafka shares its event loop.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Operations on a cluster, and the interface of its shells."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Broker and topic configs: parsing of Kafka's dotted names, and errors for clients."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.config import TOPIC_DEFAULTS, BrokerConfig, TopicConfig

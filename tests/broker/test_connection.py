@@ -1,7 +1,5 @@
 """Frames split anywhere, served one at a time in order; an invalid request closes its own connection only."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.faults import Delay, Disconnect, Edit, Raw, Reply, Silence

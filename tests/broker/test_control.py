@@ -1,7 +1,5 @@
 """The control protocol: values, errors, rules, and invalid lines."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Topics, elections, and the delivery of metadata deltas."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.controller import CONTROLLER, OFFSETS_TOPIC, ControllerError

@@ -1,7 +1,5 @@
 """Delayed fetches: their completion conditions, and their cost while waiting. See also api/test_fetch."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

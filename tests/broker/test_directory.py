@@ -1,7 +1,5 @@
 """Persistent storage: recovery of written data, truncation of incomplete data, locking."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

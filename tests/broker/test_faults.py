@@ -1,7 +1,5 @@
 """Fault rules: which requests they meet, for how long, what they do, and the way to another process and back."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

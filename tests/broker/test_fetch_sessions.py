@@ -1,7 +1,5 @@
 """Fetch sessions: opening, updates, errors, eviction, and partitions omitted from responses."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Forwarding to the controller, reachable or not."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from thinconsumer.broker.call import ApiCall

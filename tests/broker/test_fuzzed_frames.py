@@ -4,8 +4,6 @@ They are random bytes, and requests that real clients sent to real brokers (``te
 bits, spliced or extended. The seed is fixed, so that failures repeat.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import time

@@ -1,7 +1,5 @@
 """Metadata images: topics by name and id, partitions by number."""
 
-from __future__ import annotations
-
 from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
 
 A, B = b"a" * 16, b"b" * 16

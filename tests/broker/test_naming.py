@@ -1,7 +1,5 @@
 """Topic names: valid, invalid and internal ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.naming import is_internal, topic_name_error

@@ -1,7 +1,5 @@
 """A broker's lifecycle: kill, pause, restart; metadata deltas and leadership."""
 
-from __future__ import annotations
-
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code

@@ -1,7 +1,5 @@
 """The operations of embedded brokers: each calls the cluster's method of the same name."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

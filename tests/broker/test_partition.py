@@ -1,7 +1,5 @@
 """One replica: waiting appends, listeners, roles and the high watermark."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.records.builder import NewRecord, build_batch

@@ -1,7 +1,5 @@
 """A broker in its own process: start, calls, errors, and reliable termination."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Reading partitions: isolation, aborted transactions, shared limits, the preferred read replica."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Replication: followers converge with leaders, with delays, cuts and diverging logs."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

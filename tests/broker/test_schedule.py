@@ -1,7 +1,5 @@
 """The cluster's clock: order, cancellation, and independence of the step size."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The broker over real sockets, stepped by the test, with normal, slow, misbehaving and disconnecting clients."""
 
-from __future__ import annotations
-
 import select
 import socket
 import struct

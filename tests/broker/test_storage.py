@@ -1,7 +1,5 @@
 """A cluster restarted on its directory: everything acknowledged is restored."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

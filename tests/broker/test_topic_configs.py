@@ -1,7 +1,5 @@
 """Topic configs: allowed values and sources."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

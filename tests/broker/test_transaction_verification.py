@@ -1,7 +1,5 @@
 """Verification of transactional writes: requests to the coordinator, error codes, unreachable coordinators."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

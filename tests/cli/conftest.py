@@ -1,7 +1,5 @@
 """A cluster for the commands, and fixtures that run them in this process or in one of their own."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The command ``broker``: its ready line, serving clients, signals, warnings and errors."""
 
-from __future__ import annotations
-
 import json
 import signal
 

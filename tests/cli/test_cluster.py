@@ -1,7 +1,5 @@
 """Common to the admin commands: an unreachable cluster, similar names, one failure among several results."""
 
-from __future__ import annotations
-
 import argparse
 
 import pytest

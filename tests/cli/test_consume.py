@@ -1,7 +1,5 @@
 """The command ``consume``: start, end, formats and errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The command ``consume --group``: exactly the printed records are committed, however the command ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The demo: every order is read once although a broker is killed, and errors are reported."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time

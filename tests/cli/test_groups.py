@@ -1,7 +1,5 @@
 """The command ``groups``, on groups of kafka-python's consumer."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The audit of the demo: every kind of error is detected."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import ConsumerRecord

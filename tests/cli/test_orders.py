@@ -1,7 +1,5 @@
 """The demo's orders: reproducible by seed, and parsed back."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 

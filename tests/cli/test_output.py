@@ -1,7 +1,5 @@
 """Output of records, tables and progress."""
 
-from __future__ import annotations
-
 import io
 import json
 

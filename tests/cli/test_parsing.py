@@ -1,7 +1,5 @@
 """Parsing of command lines, and one-line errors with suggestions."""
 
-from __future__ import annotations
-
 import argparse
 import datetime
 

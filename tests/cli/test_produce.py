@@ -1,7 +1,5 @@
 """The command ``produce``."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -1,7 +1,5 @@
 """Exit codes and one-line errors of the command line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The command ``topics``."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

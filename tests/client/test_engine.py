@@ -1,7 +1,5 @@
 """The engine: which manager gets which answer, when a step is due, and how it restarts."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.client import ClientOptions, Engine

@@ -1,7 +1,5 @@
 """The options of the small clients: the consumer's own declarations, rules and hints."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.client import ClientOptions

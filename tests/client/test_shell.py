@@ -1,7 +1,5 @@
 """The shell of the small clients: time limits, and what an exception in the middle of a step leaves behind."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

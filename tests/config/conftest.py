@@ -1,7 +1,5 @@
 """Fixtures of the tests of options."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from types import SimpleNamespace

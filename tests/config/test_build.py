@@ -1,7 +1,5 @@
 """Building a config: names, suggestions, all problems in one error, and where warnings point to."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 

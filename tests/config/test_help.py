@@ -1,7 +1,5 @@
 """``help(Consumer)`` lists every option."""
 
-from __future__ import annotations
-
 import inspect
 import pydoc
 

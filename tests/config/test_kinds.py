@@ -1,7 +1,5 @@
 """Each kind of option value: valid and invalid values, and parsing from text."""
 
-from __future__ import annotations
-
 import functools
 import math
 import selectors

@@ -1,7 +1,5 @@
 """Every option's declaration: default, bounds, text, and the generated page."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import math

@@ -1,7 +1,5 @@
 """Rules between options, and defaults that depend on other options."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """Options of other clients: supported, accepted with one warning, or refused with a reason."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,7 +1,5 @@
 """Parsing of server addresses, durations, reset policies and deserializers."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import pickle

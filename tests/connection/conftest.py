@@ -1,7 +1,5 @@
 """Connections and routes without driver and broker: the test plays both, one call at a time."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.connection.connection import Connection, ConnectionSettings

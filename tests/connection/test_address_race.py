@@ -1,7 +1,5 @@
 """Addresses of one host side by side: when the next is dialled, which connection is kept, and when all have failed."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.connection.address_race import ANSWER_DELAY, CONNECT_DELAY, PARALLEL_MAX, RETRY_DELAY, AddressRace

@@ -1,7 +1,5 @@
 """The address book: one lookup at a time, shared, remembered until it fails."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.connection.addresses import AddressBook

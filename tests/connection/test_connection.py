@@ -1,7 +1,5 @@
 """One connection: negotiation, order, deadlines, throttling, and an answer for everything whatever the peer does."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Frames: cut right however bytes come, bounded whatever sizes claim, and never written to again."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 

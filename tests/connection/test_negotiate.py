@@ -1,7 +1,5 @@
 """ApiVersions: ask high, fall back as told, and choose within three ranges."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

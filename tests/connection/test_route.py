@@ -1,7 +1,5 @@
 """The route to one node: addresses side by side, names looked up again, backoff, and what happens to the queue."""
 
-from __future__ import annotations
-
 import logging
 import random
 

@@ -1,7 +1,5 @@
 """The two tables: each state is reachable, and each pair of state and event does what its row says."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """A consumer on a cluster in memory: nothing here takes real time, and each run is the same."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Wrong arguments are refused by the call that is given them, with what to write instead."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

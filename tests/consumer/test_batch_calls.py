@@ -1,7 +1,5 @@
 """``poll_batches``: what poll promises, for columns."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Many questions in one round trip, and reading up to an end that no record stands at."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import TopicAuthorizationFailedError, TopicPartition

@@ -1,7 +1,5 @@
 """Each callback of ``commit_async`` is called exactly once, whatever ends its commit; lost commits are logged."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Properties of poll: bounded, in order, at most once per position, each error response raised once."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

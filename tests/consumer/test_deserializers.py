@@ -1,7 +1,5 @@
 """Deserializers are the user's code in the middle of a poll: what they may do to the consumer that calls them."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import DeserializationError, IllegalStateError, TopicPartition

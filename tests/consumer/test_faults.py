@@ -1,7 +1,5 @@
 """Faults that last: what a poll returns and raises, what health() and lag() say, and what is logged meanwhile."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from itertools import pairwise

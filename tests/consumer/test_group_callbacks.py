@@ -1,7 +1,5 @@
 """Calls of a group's consumer: when listeners and assignors run, how long calls wait, and how a consumer leaves."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

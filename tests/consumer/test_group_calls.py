@@ -1,7 +1,5 @@
 """The group's part of the public Consumer: kafka-python's names and shapes, Java's behaviour, clear refusals."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

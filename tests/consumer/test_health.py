@@ -1,7 +1,5 @@
 """Health: the reason why a consumer makes no progress, so that users need not read private fields."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import Consumer, HealthState, TopicPartition

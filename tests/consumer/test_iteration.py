@@ -1,7 +1,5 @@
 """One record at a time: when iterating ends, what it keeps alive, and how it mixes with everything else."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

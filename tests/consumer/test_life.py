@@ -1,7 +1,5 @@
 """A consumer's life: construction, closing, forgetting, threads, wake-ups. Each test is a promise to the user."""
 
-from __future__ import annotations
-
 import gc
 import io
 import threading

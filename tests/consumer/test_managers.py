@@ -1,7 +1,5 @@
 """State shared by the consumer's managers: topics in the metadata, the buffer, and the time an outage is reported."""
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -1,7 +1,5 @@
 """Metrics of a consumer at work: every figure has a source, and says what happened."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

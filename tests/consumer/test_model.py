@@ -5,8 +5,6 @@ the log without a gap, and moves the position behind it; only the user moves it 
 the end, after any fault of brokers, leaders and connections.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """A call that ran out of time is kept for a moment: made again, it returns the answer that came since."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import CommitFailedError, Consumer, KafkaTimeoutError, TopicPartition

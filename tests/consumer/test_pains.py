@@ -1,7 +1,5 @@
 """Problems that users of other clients report about poll, one test each."""
 
-from __future__ import annotations
-
 import math
 import threading
 

@@ -1,7 +1,5 @@
 """Positions from outside: moving them, asking for them, losing them, and what is logged when they are reset."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import (

@@ -5,8 +5,6 @@ signals, which is when a function begins, after a call, and when a loop goes rou
 places in our own code and raises there, so that none of them is left to luck.
 """
 
-from __future__ import annotations
-
 import dis
 import heapq
 import importlib

@@ -1,7 +1,5 @@
 """Brokers that cannot be reached, or not at once: what poll raises, how soon, and how many lines are logged."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

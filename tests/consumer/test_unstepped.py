@@ -4,8 +4,6 @@ The engine skips managers that are neither due nor touched (``Engine.touch``). H
 is compared before and after: an input that touches no manager shows as a difference.
 """
 
-from __future__ import annotations
-
 import enum
 import random
 

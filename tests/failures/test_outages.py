@@ -1,7 +1,5 @@
 """The log lines of an outage: one when it begins, at most one a minute, one when it ends."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

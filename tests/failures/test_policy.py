@@ -1,7 +1,5 @@
 """Every API has a rule for every error code, and each rule that differs from the general table says why."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import LogTruncationError, NoOffsetForPartitionError

@@ -1,7 +1,5 @@
 """Fetch responses: the action for each error, records in the buffer, and hostile bytes."""
 
-from __future__ import annotations
-
 import logging
 import random
 

@@ -1,7 +1,5 @@
 """The buffer counts whole frames until their last slice is released, and drops stale batches."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

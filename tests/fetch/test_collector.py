@@ -1,7 +1,5 @@
 """Poll results: records, positions, errors, and interrupts that neither lose nor repeat a record."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Poll results as columns: the same records, positions and errors as rows; and both mixed."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

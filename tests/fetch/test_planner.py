@@ -1,7 +1,5 @@
 """Fetch requests: one per node, fair shares, the memory limit, and no busy loop."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Failed followers are avoided for growing pauses, which a success resets."""
 
-from __future__ import annotations
-
 import random
 
 from thinconsumer.errors import KafkaConnectionError

@@ -1,7 +1,5 @@
 """Missing and out-of-range positions: reset by policy, with one log line that has the reason."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

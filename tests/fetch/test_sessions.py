@@ -1,7 +1,5 @@
 """Fetch sessions: after any change, the broker's session holds exactly the wanted partitions (KIP-227)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Validation of positions after leader changes (KIP-320), and recreated topics."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

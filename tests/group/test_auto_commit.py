@@ -1,7 +1,5 @@
 """Auto-commit: when it is due, and that it covers the records of earlier polls only."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """The error of a failed commit names the reason, the partitions, and only limits that were exceeded."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Which offsets may be committed: pairs of the identity when they were queued and the current one."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.group.commit_identity import CommitIdentity

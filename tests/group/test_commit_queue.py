@@ -1,7 +1,5 @@
 """The queue of commits: merging, settling, deadlines, and recovery after an interrupt at any line."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

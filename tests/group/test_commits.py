@@ -1,7 +1,5 @@
 """Commits: their member id and generation, one in flight, the effect of each response, and waits in a rebalance."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import (

@@ -4,8 +4,6 @@ Each offset is the number of its call. So the order of the offsets that the coor
 never go back to an earlier call.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

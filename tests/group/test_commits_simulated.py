@@ -3,8 +3,6 @@
 committed() must return the offsets of every commit() that returned, whatever happens to brokers in between.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Commits and time: deadlines, abandoned calls, restarts, and wake-ups."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The consumer's role: eager or cooperative, its subscription, the leader's assignment, and reasons to rejoin."""
 
-from __future__ import annotations
-
 import logging
 import random
 

@@ -1,7 +1,5 @@
 """The search for the coordinator: which broker gets FindCoordinator, when, how often, and what its response changes."""
 
-from __future__ import annotations
-
 import logging
 import random
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A consumer's group: how its managers are wired, and what a restart keeps."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

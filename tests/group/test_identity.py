@@ -1,7 +1,5 @@
 """The identity of a member after each response that changes it."""
 
-from __future__ import annotations
-
 from thinconsumer.group.identity import Identity
 
 JOINED = Identity("g", group_instance_id="i").joined(7, "m")

@@ -1,7 +1,5 @@
 """Rebalance listeners with three callbacks, and with two."""
 
-from __future__ import annotations
-
 from thinconsumer.group.listener import RebalanceListener, call_listener
 from thinconsumer.types import TopicPartition
 

@@ -1,7 +1,5 @@
 """Reasons to rejoin: partition counts, names and racks of the group's topics."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.group.rejoin_triggers import note_of, reassign_reason, shapes, shapes_changed, topics_changed

@@ -1,7 +1,5 @@
 """Revoking and assigning partitions: the order of callbacks, and the commits before and after them."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.group.revocation import COMMIT_TIMEOUT, PartitionRevocation, RevocationStep

@@ -1,7 +1,5 @@
 """The user's subscription: topics, a pattern or manually assigned partitions, never two of them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -3,8 +3,6 @@
 Nothing here sleeps: a test drives steps until something has happened, or fails at a deadline.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import select

@@ -1,7 +1,5 @@
 """Names looked up with c-ares on the driver's selector, from a name server that the test plays: no call blocks."""
 
-from __future__ import annotations
-
 import math
 import selectors
 import socket

@@ -4,8 +4,6 @@ Broker and client share one thread and one ``select``: when neither has bytes to
 next call, and it must be near.
 """
 
-from __future__ import annotations
-
 import math
 import select
 import sys

@@ -1,7 +1,5 @@
 """Imports that an exception in the main thread cannot leave half done."""
 
-from __future__ import annotations
-
 import signal
 import sys
 

@@ -1,7 +1,5 @@
 """Between two steps the system receives large responses by itself, and no byte goes unnoticed."""
 
-from __future__ import annotations
-
 import os
 import select
 import selectors

@@ -1,7 +1,5 @@
 """A network client on a cluster in memory: the test is the consumer that steps it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

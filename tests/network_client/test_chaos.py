@@ -4,8 +4,6 @@ The test is the driver here, and a rude one: it loses connections at every momen
 answers lookups late, and lets time jump. Operations are drawn by hypothesis and shrink to a short story.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """All connections of a client: the node of each request, bootstrapping, outages, and one answer to each request."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker import Delay, Disconnect, Silence

@@ -1,7 +1,5 @@
 """Reasons to refresh metadata: broken connections, and nodes that requests cannot reach."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.connection.request import ANY_NODE, Target

@@ -1,7 +1,5 @@
 """Producers on a cluster in memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.faults import Reply

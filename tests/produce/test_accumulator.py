@@ -1,7 +1,5 @@
 """The accumulator: batches and partitions of records, deadlines, and the count of bytes."""
 
-from __future__ import annotations
-
 import random
 
 from thinconsumer import TopicPartition

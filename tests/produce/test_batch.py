@@ -1,7 +1,5 @@
 """Batches and their futures: every (state, event) pair, settling once, and splits."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import TopicPartition

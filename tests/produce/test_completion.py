@@ -1,7 +1,5 @@
 """The effect of every Produce response on a batch and on its partition's sequence numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer import TopicPartition

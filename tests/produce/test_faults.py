@@ -3,8 +3,6 @@
 These brokers may execute a Produce request long after the producer has given it up, which endangers the order.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 

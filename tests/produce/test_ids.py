@@ -1,7 +1,5 @@
 """The producer id: requested when it is needed, retried, and failed with a typed error."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -4,8 +4,6 @@ Python handles signals when a function begins and after a call. A profile functi
 and raises KeyboardInterrupt at one of them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

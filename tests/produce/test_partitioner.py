@@ -1,7 +1,5 @@
 """Keys are partitioned as by Java; records without a key stick to a partition and spread evenly."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

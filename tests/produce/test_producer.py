@@ -1,7 +1,5 @@
 """The producer's public calls on a cluster in memory."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

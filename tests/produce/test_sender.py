@@ -1,7 +1,5 @@
 """When batches are sent, to which broker and in which version, and when their delivery times out."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

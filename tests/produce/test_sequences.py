@@ -1,7 +1,5 @@
 """Sequence numbers and epochs of one partition."""
 
-from __future__ import annotations
-
 from thinconsumer import TopicPartition
 from thinconsumer.produce.batch import NO_SEQUENCE, ProducerBatch
 from thinconsumer.produce.sequences import EPOCH_MAX, NO_ID, Sequences

@@ -1,7 +1,5 @@
 """The producer's options and their checks."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests on real clusters: marked as such, with the time that takes. The clusters are in ``realkafka.fixtures``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

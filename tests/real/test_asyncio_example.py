@@ -1,7 +1,5 @@
 """The asyncio example reads every record in order, and neither blocks the event loop nor spins."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import sys

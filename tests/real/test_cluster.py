@@ -1,7 +1,5 @@
 """The clusters that other tests kill, pause and restart."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -4,8 +4,6 @@ Each script of ``differential`` holds the same conversation with both, in the lo
 of every API, and all answers have to be equal, field by field.
 """
 
-from __future__ import annotations
-
 import difflib
 import itertools
 import os

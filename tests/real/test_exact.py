@@ -5,8 +5,6 @@ usual limits and with limits so small that most answers end inside a batch. Posi
 control batches and holes too, and lag must be 0 there.
 """
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

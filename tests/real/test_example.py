@@ -1,7 +1,5 @@
 """The example of the README, run as a reader would run it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

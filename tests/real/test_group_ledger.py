@@ -1,7 +1,5 @@
 """The ledger finds the faults in event logs that were written with them."""
 
-from __future__ import annotations
-
 from groups import Ledger
 from groups.ledger import Event, Stint
 

@@ -4,8 +4,6 @@ In a bounce every member is replaced, one after the other. The list of both assi
 bounce members of both kinds are in one group. With ``--soak`` the same once more, every member a process.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

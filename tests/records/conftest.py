@@ -1,7 +1,5 @@
 """Fixtures of the record batch tests: one batch of bytes, and records of every kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Records and message sets that current clients do not write: single records, and message formats 0 and 1."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from struct import Struct

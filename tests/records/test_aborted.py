@@ -1,7 +1,5 @@
 """read_committed: the batches that are skipped."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import CorruptRecordError

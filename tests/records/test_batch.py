@@ -1,7 +1,5 @@
 """Splitting by headers, checksums, control batches, and decoding of whole batches."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 

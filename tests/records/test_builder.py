@@ -1,7 +1,5 @@
 """The builder: transactions, markers, and batches as the leader appends them."""
 
-from __future__ import annotations
-
 import pytest
 from handmade import encode_record, varint_of
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Records of format 2: gaps, timestamps, header names and malformed bytes."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

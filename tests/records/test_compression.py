@@ -1,7 +1,5 @@
 """Codecs: valid, truncated and corrupt data, wrong size claims, and missing packages."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import sys

@@ -1,7 +1,5 @@
 """The fast decoder against the byte-by-byte decoder: records of every kind, and bytes that mislead it."""
 
-from __future__ import annotations
-
 import pytest
 from handmade import encode_record
 from hypothesis import given, settings

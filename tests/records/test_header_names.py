@@ -1,7 +1,5 @@
 """Header keys that are not UTF-8: the same U+FFFD as Java's console consumer printed."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.records.batch import split

@@ -1,7 +1,5 @@
 """Headers: read one by one, and by the layout of the previous record."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

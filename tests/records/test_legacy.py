@@ -1,7 +1,5 @@
 """Message formats 0 and 1: uncompressed, in wrappers, and malformed bytes."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

@@ -1,7 +1,5 @@
 """The record encoders and decoders of kafka-python and aiokafka, in both directions."""
 
-from __future__ import annotations
-
 import pytest
 from handmade import build_legacy
 from hypothesis import HealthCheck, given, settings

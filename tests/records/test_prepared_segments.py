@@ -4,8 +4,6 @@ Current brokers cannot write formats 0 and 1, so the segments are generated: any
 message sets of both formats and batches of format 2, with the gaps left by compaction.
 """
 
-from __future__ import annotations
-
 import pytest
 from handmade import build_legacy
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """ConsumerRecord objects and deserializers."""
 
-from __future__ import annotations
-
 import pickle
 from typing import get_args
 

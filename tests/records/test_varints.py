@@ -1,7 +1,5 @@
 """Varints, one at a time and as tables, against kafka-python's."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

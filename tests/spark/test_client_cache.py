@@ -1,7 +1,5 @@
 """Which clients a worker process reuses for its next task, and which ones it closes."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

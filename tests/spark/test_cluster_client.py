@@ -1,7 +1,5 @@
 """The driver's requests: selection of partitions, number of requests, retries, and commits."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

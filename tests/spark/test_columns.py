@@ -1,7 +1,5 @@
 """Columns of the official connector: names, types, nulls, timestamps, and the size of batches."""
 
-from __future__ import annotations
-
 import datetime
 
 import pytest

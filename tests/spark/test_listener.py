@@ -1,7 +1,5 @@
 """Lag and commits from progress reports in the format of Spark 4.3."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Offsets as JSON: the official connector's format, errors that name the fault, and the start of the first batch."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

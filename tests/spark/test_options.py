@@ -1,7 +1,5 @@
 """The source's options: meanings of the official connector, error messages, and checks for batches and streams."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

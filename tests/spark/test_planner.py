@@ -1,7 +1,5 @@
 """Planning: bounds, lost ranges, limits per trigger and tasks, by examples and by properties."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """A read task: exact ranges, offsets without records, lost data, and cached connections."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Conversion of Arrow batches to records: nulls, slices, all string types, headers."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("pyarrow")

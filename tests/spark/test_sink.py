@@ -1,7 +1,5 @@
 """The writers, called as Spark calls them, with writers and messages pickled; without a JVM."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 

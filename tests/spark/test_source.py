@@ -1,7 +1,5 @@
 """The data source and its readers, called as Spark calls them: offsets as JSON, readers pickled; without a JVM."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import re

@@ -1,7 +1,5 @@
 """A writer's options and columns: meanings of the official connector, and error messages."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

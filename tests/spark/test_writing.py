@@ -1,7 +1,5 @@
 """A write task against the embedded broker on a simulated network and clock."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("pyarrow")

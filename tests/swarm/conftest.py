@@ -1,7 +1,5 @@
 """Fixtures of both swarms: sums of counts over all worlds of a run, and the trace of a seed in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Deliberate bugs in group membership, each of which the swarm of groups has to notice; see ``planting.py``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

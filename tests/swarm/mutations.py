@@ -1,7 +1,5 @@
 """Deliberate bugs in reading, each of which the swarm of readers has to notice; see ``planting.py``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

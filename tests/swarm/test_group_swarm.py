@@ -5,8 +5,6 @@ Each has a virtual minute of faults, then peace, then a change in good order, th
 are checked at the end. A failing seed prints its knobs, its trace's end, and the command that repeats it.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The swarms notice bugs: each mutation of the client is caught by the seed that is written down for it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 

@@ -5,8 +5,6 @@ so that one that fails is named at once; the sums are checked at the end. A fail
 end, and the command that repeats it.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """An endpoint whose commands a test sets, and streams that record their calls."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

@@ -1,7 +1,5 @@
 """The embedded broker's cluster in memory, as a consumer's test uses it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

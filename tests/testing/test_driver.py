@@ -1,7 +1,5 @@
 """The driver in memory keeps the driver's contract, and jumps instead of waiting."""
 
-from __future__ import annotations
-
 import io
 import math
 

@@ -1,7 +1,5 @@
 """The fixtures for users' projects, in such a project: run by its own pytest, from its own folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The network in memory: addresses, sizes of reads and writes, and every fault."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import KafkaConnectionError

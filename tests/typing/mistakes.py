@@ -3,8 +3,6 @@
 Checked by ``mypy --strict`` and by pyright, and never run.
 """
 
-from __future__ import annotations
-
 from thinconsumer import Consumer, GroupMember, TopicPartition
 
 TP = TopicPartition("orders", 0)

@@ -1,7 +1,5 @@
 """mypy and pyright accept what applications write, and report misspelt options and wrong types."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The list of requests."""
 
-from __future__ import annotations
-
 import pkgutil
 
 import pytest

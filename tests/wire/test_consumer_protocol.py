@@ -1,7 +1,5 @@
 """Subscriptions and assignments: against Java's bytes, two other codecs, and malformed bytes."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

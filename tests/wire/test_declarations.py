@@ -5,8 +5,6 @@ Foundation): ``current`` from the jar of kafka-clients, and in ``removed`` the o
 removed first versions. Both are compared, each for its valid versions.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Malformed bytes: decoders raise only KafkaProtocolError, and allocate no more than the frame can hold."""
 
-from __future__ import annotations
-
 import random
 import struct
 import tracemalloc

@@ -1,7 +1,5 @@
 """Messages to bytes: fields left out, fields rejected, and error messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

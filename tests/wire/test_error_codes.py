@@ -1,7 +1,5 @@
 """The table of error codes, and the exceptions made from it."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

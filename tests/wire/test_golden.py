@@ -1,7 +1,5 @@
 """Frames recorded from real brokers, decoded and encoded again byte for byte; see ``tests/golden/README.md``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Request and response headers, byte by byte, with their two exceptions."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import IllegalArgumentError, KafkaProtocolError

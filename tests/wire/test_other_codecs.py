@@ -5,8 +5,6 @@ kafka-python interprets the definitions, and has hand-written schemas of old ver
 that encoder and decoder here have in common, which a round trip does not.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import importlib

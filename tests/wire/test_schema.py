@@ -1,7 +1,5 @@
 """Declarations of fields and structs."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The minimum sizes with which counts are checked, and generated source."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.wire.api_versions import ApiVersion

@@ -4,8 +4,6 @@ Only the part called "current" is replaced. Then ``test_declarations.py`` says w
 drops old versions of an API, move that API's entry to "removed" first, so that they stay compared.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

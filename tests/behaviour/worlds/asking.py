@@ -1,7 +1,5 @@
 """Asking brokers, one request at a time, over the client's own connections, on whatever driver a world has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The embedded broker, in a process of its own, as users' tests have it."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Real Kafka, as the fixtures of ``realkafka`` start it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The broker's code on a network in memory and a clock that jumps: no time passes, nothing is left to chance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from thinconsumer.testing.simulation import Simulation

@@ -1,7 +1,5 @@
 """ApiVersions: supported versions and features."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.api_versions import API

@@ -1,7 +1,5 @@
 """CreatePartitions increases partition counts and rejects everything else."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.create_partitions import API

@@ -1,7 +1,5 @@
 """CreateTopics: created topics, rejected requests, and their results."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.create_topics import API

@@ -1,7 +1,5 @@
 """DeleteRecords advances the log start offset on every replica."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.delete_records import API

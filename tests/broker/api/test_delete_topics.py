@@ -1,7 +1,5 @@
 """DeleteTopics by name and by id; topics named twice are not deleted."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.delete_topics import API

@@ -1,7 +1,5 @@
 """DescribeCluster lists live brokers and rejects other endpoint types."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.describe_cluster import API

@@ -1,7 +1,5 @@
 """DescribeConfigs: configs with their sources."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.describe_configs import API

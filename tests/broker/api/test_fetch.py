@@ -1,7 +1,5 @@
 """Fetch on an in-memory cluster: records, limits, waiting, errors in Kafka's order, fetch sessions."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.fetch import API

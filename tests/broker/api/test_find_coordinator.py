@@ -1,7 +1,5 @@
 """FindCoordinator in every version: one key or several, groups and transactional ids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

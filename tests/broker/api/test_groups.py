@@ -1,7 +1,5 @@
 """The APIs of groups over a connection, in every version."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

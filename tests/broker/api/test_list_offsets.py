@@ -1,7 +1,5 @@
 """ListOffsets: lookups by timestamp, both ends of a log, and the limits of a new leader."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.list_offsets import API

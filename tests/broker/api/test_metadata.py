@@ -1,7 +1,5 @@
 """Metadata: a broker's view of brokers and topics, in every version."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.metadata import API

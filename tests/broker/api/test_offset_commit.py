@@ -1,7 +1,5 @@
 """OffsetCommit over a connection: topics by name and by id, and unknown topics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

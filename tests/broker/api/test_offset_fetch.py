@@ -1,7 +1,5 @@
 """OffsetFetch over a connection: one group or several, all topics or some, by name and by id."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

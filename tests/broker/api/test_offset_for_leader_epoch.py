@@ -1,7 +1,5 @@
 """OffsetForLeaderEpoch: end offsets of epochs, and wrong leader epochs."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.api.offset_for_leader_epoch import API

@@ -1,7 +1,5 @@
 """Produce on an in-memory cluster: acks, errors in Kafka's order, waiting, transaction verification."""
 
-from __future__ import annotations
-
 import pytest
 from handmade import build_legacy
 

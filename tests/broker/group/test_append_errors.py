@@ -1,7 +1,5 @@
 """Error codes for clients when the log rejects an append."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.group.append_errors import append_error

@@ -1,7 +1,5 @@
 """OffsetCommit, TxnOffsetCommit and OffsetFetch."""
 
-from __future__ import annotations
-
 from itertools import repeat
 from typing import Any
 

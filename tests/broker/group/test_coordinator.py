@@ -1,7 +1,5 @@
 """The group coordinator of a broker: assignment of groups to shards, admin requests, node events."""
 
-from __future__ import annotations
-
 from itertools import repeat
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Serial execution of coordinator operations."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.group.event_processor import EventProcessor

@@ -11,8 +11,6 @@ coordinator that fails before that write leaves the previous generation, which i
 fails after it leaves the new generation with its assignments.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Java's string hash, and the iteration order of a Java HashMap."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.group.hashing import hash_map_order, java_hash, partition_for

@@ -1,7 +1,5 @@
 """JoinGroup: new members (KIP-394), static members (KIP-345, KIP-814), and rejoining members."""
 
-from __future__ import annotations
-
 import re
 from itertools import repeat
 from typing import Any

@@ -1,7 +1,5 @@
 """Loading a shard from its log."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records of ``__consumer_offsets``: the bytes that Kafka writes, and every version in old logs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

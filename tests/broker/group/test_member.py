@@ -1,7 +1,5 @@
 """One member: its protocols, its vote, and when it needs no heartbeats."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from thinconsumer.broker.group.member import ClassicGroupMember, protocols_of

@@ -1,7 +1,5 @@
 """SyncGroup, Heartbeat and LeaveGroup."""
 
-from __future__ import annotations
-
 from itertools import repeat
 from typing import Any
 

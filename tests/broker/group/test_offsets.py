@@ -1,7 +1,5 @@
 """Committed offsets, and pending offsets of transactions."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.group.log_format import OffsetCommitValue

@@ -1,7 +1,5 @@
 """Rebalances: join phase, sync phase, and their timeouts."""
 
-from __future__ import annotations
-
 from itertools import repeat
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Coordinator records: a change applied in memory equals the change loaded from its record."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from thinconsumer.broker.group import log_format, records

@@ -1,7 +1,5 @@
 """Offset expiration (KIP-211), and offsets of deleted topics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

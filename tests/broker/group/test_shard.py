@@ -1,7 +1,5 @@
 """A coordinator shard: election, loading, resignation, and replies that wait for the log."""
 
-from __future__ import annotations
-
 from itertools import repeat
 from typing import Any
 

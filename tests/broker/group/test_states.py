@@ -1,7 +1,5 @@
 """The transition tables of groups and shards: complete, reachable, and strict."""
 
-from __future__ import annotations
-
 import enum
 import itertools
 from collections.abc import Mapping

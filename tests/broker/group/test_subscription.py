@@ -1,7 +1,5 @@
 """Parsing of topics in consumer metadata, which is untrusted."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

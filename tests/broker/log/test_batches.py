@@ -1,7 +1,5 @@
 """The list of batches: search by offset and timestamp, and reads like slices of a file."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.log.batches import BatchList

@@ -1,7 +1,5 @@
 """The results of compaction: keys, batches, tombstones, transactions, producer state."""
 
-from __future__ import annotations
-
 import pytest
 from kafka.record import MemoryRecords
 

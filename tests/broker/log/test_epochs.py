@@ -1,7 +1,5 @@
 """Leader epochs: start and end offsets, as followers and consumers request them (KIP-101, KIP-279, KIP-320)."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.log.epochs import LeaderEpochs

@@ -1,7 +1,5 @@
 """A replica's log as a whole: reads return what was appended, after any sequence of operations."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Offset lookups by timestamp for ListOffsets."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.records.builder import NewRecord

@@ -1,7 +1,5 @@
 """Parsing of transaction markers, without exceptions on invalid ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.log.markers import Marker, control_record, marker_of

@@ -1,7 +1,5 @@
 """Producer state: sequence numbers, epochs, transactions, markers."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.log.log import AppendRefused

@@ -1,7 +1,5 @@
 """Recompression to the topic's codec keeps the records."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.config import TopicConfig

@@ -1,7 +1,5 @@
 """Retention deletes whole committed segments."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.log.retention import segments

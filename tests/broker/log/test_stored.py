@@ -1,7 +1,5 @@
 """Stored batches, and the exception for rejected ones."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Ongoing and aborted transactions, and the last stable offset."""
 
-from __future__ import annotations
-
 from thinconsumer.broker.log.transactions import LogTransactions
 
 

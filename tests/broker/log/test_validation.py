@@ -1,7 +1,5 @@
 """Batch validation: error codes in Kafka's order, for any bytes."""
 
-from __future__ import annotations
-
 import struct
 
 import crc32c

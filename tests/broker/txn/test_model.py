@@ -3,8 +3,6 @@
 All checks use the logs only: the transaction log and the markers, in the order in which they were written.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

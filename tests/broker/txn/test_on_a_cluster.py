@@ -1,7 +1,5 @@
 """Transactions on a whole cluster with producers' requests, before and since KIP-890."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC

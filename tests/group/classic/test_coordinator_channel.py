@@ -1,7 +1,5 @@
 """The requests that a member may have in flight to its coordinator, on which connection, and when it abandons them."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """When a heartbeat is due, and when a poll is overdue."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Failed joins in a row: backoff, log lines, and the error that polls raise."""
 
-from __future__ import annotations
-
 import logging
 import random
 

@@ -1,7 +1,5 @@
 """LeaveGroup: sent once, retried if it was not processed, and ended at its deadline."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A member and a healthy coordinator: join, lead, follow, rebalance, inconsistent responses; every state."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections import deque

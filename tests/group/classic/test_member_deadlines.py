@@ -1,7 +1,5 @@
 """A member and time: heartbeats, gaps between polls, a silent coordinator, and clock jumps."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

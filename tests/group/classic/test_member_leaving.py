@@ -1,7 +1,5 @@
 """Leaving a group: when LeaveGroup is sent, on which connection, and how long the member waits for its response."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.group.classic.states import MemberState

@@ -1,7 +1,5 @@
 """Random sequences of events: rules that none may break, and each ends in a stable member or a final error."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """User code in a rebalance: it raises, is interrupted, steps the engine, or leaves the group."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import pytest

@@ -1,7 +1,5 @@
 """The data of one rebalance, and what a retried join resets."""
 
-from __future__ import annotations
-
 from thinconsumer.group.classic.rebalance_attempt import READY_WITHIN, RebalanceAttempt
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember

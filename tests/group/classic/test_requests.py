@@ -1,7 +1,5 @@
 """The requests of a member, in every version."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.group.classic import requests

@@ -1,7 +1,5 @@
 """The transition table of a classic member."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """The counters and timings of a member."""
 
-from __future__ import annotations
-
 from thinconsumer.group.classic.stats import Timing
 
 

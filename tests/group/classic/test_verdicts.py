@@ -1,7 +1,5 @@
 """The action for each response to a member, and inconsistent JoinGroup and SyncGroup responses."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.connection.request import Answer, Request, Target

@@ -4,8 +4,6 @@ The test drives the subject through its public calls; the other member is an act
 Requests, listener callbacks and returned records are recorded, and checked alike in all tests.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 

@@ -6,8 +6,6 @@ lost, and two seconds and the maximum backoff after the fault ends the same cons
 A missing response has to time out first.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

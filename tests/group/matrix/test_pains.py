@@ -3,8 +3,6 @@
 These tests run a whole consumer in a simulated cluster; its parts have tests of their own.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 

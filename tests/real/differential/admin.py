@@ -1,7 +1,5 @@
 """Scripts of what administrators ask: versions, metadata, topics, settings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from thinconsumer.broker.apis import APIS

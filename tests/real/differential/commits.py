@@ -1,7 +1,5 @@
 """Scripts of OffsetCommit, by members and by clients without a member id, in each state of a group, and OffsetFetch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from thinconsumer.wire.delete_groups import DeleteGroupsRequest

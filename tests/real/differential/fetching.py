@@ -1,7 +1,5 @@
 """Scripts of fetching: limits, waiting, sessions and their errors, isolation, ids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

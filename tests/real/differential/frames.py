@@ -1,7 +1,5 @@
 """Scripts of frames that no good client sends: too long, too short, of nothing that is known."""
 
-from __future__ import annotations
-
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.heartbeat import HeartbeatRequest

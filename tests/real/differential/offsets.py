@@ -1,7 +1,5 @@
 """Scripts of looking offsets up: by time, at both ends, by epoch."""
 
-from __future__ import annotations
-
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -1,7 +1,5 @@
 """Scripts of producing: bad batches, limits, sequences, duplicates, fencing, acks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from handmade import build_legacy

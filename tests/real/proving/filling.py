@@ -3,8 +3,6 @@
 Every function takes the bootstrap address and the topic, which exists; partitions are given as numbers.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 from collections.abc import Sequence

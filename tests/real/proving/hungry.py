@@ -4,8 +4,6 @@ Run as ``python hungry.py BOOTSTRAP TOPIC PARTITIONS COUNT MAX_BUFFERED_BYTES``:
 at the start, at most while paused, at most at the end, most bytes pinned while paused, records read, threads.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

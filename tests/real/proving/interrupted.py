@@ -4,8 +4,6 @@ Run as ``python interrupted.py BOOTSTRAP TOPIC PARTITIONS COUNT``: prints READY,
 record in the order polled, at last the number of interrupts it lived through.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 from types import FrameType

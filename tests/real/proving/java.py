@@ -1,7 +1,5 @@
 """The small Java programs beside this file, run from source against Kafka's own client library."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from realkafka import processes

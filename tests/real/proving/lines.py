@@ -1,7 +1,5 @@
 """Write a record as a line of text, as ``DumpRecords.java`` does for Java's consumer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

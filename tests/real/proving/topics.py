@@ -4,8 +4,6 @@ They have codecs of three producers, transactions, compaction, deletion and odd 
 need a cluster of our own, since only a broker's files show whether the log cleaner has run.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor

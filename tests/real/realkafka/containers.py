@@ -4,8 +4,6 @@ One class with the methods of ``processes.Process``, over testcontainers, which 
 Containers use the host's network, so that addresses are the same as for local processes: an engine on Linux, that is.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

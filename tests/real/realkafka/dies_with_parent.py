@@ -4,8 +4,6 @@ A test run that is killed runs no cleanup, and would leave brokers behind. The k
 program in between, not ``preexec_fn``: that runs Python between fork and exec, and warns once other threads are there.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -4,8 +4,6 @@
 are shared: make a topic of your own with ``new_topic``. ``kafka3`` resumes and restarts brokers after every test.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

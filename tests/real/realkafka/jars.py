@@ -4,8 +4,6 @@ Owns downloading, by Maven, and class paths. Knows nothing of brokers. The cache
 ``~/.cache/thinconsumer``; a version is downloaded once per machine, in a few seconds.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

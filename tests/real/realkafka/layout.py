@@ -3,8 +3,6 @@
 Owns configuration as text. Starts nothing. Brokers listen on 127.0.0.1 only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -4,8 +4,6 @@ Owns starting, killing, pausing. Knows nothing of Kafka. ``Process`` runs a loca
 kind with the same methods.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 Owns the choice. Starts nothing by itself.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 

@@ -1,7 +1,5 @@
 """Fixtures that decode the same batches by rows and as columns; the row decoder's result is the expected one."""
 
-from __future__ import annotations
-
 import struct
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Arrow batches: the schema of Spark's own source, and the same records as rows."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

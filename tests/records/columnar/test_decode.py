@@ -1,7 +1,5 @@
 """Many batches to columns: the same records and errors as the row decoder, for any combination of batches."""
 
-from __future__ import annotations
-
 import random
 import struct
 

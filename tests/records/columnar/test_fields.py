@@ -1,7 +1,5 @@
 """Fields of records: varints of every width, headers, and malformed records."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """RecordColumns: access to single records, rows and slices."""
 
-from __future__ import annotations
-
 import pytest
 
 np = pytest.importorskip("numpy")

@@ -1,7 +1,5 @@
 """Finding the positions of records: batches together, alone, and corrupt ones."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

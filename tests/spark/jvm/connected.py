@@ -4,8 +4,6 @@ It registers nothing, configures only the server's address, and imports nothing 
 one line of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ failed query is started again. Prints "running" when both queries have started, 
 "done" when standard input has ended and everything is read.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

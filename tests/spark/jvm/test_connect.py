@@ -1,7 +1,5 @@
 """Spark Connect: a client without a JVM reads and writes batches and streams without registering the format."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Reads with Spark: rows, streams, limits, restarts, data loss, commits."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """The pipeline example: exact results after a kill, and no process left behind."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Nodes that listen and record their input, and clients whose commands a test sets."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Each kind of fault has its own rate and random stream, and all end with the faults' phase."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

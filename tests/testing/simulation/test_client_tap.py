@@ -1,7 +1,5 @@
 """Requests and responses are reported at the client's sockets once the client has read them, in any pieces."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

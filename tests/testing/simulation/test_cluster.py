@@ -1,7 +1,5 @@
 """The cluster's timers are events of the world; logs, losses, requests and node states are reported."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.config import BrokerConfig

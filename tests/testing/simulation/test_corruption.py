@@ -1,7 +1,5 @@
 """Corruption flips one bit under a checksum, in responses to readers that check CRCs only."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

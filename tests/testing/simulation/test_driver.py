@@ -1,7 +1,5 @@
 """A client's driver gets input only in its steps, which advance the world; a dead process stays dead."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import IllegalStateError

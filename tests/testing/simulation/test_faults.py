@@ -1,7 +1,5 @@
 """Each kind of fault has its effect, and ends by itself."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from random import Random
 

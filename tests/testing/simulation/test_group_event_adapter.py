@@ -1,7 +1,5 @@
 """Group events of a member become events of a reader."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import Checker, Jury, Member

@@ -1,7 +1,5 @@
 """Each kind of group fault has its effect, and ends with the faults' phase."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

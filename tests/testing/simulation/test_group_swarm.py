@@ -1,7 +1,5 @@
 """Runs with groups count their events, find violations, and restore the loggers."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Knobs are equal for equal seeds, in their ranges, from separate random streams, and affordable."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from dataclasses import dataclass, fields

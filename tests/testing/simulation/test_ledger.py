@@ -1,7 +1,5 @@
 """The ledger of records that all members of a group have processed."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The command repeats one seed or runs many: its output, exit code and list of failures."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 

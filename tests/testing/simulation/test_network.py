@@ -1,7 +1,5 @@
 """The simulated network has exactly the faults of its NetworkFaults and single calls."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import IllegalArgumentError

@@ -1,7 +1,5 @@
 """The jury gets each call of a consumer with its result afterwards, and only the error if it raised."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The swarm of readers builds the world of its knobs, and every reader must reach the end."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation import ReaderSwarm, Violation, reader_swarm, swarm

@@ -1,7 +1,5 @@
 """Each kind of request fault comes at its rate, for the requests that it suits."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The public Simulation: scenarios, timeouts, checks and reports that repeat a failure."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Streams are the same for the same seed and name, in every process, whatever others draw."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Swarm runs are equal for equal seeds, and a failure report has all that repeats it."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """The steps of an unclean takeover by a follower happen in order and leave nothing behind."""
 
-from __future__ import annotations
-
 from random import Random
 from types import SimpleNamespace
 

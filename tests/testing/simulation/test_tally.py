@@ -1,7 +1,5 @@
 """The tally counts a world's events by name."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from thinconsumer.testing.simulation.tally import Tally

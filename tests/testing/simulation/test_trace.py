@@ -1,7 +1,5 @@
 """Trace lines have time, actor and event, are formatted late, and give equal digests for equal runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.clock import VirtualClock

@@ -1,7 +1,5 @@
 """The truth of a partition follows its logs: commits, transactions, elections, expiry and compaction."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.config import TopicConfig

@@ -1,7 +1,5 @@
 """The world runs events and turns in order of time, nested in waiting calls, and enters no actor twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.world import Actor, Violation, World

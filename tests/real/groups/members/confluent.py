@@ -1,7 +1,5 @@
 """A member of confluent-kafka (librdkafka), which heartbeats from a thread of its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition

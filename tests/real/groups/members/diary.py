@@ -4,8 +4,6 @@ A diary is a file of lines ``TIME WHAT NUMBERS...``; time is ``time.monotonic()`
 share. A line is written at once and whole, so that a member that is killed has said all it has done.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

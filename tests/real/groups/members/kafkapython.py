@@ -1,7 +1,5 @@
 """A member of kafka-python, which runs heartbeats, joins and listeners in a thread of its own."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

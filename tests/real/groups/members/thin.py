@@ -3,8 +3,6 @@
 With ``enable_auto_commit`` among its options it leaves both to the consumer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time

@@ -1,7 +1,5 @@
 """Applications crash, stall and restart, and only one at a time waits in a call."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation import Behaviour, Simulation

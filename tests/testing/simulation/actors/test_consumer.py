@@ -1,7 +1,5 @@
 """Applications with a consumer read, checkpoint, crash, restart, seek and handle errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import (

@@ -1,7 +1,5 @@
 """The log writer appends equal records for equal seeds, and leaves no transaction open."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Applications in a group process, commit, handle errors and callbacks, and close."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.errors import IllegalStateError

@@ -1,7 +1,5 @@
 """Producing applications: their records, partitions, intervals and receipts."""
 
-from __future__ import annotations
-
 from thinconsumer.testing.simulation import Simulation
 from thinconsumer.types import TopicPartition
 

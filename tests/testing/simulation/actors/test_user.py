@@ -1,7 +1,5 @@
 """A test's own function gets turns as an actor, and may wait in calls meanwhile."""
 
-from __future__ import annotations
-
 from thinconsumer import Consumer
 from thinconsumer.testing.simulation import Simulation, UserActor, World
 

@@ -1,7 +1,5 @@
 """Workers share shards by GroupMember: each shard has one owner, also after a crash, a close and a rejoin."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation import Behaviour, Simulation, WorkerActor

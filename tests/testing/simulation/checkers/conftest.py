@@ -1,7 +1,5 @@
 """Fixtures for tests of checkers: a partition with known committed records, readers, members and violations."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.config import TopicConfig

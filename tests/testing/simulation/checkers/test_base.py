@@ -1,7 +1,5 @@
 """The jury passes each event, in order, to the checkers that override its method only."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Values at a bound pass, and one more is a violation."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import BoundsChecker

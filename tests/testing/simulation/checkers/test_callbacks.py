@@ -1,7 +1,5 @@
 """Callbacks name changes of the owned partitions, in the order of the protocol (KIP-429)."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import CallbackChecker

@@ -1,7 +1,5 @@
 """Commits cover processed records of own partitions only, and assignments do not overlap."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

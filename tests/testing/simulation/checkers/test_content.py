@@ -1,7 +1,5 @@
 """A record that differs from the log's, or must not be visible, is a violation; others pass."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import ContentChecker

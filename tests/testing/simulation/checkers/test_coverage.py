@@ -1,7 +1,5 @@
 """A gap before a record or position is a violation, unless expiry, compaction, a loss or a seek explains it."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.broker.config import TopicConfig

@@ -1,7 +1,5 @@
 """Members get records of owned partitions only."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import DeliveryChecker

@@ -1,7 +1,5 @@
 """Responses about leader epochs are classified."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import epochs

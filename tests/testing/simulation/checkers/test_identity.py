@@ -1,7 +1,5 @@
 """Requests carry the member's identity by its last responses; none follows a parked join or sync."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import IdentityChecker

@@ -1,7 +1,5 @@
 """Repeated or late records and decreasing positions are violations, unless a seek or a loss allows them."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import OrderChecker

@@ -1,7 +1,5 @@
 """Records of unassigned or paused partitions, and sessions that never forget them, are violations."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import OwnershipChecker

@@ -1,7 +1,5 @@
 """Requests without a backoff and repeated responses are violations; progress is not limited."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import PaceChecker

@@ -1,7 +1,5 @@
 """Groups settle, and the rates of joins, heartbeats and log lines are limited."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Two owners of one partition are a violation if both are in the generation."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.checkers import CallbackChecker, Plans, SingleOwnerChecker

@@ -1,7 +1,5 @@
 """A member's state by the responses that it has read and that still count."""
 
-from __future__ import annotations
-
 import pytest
 
 from thinconsumer.testing.simulation.client_tap import SentRequest
