@@ -1,4 +1,4 @@
-"""Assignors: pure functions from a group's members and topics to an assignment. They use no connection and no clock."""
+"""Assignors: pure functions from the members and topics of a group to an assignment."""
 
 from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from .cooperative_sticky import CooperativeStickyAssignor

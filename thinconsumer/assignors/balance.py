@@ -35,7 +35,7 @@ from .racks import member_racks, partition_racks, racks_matter
 def balanced(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription], owners: Mapping[TopicPartition, str]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """Return the partitions of each member. ``owners``: the previous owners; those not in the group are ignored."""
+    """Return the partitions of each member. ``owners`` are previous owners, and ignored if not in the group."""
     members = sorted(subscriptions, key=sort_key)
     problem = _Problem(cluster, subscriptions, members)
     shares = problem.solve(owners)
@@ -43,7 +43,7 @@ def balanced(
 
 
 class _Pool:
-    """Partitions with the same subscribers and racks. ``near``, ``far``: members inside and outside these racks."""
+    """Partitions with the same subscribers and racks. ``near`` are members in these racks, ``far`` the others."""
 
     def __init__(self, near: int, far: int) -> None:
         self.near = near
@@ -57,10 +57,10 @@ class _Pool:
             self.owned.setdefault(owner, []).append(tp)
 
     def deal(self, counts: Mapping[int, int]) -> dict[int, list[TopicPartition]]:
-        """Return the partitions of each member, given their number: owned ones first, then others round robin."""
+        """Return as many partitions of each member as ``counts`` says: owned ones first, then others round robin."""
         kept = {}
         for member, owned in self.owned.items():
-            # Sorted by number first, so that the partitions moved away come from all topics.
+            # Sorted by number first, so that the partitions that move come from all topics.
             kept[member] = sorted(owned, key=lambda tp: (tp.partition, sort_key(tp.topic)))[: counts.get(member, 0)]
         stay = {tp for owned in kept.values() for tp in owned}
         shares = {member: kept.get(member, []) for member in counts}
@@ -77,7 +77,7 @@ class _Pool:
 
 
 class _Problem:
-    """The input of one assignment, with members as numbers in sorted order."""
+    """The input of one assignment. Members are numbered in sorted order."""
 
     def __init__(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription], members: Sequence[str]) -> None:
         self.members = members

@@ -1,7 +1,7 @@
 """The public interface of assignors and its data types, after Java's ``ConsumerPartitionAssignor``.
 
-An assignor is a pure function from the cluster and the members' subscriptions to an assignment, and runs in the group's
-leader. It may keep state between rebalances, which ``on_assignment`` provides.
+The group's leader calls ``assign`` with the cluster and the members' subscriptions. An assignor may keep state between
+rebalances, which ``on_assignment`` receives.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtoco
 
 
 class GroupMetadata(NamedTuple):
-    """A member's identity, for transactional producers (KIP-447) and assignors. Fields as in kafka-python.
+    """A member's identity, for transactional producers (KIP-447) and assignors. The fields are those of kafka-python.
 
-    Outside a generation ``generation_id`` is -1 and ``member_id`` empty. kafka-python's producer takes
+    Outside of a group's generation, ``generation_id`` is -1 and ``member_id`` empty. kafka-python's producer takes
     ``kafka.ConsumerGroupMetadata(*metadata)``, confluent-kafka's takes ``metadata.for_confluent()``.
     """
 
@@ -50,7 +50,7 @@ class RebalanceProtocol(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A member's subscribed topics, and the partitions that it claims to own since ``generation_id`` (-1: unknown)."""
+    """A member's topics, and the partitions that it claims to own since generation ``generation_id`` (-1: unknown)."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -62,7 +62,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The partitions assigned to one member, and bytes for its own assignor."""
+    """The partitions assigned to one member, and user data for its assignor."""
 
     partitions: tuple[TopicPartition, ...] = field(default=())
     user_data: bytes | None = None
@@ -71,7 +71,7 @@ class Assignment:
 class PartitionAssignor(ABC):
     """The base class of assignors. Put an instance or a subclass into ``partition_assignment_strategy``.
 
-    Each consumer needs an instance of its own. Methods run inside ``poll`` and must not call the consumer.
+    Consumers must not share an instance. Methods run inside ``poll`` and must not call the consumer.
     """
 
     #: Unique in the group: the coordinator chooses the assignor by name.
@@ -87,7 +87,7 @@ class PartitionAssignor(ABC):
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
         """Return the assignment of every member id in ``subscriptions``. Unknown topics have no partitions.
 
-        An exception is raised by the leader's ``poll``, and the group rebalances again.
+        If it raises, the leader's ``poll`` raises the exception, and the group rebalances again.
         """
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:  # noqa: B027 - most keep nothing

@@ -1,8 +1,8 @@
 """Find the owners of partitions from the members' claims and their generations (KIP-792).
 
-A claim from a newer generation wins: the member with the older one has missed the partition's reassignment. Two claims
-from one generation contradict each other, so the partition has no owner (KAFKA-12984 was Java's bug of accepting such
-claims). Claims to partitions that do not exist are dropped.
+A claim from a newer generation wins: the member with the older one has missed the partition's reassignment. If two
+members claim a partition from the same generation, it has no owner (Java accepted one of them until KAFKA-12984).
+Claims to partitions that do not exist are dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Claim(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """Owners by partition. ``disputed`` partitions have several claims from the newest generation."""
+    """Owners by partition. Several members claim the ``disputed`` partitions from the same, newest generation."""
 
     owners: Mapping[TopicPartition, str]
     disputed: frozenset[TopicPartition]
@@ -34,7 +34,7 @@ class Owned(NamedTuple):
 
 
 def find_owners(claims: Mapping[str, Claim], existing: Mapping[str, int]) -> Owned:
-    """Find owners from claims by member id. ``existing``: number of partitions by topic."""
+    """Return the owners from claims by member id. ``existing`` is the number of partitions by topic."""
     newest: dict[TopicPartition, int] = {}
     claimants: dict[TopicPartition, list[str]] = {}
     for member, claim in claims.items():

@@ -1,8 +1,8 @@
 """The cooperative sticky assignor (KIP-429): members keep reading during a rebalance.
 
 The assignment is that of :mod:`.balance` without the partitions that another member may still read. Their owners revoke
-them and rejoin, and the second rebalance assigns them as planned. :mod:`.claims` finds the owners; a disputed partition
-is not assigned until all members that claim it have revoked it.
+them and rejoin, and the second rebalance assigns them as planned. :mod:`.claims` finds the owners. A partition that
+several members claim is not assigned until all of them have revoked it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .balance import balanced
 from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from .claims import NO_GENERATION, Claim, find_owners
 
-#: User data: the generation, for leaders that do not read it from the subscription (KIP-792).
+#: User data with the generation, for leaders that do not read it from the subscription (KIP-792).
 _GENERATION = Struct(">i")
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions; all others are read on."""
+    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions, while others are read."""
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -43,7 +43,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
         }
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
-        """Remember the generation."""
+        """Store the generation for the next subscription."""
         self._generation = metadata.generation_id
 
 

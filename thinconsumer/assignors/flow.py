@@ -29,7 +29,7 @@ _SINK, _POOL, _MEMBER, _NEAR, _FAR = range(5)
 
 
 class Flow:
-    """Pools and members by number; members of a pool as bit masks. ``owned``: units by member, for each pool."""
+    """The distribution of units. Pools and members are numbers; ``owned`` has, for each pool, units by member."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Flow:
         self.near = near
         self.far = far if far is not None else [0] * pools
         self.owned = owned if owned is not None else [{}] * pools
-        self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: By member: its units, by pool.
-        #: By pool: members with fewer units than they owned, and the difference.
+        self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: For each member, its units by pool.
+        #: For each pool, how many units fewer members have than they owned.
         self.missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
@@ -61,7 +61,7 @@ class Flow:
         return sum(self.units[member].values())
 
     def put(self, pool: int, member: int, count: int) -> None:
-        """Place waiting units of the pool. Keeps the cost minimal only before ``route``, or for the cheapest member."""
+        """Give waiting units of the pool to the member. After ``route``, it must be the cheapest member."""
         self.pool_excess[pool] -= count
         self.move(pool, member, count)
 
@@ -79,9 +79,9 @@ class Flow:
                 self.missing[pool].pop(member, None)
 
     def fill(self, most: Sequence[int]) -> None:
-        """Spread waiting units over near members, each to the least loaded one, up to ``most`` (by member).
+        """Give each waiting unit to the least loaded near member, up to the load ``most`` of each member.
 
-        This gives ``route`` a nearly balanced start. Pools with few members come first, as they have the least choice.
+        This saves ``route`` work. Pools with few members come first, as their units have the least choice.
         """
         loads = [self.load(member) for member in range(len(self.units))]
         for pool in sorted(range(len(self.near)), key=lambda pool: self.near[pool].bit_count()):
@@ -115,14 +115,14 @@ class Flow:
         return FAR if self.far[pool] >> member & 1 else 0
 
     def back_cost(self, member: int, pool: int) -> tuple[int, int]:
-        """Return the cost of moving a unit from member back to pool, and for how many units it is valid."""
+        """Return the cost of moving a unit from the member back to the pool, and the number of units with this cost."""
         count = self.units[member][pool]
         owned = self.owned[pool].get(member, 0)
         cost = self.step_cost(pool, member)
         return (-cost, count - owned) if count > owned else (1 - cost, count)
 
     def onward(self, pool: int, among: int) -> int:
-        """Return the members, of the mask ``among``, to which shortest paths lead from the pool."""
+        """Return those members of the mask ``among`` to which a shortest path leads from the pool."""
         height = self.pool_height[pool]
         found = self.near[pool] & self.at_height.get(height, 0) | self.far[pool] & self.at_height.get(height + FAR, 0)
         found &= among
@@ -149,7 +149,7 @@ class Flow:
         return pools, members
 
     def starts(self) -> list[tuple[int, int, int, int]]:
-        """Return the initial heap of :class:`_Search`: all pools and members with waiting units."""
+        """Return the initial heap of :class:`_Search`, with all pools and members that have waiting units."""
         top = self._source_height
         starts = [(top - self.pool_height[p], _POOL, p, 0) for p, count in enumerate(self.pool_excess) if count]
         starts += [(top - self.member_height[m], _MEMBER, m, 0) for m, count in enumerate(self.member_excess) if count]
@@ -160,7 +160,7 @@ class Flow:
         return self.room[member] > 0 and self.member_height[member] == self.sink_height
 
     def _raise_heights(self) -> bool:
-        """Search the shortest path to room and update the potentials; return False if there is no path."""
+        """Search the shortest path to a member with room, and update the potentials; return False if there is none."""
         search = _Search(self)
         reach = search.run()
         if reach is None:
@@ -184,11 +184,11 @@ class _Search:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.pools: dict[int, int] = {}  #: Final distances.
+        self.pools: dict[int, int] = {}  #: Final distances of pools.
         self.members: dict[int, int] = {}
-        self.free = (1 << len(flow.units)) - 1  #: Members not reached yet.
+        self.free = (1 << len(flow.units)) - 1  #: Mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
-        self.heap = flow.starts()  #: Distance, kind of step, pool or member, index into heights for _NEAR and _FAR.
+        self.heap = flow.starts()  #: (distance, kind of step, pool or member, index into heights for _NEAR and _FAR)
         heapify(self.heap)
 
     def run(self) -> int | None:
@@ -211,9 +211,9 @@ class _Search:
         return self.flow.near if kind == _NEAR else self.flow.far
 
     def sweep(self, kind: int, pool: int, top: int, index: int) -> None:
-        """Queue the pool's members at the next height that has any; the higher the potential, the shorter the distance.
+        """Queue the pool's members with the next lower potential; the higher the potential, the shorter the distance.
 
-        Later heights are queued only when this one is reached; most searches end before.
+        Lower potentials are queued only when this one is reached, since most searches end before.
         """
         waiting = self.free & self.masks(kind)[pool]
         while waiting and index < len(self.heights):
@@ -300,7 +300,7 @@ class _Layers:
             here, depth = path[-1], len(path)
             if (kind == _MEMBER) == (depth % 2 == 1):
                 if not self.member_layers[depth - 1] >> here & 1:
-                    path.pop()  # A removed dead end, or a source that is also in a later layer.
+                    path.pop()  # A dead end that was removed, or a source that is also in a later layer.
                     continue
                 if depth == len(self.member_layers) and self.flow.is_goal(here):
                     return path

@@ -1,7 +1,7 @@
 """Adapter for assignors written for kafka-python: subclasses of its ``AbstractPartitionAssignor``.
 
-Such a class is recognised by the module name of its base class, so that kafka-python is not imported here. Its methods
-get objects with the attributes of kafka-python 3.0's (and the names of 2.0), and may return either.
+A class is recognised by the module name of its base class, so that kafka-python is not imported here. Its methods get
+objects that have the attributes of kafka-python 3.0 and 2.0, and may return objects of either version.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _class_of(entry: object) -> type:
 
 
 class _OfTopic(NamedTuple):
-    """Partitions of a topic, by attribute or as a pair."""
+    """Partitions of a topic, with attributes as in 3.0 and as a pair as in 2.0."""
 
     topic: str
     partitions: list[int]
@@ -44,7 +44,7 @@ class _OfTopic(NamedTuple):
 
 @dataclass
 class _MemberMetadata:
-    """Looks like ``ConsumerProtocolSubscription``."""
+    """Stands in for kafka-python's ``ConsumerProtocolSubscription``."""
 
     topics: list[str]
     user_data: bytes
@@ -55,13 +55,13 @@ class _MemberMetadata:
 
     @property
     def subscription(self) -> list[str]:
-        """The topics under their name in 2.0."""
+        """The topics, by the attribute of 2.0."""
         return self.topics
 
 
 @dataclass
 class _Member:
-    """Looks like ``JoinGroupResponseMember``."""
+    """Stands in for kafka-python's ``JoinGroupResponseMember``."""
 
     member_id: str
     group_instance_id: str | None
@@ -70,7 +70,7 @@ class _Member:
 
 @dataclass
 class _MemberAssignment:
-    """Looks like ``ConsumerProtocolAssignment``."""
+    """Stands in for kafka-python's ``ConsumerProtocolAssignment``."""
 
     assigned_partitions: list[_OfTopic]
     user_data: bytes
@@ -78,7 +78,7 @@ class _MemberAssignment:
 
     @property
     def assignment(self) -> list[_OfTopic]:
-        """The partitions under their name in 2.0."""
+        """The partitions, by the attribute of 2.0."""
         return self.assigned_partitions
 
     def partitions(self) -> list[TopicPartition]:
@@ -87,13 +87,13 @@ class _MemberAssignment:
 
 
 class _Cluster:
-    """Looks like ``ClusterMetadata``, with the methods that assignors use."""
+    """Stands in for kafka-python's ``ClusterMetadata``, with the methods that assignors use."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return the group's topics; the exclusion of internal topics has already been applied."""
+        """Return the group's topics. Internal topics have been excluded before, so the argument has no effect."""
         return set(self._view.partitions)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
@@ -131,12 +131,12 @@ class KafkaPythonAssignor(PartitionAssignor):
             self.supported_protocols = tuple(RebalanceProtocol(int(protocol)) for protocol in protocols())
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the user data of the assignor's metadata; the other fields are the consumer's."""
+        """Return the user data of the assignor's metadata; the consumer provides the other fields."""
         data = self._inner.metadata(set(topics)).user_data
         return _as_bytes(data)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Return the assignor's assignment."""
+        """Call the assignor and return its assignment."""
         members = [
             _Member(
                 member,
@@ -170,7 +170,7 @@ class KafkaPythonAssignor(PartitionAssignor):
         return Assignment(tuple(partitions), _as_bytes(getattr(share, "user_data", None)))
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
-        """Pass the assignment on; methods written for 2.0 take no generation."""
+        """Pass the assignment to the assignor, and the generation if its method takes it, as in 3.0."""
         share = _MemberAssignment(_of_topics(assignment.partitions), assignment.user_data or b"")
         takes = inspect.signature(self._inner.on_assignment).parameters
         if len(takes) < 2:

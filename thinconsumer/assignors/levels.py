@@ -24,7 +24,7 @@ from .masks import bits
 
 
 class Block(NamedTuple):
-    """Members (a mask) that each get ``least`` or ``most`` units, all from these pools."""
+    """A mask of members that each get ``least`` or ``most`` units, all from these pools."""
 
     pools: tuple[int, ...]
     members: int
@@ -82,7 +82,7 @@ def _block_or_parts(part: _Part, supplies: Sequence[int], members_of: Sequence[i
 
 
 def _holders(flow: Flow) -> list[int]:
-    """Return, by pool, the mask of members that have units of it."""
+    """Return for each pool the mask of members that have units of it."""
     masks = [0] * len(flow.near)
     for member, units in enumerate(flow.units):
         for pool in units:
@@ -93,9 +93,10 @@ def _holders(flow: Flow) -> list[int]:
 def _divide(
     part: _Part, pools: set[int], members: int, of_pool: Sequence[int], of_member: Sequence[int]
 ) -> tuple[_Part, _Part]:
-    """Return the part reachable from these pools and members, and the rest.
+    """Return the part that is reachable from these pools and members, and the rest.
 
-    Masks of members by pool: ``of_pool`` are those reachable from it, ``of_member`` those from which it is reachable.
+    Both arguments have a mask of members for each pool: ``of_pool`` those reachable from the pool, ``of_member`` those
+    from which the pool is reachable.
     """
     inside, size = set(pools), (-1, -1)
     while size != (len(inside), members):

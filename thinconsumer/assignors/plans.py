@@ -1,7 +1,7 @@
-"""Validation of an assignor's result before the leader sends it, and sort orders that assignors share.
+"""Check an assignor's result before the leader sends it, and sort as all assignors do.
 
-A partition assigned to two members would be read twice; one assigned to a member that is not subscribed would make the
-group rebalance again and again. Such a result raises an error that names the assignor.
+A partition assigned to two members would be read twice; one assigned to a member that is not subscribed to its topic
+would make the group rebalance again and again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def in_order(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]
 
 
 def known_topics(cluster: ClusterView, subscriptions: Iterable[Subscription]) -> list[str]:
-    """Return all subscribed topics that have partitions, in Java's order."""
+    """Return all subscribed topics that have partitions, sorted as in Java."""
     topics = set(itertools.chain.from_iterable(subscription.topics for subscription in subscriptions))
     return sorted((topic for topic in topics if cluster.partition_count(topic)), key=sort_key)
 
@@ -42,9 +42,9 @@ def checked(
     *,
     cooperative: bool = False,
 ) -> dict[str, Assignment]:
-    """Return the assignment of every member, empty for members missing in ``plan``.
+    """Return the assignment of every member after checks; it is empty for a member that ``plan`` lacks.
 
-    ``cooperative``: the group uses KIP-429, so a partition owned by one member must not be assigned to another yet.
+    In a ``cooperative`` group (KIP-429), no partition may be assigned to a member before its owner has revoked it.
 
     Raises:
         InvalidAssignmentError: A member is not in the group or not subscribed to the topic, or a partition does not

@@ -1,4 +1,4 @@
-"""The range assignor: each member gets consecutive partitions of each topic, the first members one more.
+"""The range assignor: each member gets consecutive partitions of each topic, and the first members may get one more.
 
 Members with the same subscription get the same partition numbers of each topic, on which joins of co-partitioned topics
 rely. With racks (KIP-881), partitions with a replica in the member's rack are assigned first, within the same counts;
@@ -53,14 +53,14 @@ class _Topic:
         self.members = members
         self.racks = racks
         count = cluster.partition_count(name)
-        self.left = dict.fromkeys(range(count))  # an ordered set
+        self.left = dict.fromkeys(range(count))  # unassigned partitions, as an ordered set
         self.given: dict[int, list[int]] = {}
         self.least, self.extras = divmod(count, members.bit_count())
         self.replicas = [cluster.racks(partition) for partition in cluster.partitions[name]] if known else []
         self.racks_matter = racks_matter(known, self.replicas)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions the member may get, one of the extra partitions included."""
+        """Return how many more partitions the member may get, with one beyond the equal share while any is left."""
         return max(0, self.least + (self.extras > 0) - len(self.given.get(member, ())))
 
     def fits(self, member: int, partition: int) -> bool:
@@ -78,7 +78,7 @@ class _Topic:
             self.extras -= 1
 
     def give_runs(self, *, heed_racks: bool) -> None:
-        """Assign to each member as many partitions as it may get, lowest numbers first."""
+        """Assign to each member as many partitions as it may get, the lowest numbers first."""
         for member in bits(self.members):
             if not self.left:
                 break
@@ -89,7 +89,7 @@ class _Topic:
 
 
 def _within_racks(topics: Sequence[_Topic]) -> None:
-    """Assign partitions within racks; topics with the same subscribers and size are handled together."""
+    """Assign partitions within racks. Topics with the same subscribers and partition count are handled together."""
     together: dict[tuple[int, int], list[_Topic]] = {}
     for topic in topics:
         together.setdefault((topic.members, len(topic.replicas)), []).append(topic)
@@ -101,7 +101,7 @@ def _within_racks(topics: Sequence[_Topic]) -> None:
 
 
 def _give_in_step(topics: Sequence[_Topic]) -> None:
-    """Assign equal partition numbers of all these topics to one member in a rack with replicas of all of them."""
+    """Assign each partition number of all these topics to one member whose rack has replicas of all of them."""
     waiting = list(bits(topics[0].members))
     for partition in range(len(topics[0].replicas)):
         for member in waiting:

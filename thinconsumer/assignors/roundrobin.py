@@ -1,4 +1,4 @@
-"""The round robin assignor: all partitions of all topics go to the members in turn, skipping unsubscribed ones.
+"""The round robin assignor: members get the partitions of all topics in turn, except for topics not subscribed to.
 
 The result equals that of Java's ``RoundRobinAssignor``, so it does not depend on which client leads the group.
 """

@@ -19,7 +19,7 @@ from .plans import in_order
 
 
 class _UserData(Message):
-    """The user data of Java's and kafka-python's sticky assignors; the generation is there from version 1 on."""
+    """The user data of the sticky assignors of Java and kafka-python. From version 1 on, it contains the generation."""
 
     VERSIONS = (0, 1)
 
@@ -27,7 +27,7 @@ class _UserData(Message):
     generation: int = int32("1+", default=NO_GENERATION)
 
 
-#: Version and start of the layouts to try. Java writes no version in front; kafka-python 3.0 does.
+#: (version, first byte) of the layouts to try. kafka-python 3.0 writes the version in front, Java does not.
 _LAYOUTS = ((1, 0), (0, 0), (1, 2))
 
 
@@ -40,26 +40,26 @@ class StickyAssignor(PartitionAssignor):
         self._previous: Claim | None = None
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the assignment of the last generation, because the partitions are revoked before the member joins."""
+        """Return the last assignment. A member revokes its partitions before it joins."""
         if self._previous is None:
             return None
         previous = to_topics(in_order(self._previous.partitions))
         return _UserData(previous_assignment=previous, generation=self._previous.generation).encode(1)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Assign all partitions, keeping previous owners where the balance allows."""
+        """Assign all partitions to their previous owners, as far as the balance allows."""
         claims = {member: read_claim(subscription.user_data) for member, subscription in subscriptions.items()}
         owned = find_owners(claims, {topic: len(partitions) for topic, partitions in cluster.partitions.items()})
         plan = balanced(cluster, subscriptions, owned.owners)
         return {member: Assignment(partitions) for member, partitions in plan.items()}
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
-        """Keep the assignment for the next subscription."""
+        """Store the assignment for the next subscription."""
         self._previous = Claim(assignment.partitions, metadata.generation_id)
 
 
 def read_claim(user_data: bytes | None) -> Claim:
-    """Return the previous assignment in a member's user data; an empty claim if there is none or it is unreadable."""
+    """Return the previous assignment in a member's user data; an empty claim without valid user data."""
     for version, start in _LAYOUTS if user_data else ():
         try:
             decoded = _UserData.decode(user_data or b"", version, start, ignore_trailing=True)

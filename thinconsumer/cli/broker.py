@@ -26,10 +26,10 @@ from ..errors import IllegalArgumentError
 from ..timers import NEVER
 from .parsing import CommandError, Parser, UsageError, add_settings, positive, require_distinct, topic_and_count
 
-#: On Windows, select() does not accept standard input, so it is polled at this interval, in seconds.
+#: On Windows, select() does not accept standard input, so the loop polls it at this interval, in seconds.
 WINDOWS_POLL_S = 0.02
 READ_BYTES = 256 * 1024
-#: Errors of the disk and not of the port; a failed write does not name its file.
+#: Error numbers that come from the disk and not from the port. OSError of a failed write has no file name.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
@@ -57,7 +57,7 @@ def describe(parser: Parser) -> None:
     add_settings(parser, "--config", "a broker setting, by its Kafka name: auto.create.topics.enable=false")
     parser.add_argument("--rack", dest="racks", action="append", help="rack of a broker; give one for each, in order")
     parser.add_argument("--seed", type=int, default=0, help="seed of random ids and delays")
-    # For thinconsumer.broker.process: run calls from lines of JSON on standard input, and end with it.
+    # For thinconsumer.broker.process: carry out calls, one line of JSON each, until standard input ends.
     parser.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
 
 
@@ -77,11 +77,11 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _warnings_on_stderr(is_debugging: bool) -> Iterator[None]:
-    """Print the broker's warnings: a full disk, a truncated file, or a bug."""
+    """Print the broker's warnings on standard error: a full disk, a truncated file, or a bug."""
     logger = logging.getLogger("thinconsumer")
     level, handler = logger.level, logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    if not is_debugging:  # else a handler prints them already
+    if not is_debugging:  # with --debug, another handler prints them
         logger.setLevel(logging.WARNING)
         logger.addHandler(handler)
     try:
@@ -131,17 +131,17 @@ def _print_ready(broker: EmbeddedBroker, is_controlled: bool) -> None:
 
 @contextmanager
 def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
-    """Yield a socket that becomes readable on SIGTERM and Ctrl-C: an exception could interrupt the broker's step.
+    """Yield a socket that becomes readable on SIGTERM and Ctrl-C. An exception could interrupt the broker's step.
 
-    With ``--control``, Ctrl-C is ignored: a terminal sends it to the parent process too, which may go on using the
-    broker. If the parent ends, standard input closes.
+    With ``--control``, Ctrl-C is ignored: a terminal also sends it to the parent process, which may go on using the
+    broker. The broker ends when standard input does, as with its parent.
     """
     reader, writer = socket.socketpair()
     reader.setblocking(False)
     writer.setblocking(False)
 
     def ignore(number: int, frame: Any) -> None:
-        """Replace the default handler; Python writes the signal's number to the socket."""
+        """Replace the default handler, so that Python only writes the signal's number to the socket."""
 
     fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     handlers = {signal.SIGTERM: ignore, signal.SIGINT: signal.SIG_IGN if ignore_interrupts else ignore}
@@ -165,7 +165,7 @@ class _ServeLoop:
         self._control = control
 
     def run(self) -> int:
-        """Serve; return the number of the signal that ended the loop, or 0."""
+        """Serve until a signal or the end of input; return the signal's number, or 0."""
         if sys.platform == "win32":
             return self._run_on_windows()
         with selectors.DefaultSelector() as selector:
@@ -200,14 +200,14 @@ class _ServeLoop:
 
 
 class _Control:
-    """Reads calls from standard input, and writes their results to standard output."""
+    """Carries out calls from standard input, and writes their results to standard output."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._dispatcher = Dispatcher(broker)
         self._unread = b""
 
     def read(self) -> bool:
-        """Run the calls received so far; return False at the end of standard input."""
+        """Carry out the calls received so far; return False at the end of standard input."""
         if not _has_input():
             return True
         try:
@@ -233,7 +233,7 @@ def _has_input() -> bool:
     try:
         return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(0), 0)[0])
     except BrokenPipeError:
-        return True  # the pipe has ended, which a read reports
+        return True  # the pipe has ended, so reading does not block
 
 
 def _host(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Common to the commands ``topics``, ``groups`` and ``produce``: an admin client, and results of several requests."""
+"""Shared by the commands ``topics``, ``groups`` and ``produce``: an admin client, and results of several requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, Topics
 
 
 def check_topic(topics: TopicsByName, name: str, partition: int | None = None) -> None:
-    """Raise CommandError, with a suggestion, if a topic or a partition of it does not exist."""
+    """Raise CommandError, with a similar name, if the topic or its partition does not exist."""
     if name not in topics:
         hint = did_you_mean(name, topics) or f". '{PROGRAM} topics list' shows the existing topics"
         raise CommandError(f"there is no topic {name!r}{hint}")
@@ -53,7 +53,7 @@ def successes(results: Mapping[str, V | KafkaError], topics: TopicsByName | None
     good: dict[str, V] = {}
     for name, result in results.items():
         if isinstance(result, KafkaError):
-            # Brokers' errors do not contain the name.
+            # Errors of brokers do not contain the name.
             unknown = topics is not None and isinstance(result, UnknownTopicOrPartitionError)
             notify(f"error: {name}: {result}{did_you_mean(name, topics or ()) if unknown else ''}")
         else:

@@ -1,4 +1,4 @@
-"""Read topics and write their records to standard output, from --from on, until Ctrl-C, --max or --until-end.
+"""Read topics and write their records to standard output, from --from until Ctrl-C, --max or --until-end.
 
 Without --json each line is the value of a record. With --json it is an object with topic, partition, offset, timestamp
 (milliseconds), key, value and headers; bytes that are not UTF-8 are {"base64": "..."}.
@@ -89,7 +89,7 @@ def describe(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     check_options(options)
     in_group = options.group is not None
-    # With "none", an offset that does not exist is an error; another policy would silently start elsewhere.
+    # With "none", an offset out of range is an error; another policy would silently start elsewhere.
     own = config_for(options) if in_group else {"auto_offset_reset": "none"}
     config = client_config(options, isolation_level=options.isolation, **own)
     progress = Progress(options.progress)
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Printing:
-    """Prints batches of records, and the progress."""
+    """Prints batches of records and the progress."""
 
     def __init__(self, consumer: BytesConsumer, format_record: Callable[[Record], bytes], progress: Progress) -> None:
         self._consumer, self._format_record, self._progress = consumer, format_record, progress
@@ -156,7 +156,7 @@ def _read_in_group(
 
 
 def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return all partitions that the user named; a group member reads those of them that are assigned to it."""
+    """Return the partitions that the user named; a group member reads only those assigned to it."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic)
@@ -181,7 +181,7 @@ def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Star
         for tp in tps:
             wanted = where.number if where.kind == "offset" else max(first[tp], end[tp] - where.number)
             if not first[tp] <= wanted <= end[tp]:
-                # With --until-end no fetch would report this if the offset is past the end.
+                # With --until-end, nothing is fetched from an offset past the end, so no Fetch response reports it.
                 log = f"{tp.topic}-{tp.partition} has offsets {first[tp]} to {end[tp]}"
                 raise CommandError(f"{log}, but not {wanted}: choose another start with --from")
             consumer.seek(tp, wanted)

@@ -1,8 +1,8 @@
 """Group membership for ``consume --group``.
 
-Only records that were printed and flushed are committed, so that a member that is killed repeats records but skips
-none. Auto-commit is safe between polls: a poll commits what earlier polls returned, which is printed by then. The last
-commit is explicit, because Ctrl-C may interrupt the printing of a batch.
+Only printed and flushed records are committed, so that after a crash records are repeated, but none is skipped.
+Auto-commit fulfils this: a poll commits what earlier polls returned, which is printed by then. The last commit is
+explicit, because Ctrl-C may interrupt the printing of a batch.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Polled = Mapping[TopicPartition, Sequence[Record]]
 #: Records per poll: enough to be fast, few enough to update the progress line often.
 POLL_RECORDS = 2000
 
-#: Interval of auto-commits: a crash repeats the records of so many milliseconds.
+#: Interval of auto-commits in milliseconds: after a crash, the records of this time are repeated.
 COMMIT_MS = 1000
-#: Limit for the last commit and for leaving the group, each; the user waits for both after Ctrl-C.
+#: Timeout of the last commit, and of leaving the group; after Ctrl-C the user waits for both.
 CLOSE_TIMEOUT_MS = 2000
-#: How long one poll waits under ``--until-end``.
+#: Timeout of one poll with ``--until-end``.
 END_POLL_MS = 100
 #: Exit code after SIGTERM, as shells report it.
 TERMINATED = 128 + signal.SIGTERM
@@ -85,7 +85,7 @@ def exit_on_sigterm() -> Iterator[None]:
 
 
 def polls(consumer: BytesConsumer, most: int | None, wait_ms: int) -> Iterator[Polled]:
-    """Yield what each poll returns, ``most`` records in total."""
+    """Yield the result of each poll, up to ``most`` records in total."""
     left = most
     while left is None or left > 0:
         polled = consumer.poll(wait_ms, max_records=POLL_RECORDS if left is None else min(left, POLL_RECORDS))
@@ -94,25 +94,25 @@ def polls(consumer: BytesConsumer, most: int | None, wait_ms: int) -> Iterator[P
 
 
 class GroupReader(RebalanceListener):
-    """Polls as a group member, and commits printed records."""
+    """Reads as a group member, and commits printed records."""
 
     def __init__(self, consumer: BytesConsumer) -> None:
         self._consumer = consumer
         self._is_assigned = False
-        self._printed: dict[TopicPartition, int] = {}  #: Offset after the last printed record.
-        self._printing: Polled = {}  #: The polled records not known to be printed.
+        self._printed: dict[TopicPartition, int] = {}  #: Next offset after the last printed record.
+        self._printing: Polled = {}  #: Polled records of which printing is not complete.
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Note that the group has made an assignment, even an empty one."""
+        """Record that the member has an assignment, even an empty one."""
         self._is_assigned = True
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Forget the printed offsets, which auto-commit has committed."""
+        """Remove the offsets of revoked partitions, which auto-commit has committed."""
         self._is_assigned = False
         self._forget(revoked)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Name the partitions with printed records that can no longer be committed."""
+        """Print the partitions with printed records that can no longer be committed."""
         self._is_assigned = False
         again = sorted(tp for tp in lost if tp in self._printed)
         if again:
@@ -121,7 +121,7 @@ class GroupReader(RebalanceListener):
         self._forget(lost)
 
     def batches(self, most: int | None, wait_ms: int) -> Iterator[Sequence[Record]]:
-        """Yield polled records, ``most`` in total; call :meth:`printed` after each batch."""
+        """Yield polled records, up to ``most`` in total; call :meth:`printed` after each batch."""
         for polled in polls(self._consumer, most, wait_ms):
             self._printing = polled
             yield list(chain.from_iterable(polled.values()))
@@ -136,7 +136,7 @@ class GroupReader(RebalanceListener):
             yield batch
 
     def printed(self) -> None:
-        """Note that the last batch was printed and flushed."""
+        """Record that the last batch was printed and flushed."""
         self._printed.update({tp: records[-1].offset + 1 for tp, records in self._printing.items()})
         self._printing = {}
 

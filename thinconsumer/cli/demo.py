@@ -1,4 +1,4 @@
-"""Show three brokers, a producer, a consumer and a broker crash, in seconds. Nothing else is needed.
+"""Show three brokers, a producer, a consumer and a broker crash, within seconds and without any installation.
 
 The brokers run in memory, in a process of their own. One thread writes a shop's orders and reads them while one broker
 is killed. The exit code is 0 only if every order was read once and in order.
@@ -27,19 +27,19 @@ from .output import Progress
 from .parsing import CommandError, Parser, positive
 
 TOPIC, PARTITIONS, NODES = "orders", 6, 3
-#: When the broker is killed, as a fraction of the time in which orders are written.
+#: The fraction of the writing time after which the broker is killed.
 CRASH_AT = 0.3
-#: Orders written per turn; between two turns the demo reads.
+#: Orders written at a time, and milliseconds of the poll that follows.
 CHUNK = 500
 POLL_MS = 5
-#: Short backoffs, so that the measured pause is the cluster's and not the client's.
+#: Short backoffs, so that the measured pause is that of the cluster and not of the client.
 SHORT_BACKOFFS: dict[str, Any] = {
     "retry_backoff_ms": 50,
     "retry_backoff_max_ms": 100,
     "reconnect_backoff_ms": 50,
     "reconnect_backoff_max_ms": 100,
 }
-#: The demo fails if it reads no order for so long, in seconds.
+#: The demo fails if it reads no order for this many seconds.
 STALL_TIMEOUT_S = 10.0
 
 
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def connect_consumer(servers: str) -> BytesConsumer:
-    """Return a consumer at the beginning of all partitions."""
+    """Return a consumer that is positioned at the beginning of all partitions."""
     consumer: BytesConsumer = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", **SHORT_BACKOFFS)
     consumer.assign([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
     return consumer
@@ -91,7 +91,7 @@ def read_again(servers: str, count: int) -> float:
 
 
 class OrderProducer:
-    """Writes orders at a steady rate for a limited time, and counts acknowledged ones; a slow machine writes fewer."""
+    """Writes orders at a steady rate for a limited time, and counts acknowledgements. A slow machine writes fewer."""
 
     def __init__(self, source: Iterator[Order], open_s: float, rate: int, producer: Producer) -> None:
         self.open_s = open_s
@@ -109,7 +109,7 @@ class OrderProducer:
         return not self.is_open and self.acknowledged == self.sent
 
     def write(self, seconds: float, audit: OrderAudit) -> None:
-        """Write the orders due after so many seconds, and count acknowledgements."""
+        """Write the orders that are due ``seconds`` after the start, and count acknowledgements."""
         self.is_open = seconds < self.open_s
         due = min(int(seconds * self._rate), self.sent + CHUNK) if self.is_open else self.sent
         for order in islice(self._source, due - self.sent):
@@ -134,7 +134,7 @@ class Demo:
     def __init__(self, brokers: BrokerProcess, shop: OrderProducer, consumer: BytesConsumer, screen: Progress) -> None:
         self.audit = OrderAudit()
         self.victim: int | None = None
-        self.orphans: tuple[int, ...] = ()  #: Partitions that the killed broker led.
+        self.orphans: tuple[int, ...] = ()  #: Partitions of which the killed broker was the leader.
         self.paused = self.seconds = 0.0
         self._brokers = brokers
         self._shop = shop
@@ -175,14 +175,14 @@ class Demo:
         self.victim = victim = leaders[0]
         self.orphans = tuple(number for number, leader in leaders.items() if leader == victim)
         self.audit.restart_pauses(time.monotonic(), range(PARTITIONS))
-        # A partition without a record has no known epoch yet; its first leader has epoch 0.
+        # The first leader has epoch 0; the epoch of a partition without a record is not known.
         self._epochs = {number: max(0, self._epoch(number)) for number in self.orphans}
         self._waiting = set(self.orphans)
         self._brokers.kill(victim)
         self._log_event(f"broker {victim} is killed; it led partitions {_listed(self.orphans)}")
 
     def _check_new_leaders(self) -> None:
-        """Restart the broker once every partition has an order from its next leader, with a higher leader epoch."""
+        """Restart the broker once an order with a higher leader epoch was read from each of its partitions."""
         self._waiting -= {number for number in self._waiting if self._epoch(number) > self._epochs[number]}
         if not self._waiting and self.victim is not None:
             self.paused = max(self.audit.partitions[number].longest_pause for number in self.orphans)

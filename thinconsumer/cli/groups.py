@@ -83,14 +83,14 @@ def _lags(
     for name, offsets in committed.items():
         for tp, found in sorted(offsets.items()):
             offset, end = (None if isinstance(found, KafkaError) else found.offset), ends.get(tp)
-            # An unknown lag is null and not 0, which would mean "up to date".
+            # An unknown lag is null: 0 would mean that the group is up to date.
             lag = None if offset is None or end is None else max(0, end - offset)
             rows.append(dict(zip(LAG, (name, tp.topic, tp.partition, offset, end, lag))))
     return rows, exit_code(results)
 
 
 def _has_leader(topics: TopicsByName, tp: TopicPartition) -> bool:
-    """Return whether a partition has a leader, without which its end cannot be looked up."""
+    """Return whether a partition has a leader. Without one, ListOffsets cannot return its end."""
     found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
     return found is not None and found.leader >= 0
 

@@ -1,4 +1,4 @@
-"""Compares the records that the demo read with the orders that it wrote: each order once, in its partition's order."""
+"""Check that the demo has read each order that it wrote once, and each partition's orders in their order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class OrderAudit:
     partitions: dict[int, PartitionAudit] = field(default_factory=dict)
     written_cents: int = 0
     read_cents: int = 0
-    revenue: Counter[str] = field(default_factory=Counter)  #: Cents by country.
+    revenue: Counter[str] = field(default_factory=Counter)  #: Sum of prices in cents by country.
     read: int = 0
     doubled: int = 0
     out_of_order: int = 0
@@ -38,12 +38,12 @@ class OrderAudit:
 
     @property
     def expected(self) -> int:
-        """How many orders were written."""
+        """Number of orders that were written."""
         return len(self._seen)
 
     @property
     def missing(self) -> int:
-        """How many of them were not read."""
+        """Number of written orders that were not read."""
         return self._seen.count(0)
 
     @property
@@ -53,7 +53,7 @@ class OrderAudit:
         return not wrong and self.read_cents == self.written_cents
 
     def restart_pauses(self, now: float, partitions: Iterable[int]) -> None:
-        """Restart the longest pauses; a partition without a record has been waiting since ``now``."""
+        """Measure the longest pauses from now on; without a record, a pause begins at ``now``."""
         for number in partitions:
             partition = self.partitions.setdefault(number, PartitionAudit())
             partition.longest_pause = 0.0
@@ -77,7 +77,7 @@ class OrderAudit:
         except ValueError:
             self.unexpected += 1
             return
-        # Offsets do not show an order that a faulty retry of the producer wrote twice.
+        # Also by number: an order that a faulty retry of the producer wrote twice has two offsets.
         self.out_of_order += record.offset < seen.next_offset or number <= seen.last_order
         seen.next_offset, seen.last_order, seen.leader_epoch = record.offset + 1, number, record.leader_epoch
         if not 0 <= number < len(self._seen):

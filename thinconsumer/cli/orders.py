@@ -1,4 +1,4 @@
-"""The demo's orders, as JSON of an invented shop; a seed always gives the same orders."""
+"""The demo's orders of an invented shop, as JSON. Equal seeds produce equal orders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LAST_NAMES = (
     "Andersson", "Bianchi", "Costa", "Demir", "Eriksen", "Fischer", "García", "Haddad", "Ivanova", "Jansen", "Kowalski",
     "Laurent", "Meier", "Novak", "Okafor", "Petrov", "Rossi", "Schmidt", "Tanaka", "Virtanen", "Weber", "Zieliński",
 )  # fmt: skip
-#: Countries of customers, with their percentage.
+#: Percentage of customers by country.
 COUNTRIES = {"DE": 31, "FR": 19, "IT": 13, "ES": 11, "PL": 9, "NL": 8, "SE": 5, "PT": 4}
-#: Article number, name, cents.
+#: (article number, name, price in cents)
 GOODS = (
     ("ESP-1000", "Espresso beans 1 kg", 2190),
     ("FIL-0500", "Filter roast 500 g", 1250),
@@ -36,7 +36,7 @@ CUSTOMERS = 2_000
 
 
 class Order(NamedTuple):
-    """One order and its record; the key keeps a customer's orders in one partition, in order."""
+    """One order and its record. The key is the customer, so that a customer's orders stay in order in one partition."""
 
     number: int
     country: str
@@ -55,7 +55,7 @@ def orders(seed: int, count: int) -> Iterator[Order]:
     ]
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     for number in range(count):
-        # The square prefers low numbers, so that some customers order more often than others.
+        # The square makes low numbers likelier, so that some customers order more often than others.
         buyer = people[int(chance.random() ** 2 * len(people))]
         chosen = [
             (*goods, 1 + (chance.random() < 0.2)) for goods in chance.sample(GOODS, 1 + int(chance.random() ** 2 * 4))

@@ -1,4 +1,4 @@
-"""Prints records and tables to standard output, and progress to standard error.
+"""Print records and tables to standard output, and progress to standard error.
 
 In JSON, bytes are text if they are UTF-8, else ``{"base64": "..."}``.
 """
@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from ..types import ConsumerRecord
 
-#: Seconds between updates of progress: on a terminal, where the line is overwritten, and elsewhere.
+#: Seconds between updates of progress: on a terminal, where the line is overwritten, and in a file.
 REDRAW_S, REPEAT_S = 0.1, 1.0
 
 Record = ConsumerRecord["bytes | None", "bytes | None"]
@@ -23,7 +23,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def bytes_as_json(data: bytes | None) -> Any:
-    """Return text, an object with base64 if the bytes are not UTF-8, or None."""
+    """Return the bytes as text, or as an object with base64 if they are not UTF-8; None for None."""
     if data is None:
         return None
     try:
@@ -33,7 +33,7 @@ def bytes_as_json(data: bytes | None) -> Any:
 
 
 def bytes_from_json(value: Any) -> bytes | None:
-    """Reverse :func:`bytes_as_json`; numbers, lists and other objects become their JSON text.
+    """Return the bytes for a value of :func:`bytes_as_json`. Numbers, lists and other objects become JSON text.
 
     Raises ValueError if the base64 text is invalid.
     """
@@ -59,7 +59,7 @@ def record_as_json(record: Record) -> bytes:
 
 
 def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
-    """Return the value as a line, after key and separator if one is given; null is ``null``, as in Kafka's tools."""
+    """Return the value as a line, after key and separator if one is given. None is ``null``, as in Kafka's tools."""
     value = b"null" if record.value is None else record.value
     if key_separator is None:
         return value + b"\n"
@@ -67,7 +67,7 @@ def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
 
 
 class Output:
-    """Standard output for bytes."""
+    """Standard output as a stream of bytes."""
 
     def __init__(self) -> None:
         self._stream = sys.stdout.buffer
@@ -76,13 +76,13 @@ class Output:
         """Write and flush all lines. Raises BrokenPipeError if the reader closed the pipe."""
         left = memoryview(b"".join(lines))
         while left:
-            # Under PYTHONUNBUFFERED this is a raw file, which may write only a part.
+            # With PYTHONUNBUFFERED the stream is a raw file, of which write() may write only a part.
             left = left[self._stream.write(left) :]
         self._stream.flush()
 
 
 def print_rows(heads: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
-    """Print rows as lines of JSON, or as a table with these columns, numbers to the right; nothing without rows."""
+    """Print rows as lines of JSON, or as a table with numbers aligned to the right. Without rows, print nothing."""
     if as_json:
         sys.stdout.writelines(_encode(row) + "\n" for row in rows)
         return
@@ -110,7 +110,7 @@ def _is_number(cell: str) -> bool:
 
 
 class Progress:
-    """A progress line: overwritten on a terminal, elsewhere repeated each second.
+    """A progress line: overwritten on a terminal, else printed again each second.
 
     Args:
         is_wanted: Whether to print; None: only if standard error is a terminal and standard output is not.
@@ -127,14 +127,14 @@ class Progress:
         self._is_shown = False
 
     def update(self, words: Callable[[], str]) -> None:
-        """Print the line, unless it was printed a moment ago."""
+        """Print the line, unless ``REDRAW_S`` or ``REPEAT_S`` has not passed since the last time."""
         if self.is_wanted and self._now() >= self._due:
             self._due = self._now() + (REDRAW_S if self._is_terminal else REPEAT_S)
             self._write(f"\r\x1b[K{words()}" if self._is_terminal else words() + "\n")
             self._is_shown = self._is_terminal
 
     def say(self, *lines: str) -> None:
-        """Print permanent lines in place of the last update."""
+        """Print lines that stay, in place of the progress line."""
         if self.is_wanted:
             self._write(("\r\x1b[K" if self._is_shown else "") + "".join(f"{line}\n" for line in lines))
             self._is_shown = False

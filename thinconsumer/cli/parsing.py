@@ -1,7 +1,7 @@
-"""Common to the commands' options: a parser with one-line errors, argument types, and shared options.
+"""Shared by the commands: a parser with one-line errors, argument types, and common options.
 
-Argparse prints the whole usage with each error, suggests no similar names, and accepts abbreviated options, which
-break when a command gains an option.
+The parser differs from argparse's: errors do not print the usage and suggest similar names, and options cannot be
+abbreviated, since an abbreviation becomes ambiguous when a command gets a new option.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ..config.kinds import did_you_mean
 PROGRAM = "python -m thinconsumer"
 CLUSTER_ADVICE = f"Is --bootstrap-server right? '{PROGRAM} broker' starts a cluster to try things with"
 
-#: Shorter than a program's default, since a user waits for the error.
+#: Shorter than the library's defaults, since a user waits for the error.
 BOOTSTRAP_TIMEOUT_MS = 5_000
 API_TIMEOUT_MS = 15_000
 
 
 class UsageError(Exception):
-    """The command line is wrong; nothing was done."""
+    """The command line is wrong. The command has done nothing."""
 
 
 class CommandError(Exception):
-    """A command failed: one sentence that names the fault, the place and a remedy."""
+    """A command failed. The message names the fault, the place and a remedy."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,12 +40,12 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        #: The actions of a command such as ``topics``, by name.
+        #: Parsers by action, such as ``list``.
         self.actions: dict[str, Parser] = {}
         self.add_argument("--debug", action="store_true", help="log debug messages, and show the traceback of an error")
 
     def parse(self, words: Sequence[str], options: argparse.Namespace | None = None) -> argparse.Namespace:
-        """Return the options, stored in ``options`` if given; raise UsageError if one is unknown, missing or wrong."""
+        """Return the parsed options, as ``options`` if given; raise UsageError if one is unknown, missing or wrong."""
         if self.actions and not set(words[:1]) & {"-h", "--help"}:
             return self._parse_action(words, options)
         parsed, rest = self.parse_known_args(list(words), options or argparse.Namespace())
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
 def add_action(
     parser: Parser, run: Callable[[argparse.Namespace], int], words: str, *, has_rows: bool = False
 ) -> Parser:
-    """Add an action to a command; return its parser. ``_list`` runs the action ``list``; ``has_rows`` adds --json."""
+    """Add an action to a command; return its parser. Function ``_list`` becomes ``list``; ``has_rows`` adds --json."""
     name = run.__name__.strip("_")
     action = parser.actions[name] = Parser(prog=f"{parser.prog} {name}", description=words)
     action.set_defaults(run=run)
@@ -87,7 +87,7 @@ def add_action(
 
 
 class OneOf:
-    """An argument type: one of several words; the error suggests a similar one."""
+    """An argument type for one of several words. The error suggests a similar word."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -134,7 +134,7 @@ def topic_and_count(text: str) -> tuple[str, int]:
 
 
 def require_distinct(topics: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
-    """Return the topics unchanged; raise UsageError if two of them have one name, but maybe other partitions."""
+    """Return the topics unchanged; raise UsageError if two have the same name."""
     names = [name for name, _ in topics]
     for name in names:
         if names.count(name) > 1:
@@ -158,7 +158,7 @@ def positive(text: str) -> int:
 
 
 class Start(NamedTuple):
-    """Where to start reading: ``earliest``, ``latest``, ``offset``, ``last`` (N before the end) or ``time`` (ms)."""
+    """The value of --from: ``earliest``, ``latest``, ``offset``, ``last`` (N before the end) or ``time`` (ms)."""
 
     kind: str
     number: int = 0
@@ -173,7 +173,7 @@ def start(text: str) -> Start:
     try:
         moment = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
         seconds = moment.timestamp()
-    except (ValueError, OverflowError, OSError):  # the latter two for dates outside the platform's range
+    except (ValueError, OverflowError, OSError):  # OverflowError and OSError for dates outside the platform's range
         hint = did_you_mean(text, ("earliest", "latest"))
         raise argparse.ArgumentTypeError(
             f"{text!r} is not earliest, latest, an offset, -N, or a time such as 2026-01-31T12:00:00Z{hint}"
@@ -218,7 +218,7 @@ def add_progress(parser: Parser) -> None:
 
 
 def client_config(options: argparse.Namespace, **own: Any) -> dict[str, Any]:
-    """Return a client's configuration under dotted names: a command's own options, overridden by ``--property``."""
+    """Return a client's configuration by dotted name: the command's options, overridden by ``--property``."""
     config: dict[str, Any] = {
         "bootstrap_servers": options.bootstrap_server,
         "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,

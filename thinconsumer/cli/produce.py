@@ -99,7 +99,7 @@ class RecordWriter:
         self._started = time.monotonic()
 
     def write_all(self, lines: Iterator[bytes], parse: Callable[[bytes], InputRecord]) -> None:
-        """Write all lines, and wait until every record is acknowledged; the error of a line names its number."""
+        """Write all lines, and wait until every record is acknowledged. An error names the number of its line."""
         try:
             for number, data in enumerate(lines, start=1):
                 self._write(number, data, parse)
@@ -111,7 +111,7 @@ class RecordWriter:
             self._progress.say(self._how_far())
 
     def keep_going(self, timeout_ms: float) -> bool:
-        """Let the producer send and receive; return whether records are in flight."""
+        """Have the producer send and receive; return whether records are not acknowledged yet."""
         self._producer.poll(timeout_ms)
         while self._unsettled and self._unsettled[0][1].done:
             number, future = self._unsettled.popleft()
@@ -127,7 +127,7 @@ class RecordWriter:
         try:
             line = parse(data)
             if self._partitions is not None and line.partition is not None and line.partition not in self._partitions:
-                # The producer would wait until its delivery timeout for the partition to be created.
+                # The producer would wait for the partition to be created, until the delivery timeout.
                 raise ValueError(f"{self._topic} has no partition {line.partition}")
             future = self._producer.send(
                 self._topic,
@@ -138,7 +138,7 @@ class RecordWriter:
                 timestamp_ms=line.timestamp_ms,
             )
         except ValueError as error:
-            # Earlier lines are still written, so that the user can correct this one and go on from it.
+            # Finish the earlier lines, so that the user can correct this line and continue with it.
             while self._unsettled:
                 self.keep_going(1000)
             raise CommandError(f"line {number}: {error} ({self._before()})") from error
@@ -156,7 +156,7 @@ class RecordWriter:
 
 
 def stdin_lines(keep_going: Callable[[float], bool]) -> Iterator[bytes]:
-    """Yield lines as they arrive; while none do, call ``keep_going`` until no record is in flight."""
+    """Yield lines as they arrive. While none arrives, call ``keep_going`` until every record is acknowledged."""
     source, unread = sys.stdin.fileno(), b""
     while True:
         while not _has_input(source) and keep_going(10):
@@ -234,5 +234,5 @@ def _number(fields: dict[str, Any], name: str) -> int | None:
 
 def _has_input(source: int) -> bool:
     if sys.platform == "win32":
-        return False  # select() accepts only sockets there, so that each read waits for all acknowledgements
+        return False  # select() on Windows accepts only sockets, so each read waits for all acknowledgements
     return bool(select.select([source], [], [], 0)[0])

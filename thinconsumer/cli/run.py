@@ -1,4 +1,4 @@
-"""Runs one command and turns its outcome into an exit code.
+"""Run one command and return its exit code.
 
 ====  ==========================================================================
 code  meaning
@@ -37,8 +37,8 @@ from ..errors import (
 )
 from .parsing import CLUSTER_ADVICE, PROGRAM, CommandError, Parser, UsageError
 
-#: Each command is a module of this package. Its ``describe(parser)`` adds the options; ``run(options)``, or that of an
-#: action, returns the exit code.
+#: The help text of each command. A command is a module of this package: its ``describe(parser)`` adds the options, and
+#: its ``run(options)``, or an action's, returns the exit code.
 COMMANDS: Mapping[str, str] = {
     "demo": "show a cluster, a producer, a consumer and a broker crash, all on this machine",
     "consume": "read topics, as lines of text or JSON",
@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
 }
 OK, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
-#: Remedies by error type; the first match counts.
+#: Advice to print by error type; the first match counts.
 ADVICE: Sequence[tuple[type[KafkaError], str]] = (
     (NoBrokersAvailable, CLUSTER_ADVICE),
     (UnknownTopicOrPartitionError, f"'{PROGRAM} topics list' shows the existing topics"),
@@ -58,7 +58,7 @@ ADVICE: Sequence[tuple[type[KafkaError], str]] = (
     (RecordError, "Skip the record with --from"),
     (KafkaTimeoutError, "Try again, or look at the brokers' logs"),
 )
-#: Remedies for group members, which start at the committed offset, whatever --from says.
+#: Other advice for group members, as --from does not change where they start.
 GROUP_ADVICE: Sequence[tuple[type[KafkaError], str]] = (
     (UnsupportedCodecError, "Install it, or skip the record: Consumer.commit() an offset behind it for the group"),
     (RecordError, "Skip the record: Consumer.commit() an offset behind it for the group"),
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             code = _report_failure(error, in_group=getattr(options, "group", None) is not None)
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
-                _drop_output()  # the interpreter would write the buffer again, fail, and exit with another code
+                _drop_output()  # or Python would flush the buffer at exit, fail, and exit with another code
     except UsageError as error:
         _print_error(str(error))
         code = MISUSED
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_from_interrupt(error: BaseException | None) -> bool:
-    """Return whether Ctrl-C caused an error: Python wraps exceptions that occur while it creates a class."""
+    """Return whether Ctrl-C caused the error: Python wraps a KeyboardInterrupt that occurs while it creates a class."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__
     return error is not None
@@ -104,7 +104,7 @@ def _is_from_interrupt(error: BaseException | None) -> bool:
 def _replace_closed_streams() -> None:
     """Open the null device for each standard stream that the shell has closed (``>&-``), which is None in Python.
 
-    Otherwise the first socket gets the descriptor of the closed stream, and printed text is sent to a broker.
+    Otherwise the first socket would get the closed descriptor, and printed text would be sent to a broker.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -114,7 +114,7 @@ def _replace_closed_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Discard buffered output, which the interpreter would fail to flush when it exits."""
+    """Discard buffered output, which Python would fail to flush at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -168,7 +168,7 @@ def _print_error(text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except OSError:
-        pass  # standard error is closed, so that nothing can be reported
+        pass  # standard error is closed, so the error cannot be printed
 
 
 def _set_up_logging(is_debugging: bool) -> None:
@@ -176,5 +176,5 @@ def _set_up_logging(is_debugging: bool) -> None:
     if is_debugging:
         logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s")
     elif not log.handlers:
-        # Without a handler, Python prints every warning to standard error, beside the one line of the final error.
+        # Without a handler, Python would print all warnings on standard error, in addition to the final error.
         log.addHandler(logging.NullHandler())

@@ -77,7 +77,7 @@ def _row(partition: PartitionInfo) -> dict[str, Any]:
 
 
 def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) -> Iterator[dict[str, Any]]:
-    # ListOffsets for a partition without a leader would delay the command until its timeout.
+    # Without a leader, ListOffsets would wait until its timeout.
     tps = [TopicPartition(found.topic, found.partition) for found in partitions if found.leader >= 0]
     with Consumer.from_config(client_config(options)) as consumer:
         first = consumer.beginning_offsets(tps)
