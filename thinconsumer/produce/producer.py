@@ -95,6 +95,7 @@ class Producer(InternalClient):
         shell.step_interrupted = True
         future = self._accumulator.append(topic, partition, record, size, shell.driver.now())
         shell.step_interrupted = False
+        shell.engine.touch()
         return future
 
     def poll(self, timeout_ms: float = 0) -> int:
