@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import Checker, Jury, Member
+from thinconsumer.testing.simulation.checkers.base import Checker, Jury, Member
 from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.testing.simulation.group_event_adapter import GroupEventAdapter
 from thinconsumer.types import TopicPartition

@@ -9,7 +9,7 @@ import pytest
 from thinconsumer.errors import IllegalStateError, KafkaTimeoutError
 from thinconsumer.testing.clock import VirtualClock
 from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.checkers import EVENTS, SimReader
+from thinconsumer.testing.simulation.checkers.base import EVENTS, SimReader
 from thinconsumer.testing.simulation.observed import ObservedConsumer, SimConsumer
 from thinconsumer.testing.simulation.trace import Trace
 from thinconsumer.types import ConsumerRecord, OffsetAndMetadata, TopicPartition

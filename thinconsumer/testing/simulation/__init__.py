@@ -5,8 +5,13 @@ everything, faults included, and check first that no promise is broken (safety) 
 client catches up (liveness).
 """
 
-from .actors import Behaviour, ConsumerActor, MemberActor, ProducerActor, UserActor, WorkerActor
-from .checkers import Checker
+from .actors.application import Behaviour
+from .actors.consumer import ConsumerActor
+from .actors.member import MemberActor
+from .actors.producer import ProducerActor
+from .actors.user import UserActor
+from .actors.worker import WorkerActor
+from .checkers.base import Checker
 from .driver import SimDriver
 from .group_swarm import GroupSwarm
 from .network import NetworkFaults

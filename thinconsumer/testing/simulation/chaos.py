@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...broker.controller import ControllerError
-from .actors import ConsumerActor
+from .actors.consumer import ConsumerActor
 from .corruption import Corruption
 from .faults import FAULTS, UNCLEAN, Fault
 from .group_faults import GROUP_FAULTS, bounce_rolling

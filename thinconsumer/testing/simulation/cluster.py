@@ -12,7 +12,7 @@ from ...broker.log.log import Log
 from ...types import TopicPartition
 from ...wire import Message
 from ..cluster import MemoryCluster
-from .checkers import Jury
+from .checkers.base import Jury
 from .network import SimNetwork
 from .truth import ObservedLog, Truth
 from .world import World

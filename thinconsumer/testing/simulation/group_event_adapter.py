@@ -7,27 +7,25 @@ positions from the group's committed offsets in OffsetFetch responses.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from .checkers import ASSIGNED, Checker, Jury, Member, SimReader
-from .checkers.base import Records
+from .checkers.base import ASSIGNED, Checker, Jury, Member, Records, SimReader
 from .client_tap import SentRequest
 
 
+@dataclass(eq=False)
 class GroupEventAdapter(Checker):
     """Reports assignments and first positions of members to the checkers of readers; accuses nothing."""
 
-    def __init__(self, *args: object, jury: Jury, name_of: Callable[[bytes], str]) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._jury = jury
-        self._name_of = name_of
-        self._owned: dict[SimReader, dict[TopicPartition, None]] = {}
-        self._starting: dict[
-            SimReader, set[TopicPartition]
-        ] = {}  #: Partitions whose first position is the committed offset.
-        self._is_telling = False
+    jury: Jury
+    name_of: Callable[[bytes], str]
+    _owned: dict[SimReader, dict[TopicPartition, None]] = field(default_factory=dict, init=False)
+    #: Partitions whose first position is the committed offset.
+    _starting: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
+    _is_telling: bool = field(default=False, init=False)
 
     def started(self, reader: SimReader) -> None:
         self._owned[reader], self._starting[reader] = {}, set()
@@ -43,7 +41,7 @@ class GroupEventAdapter(Checker):
         if what == ASSIGNED:
             self._starting[member] |= set(tps) - self._owned[member].keys()
             self._owned[member].update(dict.fromkeys(sorted(tps)))
-            self._jury.tell("assigned", member, list(self._owned[member]))
+            self.jury.tell("assigned", member, list(self._owned[member]))
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
@@ -51,7 +49,7 @@ class GroupEventAdapter(Checker):
         if what != ASSIGNED:
             self._owned[member] = {tp: None for tp in self._owned[member] if tp not in tps}
             self._starting[member] -= set(tps)
-            self._jury.tell("assigned", member, list(self._owned[member]))
+            self.jury.tell("assigned", member, list(self._owned[member]))
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         starting = self._starting.get(member)
@@ -61,7 +59,7 @@ class GroupEventAdapter(Checker):
         self._is_telling = True
         for tp, offset, epoch in self._committed(response):
             if tp in starting:
-                self._jury.tell("sought", member, tp, max(offset, 0), epoch)
+                self.jury.tell("sought", member, tp, max(offset, 0), epoch)
         self._is_telling = False
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
@@ -88,7 +86,7 @@ class GroupEventAdapter(Checker):
     def _committed(self, response: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, int, int]]:
         topics = [topic for group in response.groups if not group.error_code for topic in group.topics]
         for topic in topics or response.topics:
-            name = topic.name or self._name_of(getattr(topic, "topic_id", b""))
+            name = topic.name or self.name_of(getattr(topic, "topic_id", b""))
             for row in topic.partitions:
                 if not row.error_code:
                     yield TopicPartition(name, row.partition_index), row.committed_offset, row.committed_leader_epoch

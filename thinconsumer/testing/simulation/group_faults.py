@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...broker.group.hashing import partition_for
 from ...broker.naming import OFFSETS_TOPIC
 from ...types import TopicPartition
-from .actors import MemberActor
+from .actors.member import MemberActor
 from .checkers.base import names
 from .faults import Fault, kill_node, pause_node
 from .knobs import STYLES

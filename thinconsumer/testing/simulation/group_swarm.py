@@ -17,20 +17,16 @@ from ...broker.group.group import ClassicGroup
 from ...broker.group.rebalance import SYNC
 from ...broker.group.states import GroupState
 from ...types import TopicPartition
-from .actors import MemberActor, WorkerActor
-from .actors.worker import SHARD
-from .checkers import (
-    CallbackChecker,
-    Checker,
-    CommitChecker,
-    DeliveryChecker,
-    IdentityChecker,
-    LogVolumeChecker,
-    Plans,
-    RebalanceChecker,
-    SingleOwnerChecker,
-    Views,
-)
+from .actors.member import MemberActor
+from .actors.worker import SHARD, WorkerActor
+from .checkers.base import Checker
+from .checkers.callbacks import CallbackChecker
+from .checkers.commits import CommitChecker, Plans
+from .checkers.delivery import DeliveryChecker
+from .checkers.identity import IdentityChecker
+from .checkers.rebalances import LogVolumeChecker, RebalanceChecker
+from .checkers.single_owner import SingleOwnerChecker
+from .checkers.views import Views
 from .group_event_adapter import GroupEventAdapter
 from .knobs import ClientKnobs, Knobs
 from .ledger import Ledger, SimulatedGroup

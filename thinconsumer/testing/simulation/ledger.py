@@ -10,7 +10,7 @@ from ...types import ConsumerRecord, TopicPartition
 from .truth import Truth
 
 if TYPE_CHECKING:
-    from .actors import MemberActor
+    from .actors.member import MemberActor
     from .knobs import GroupKnobs
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...consumer import Consumer
 from ...errors import KafkaError
 from ...types import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from .checkers import Jury, SimReader
+from .checkers.base import Jury, SimReader
 from .trace import Trace
 
 Record = ConsumerRecord[Any, Any]

@@ -6,7 +6,7 @@ from collections import Counter
 
 from ...errors import KafkaError
 from ...types import TopicPartition
-from .actors import ConsumerActor
+from .actors.consumer import ConsumerActor
 from .swarm import Swarm
 
 #: Virtual seconds of peace for each offset of the longest log: small polls over slow networks take that long.

@@ -13,8 +13,12 @@ from ...broker.controller import CONTROLLER
 from ...errors import IllegalArgumentError
 from ...records.builder import NewRecord
 from ...types import TopicPartition
-from .actors import Behaviour, ConsumerActor, ProducerActor, UserActor
-from .checkers import ALL, Checker, Jury, SimReader
+from .actors.application import Behaviour
+from .actors.consumer import ConsumerActor
+from .actors.producer import ProducerActor
+from .actors.user import UserActor
+from .checkers import ALL
+from .checkers.base import Checker, Jury, SimReader
 from .cluster import SimCluster
 from .driver import SimDriver
 from .network import NetworkFaults, SimNetwork, Who

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 
 from ...broker.config import BrokerConfig
 from ...types import TopicPartition
-from .actors import Application, LogWriter
+from .actors.application import Application
+from .actors.log_writer import LogWriter
 from .chaos import Chaos
 from .checkers import ALL
 from .knobs import Knobs

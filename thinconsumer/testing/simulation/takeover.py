@@ -10,14 +10,14 @@ leader, since their other connections broke.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
 from ...broker.controller import CONTROLLER, ControllerError
 from ...types import TopicPartition
-from .actors import ConsumerActor
-from .checkers import Checker, SimReader
-from .checkers.base import Records
+from .actors.consumer import ConsumerActor
+from .checkers.base import Checker, Records, SimReader
 from .network import SimConnection
 
 if TYPE_CHECKING:
@@ -33,12 +33,11 @@ RECORDS_MAX = 60
 BREAKS_S = (0.4, 1.6, 3.0)
 
 
+@dataclass(eq=False)
 class Witness(Checker):
     """Calls back once a reader has got a record from an offset on; accuses nothing."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self.waiting: dict[TopicPartition, tuple[int, Callable[[str], None]]] = {}
+    waiting: dict[TopicPartition, tuple[int, Callable[[str], None]]] = field(default_factory=dict, init=False)
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():

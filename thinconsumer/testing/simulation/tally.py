@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.fetch import FetchResponse
 from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-from .checkers import Checker, SimReader
-from .checkers.base import Records
+from .checkers.base import Checker, Records, SimReader
 from .truth import Truth
 
 #: Errors of partitions in Fetch answers that have a name of their own here.
@@ -21,12 +21,11 @@ _NAMES = {
 }
 
 
+@dataclass(eq=False)
 class Tally(Checker):
     """Counts events; accuses nothing."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self.counts: Counter[str] = Counter()
+    counts: Counter[str] = field(default_factory=Counter, init=False)
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         self.counts["polls_with_records"] += 1

@@ -4,7 +4,8 @@ import pytest
 
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.testing.simulation import Behaviour, Checker, MemberActor, Simulation, Violation
-from thinconsumer.testing.simulation.checkers import LogVolumeChecker, Member
+from thinconsumer.testing.simulation.checkers.base import Member
+from thinconsumer.testing.simulation.checkers.rebalances import LogVolumeChecker
 from thinconsumer.testing.simulation.client_tap import GROUP_APIS
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error

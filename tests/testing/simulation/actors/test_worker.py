@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer.testing.simulation import Behaviour, Simulation, WorkerActor
 from thinconsumer.testing.simulation.actors.worker import SHARD
-from thinconsumer.testing.simulation.checkers import LogVolumeChecker
+from thinconsumer.testing.simulation.checkers.rebalances import LogVolumeChecker
 from thinconsumer.types import TopicPartition
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.testing.simulation.checkers import Jury, Member, SimReader, Views
+from thinconsumer.testing.simulation.checkers.base import Jury, Member, SimReader
+from thinconsumer.testing.simulation.checkers.views import Views
 from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.testing.simulation.truth import ObservedLog, Truth
 from thinconsumer.types import TopicPartition

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import ALL, EVENTS, Checker, Jury, SimReader
-from thinconsumer.testing.simulation.checkers.base import names
+from thinconsumer.testing.simulation.checkers import ALL
+from thinconsumer.testing.simulation.checkers.base import EVENTS, Checker, Jury, SimReader, names
 from thinconsumer.types import TopicPartition
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import BoundsChecker
-from thinconsumer.testing.simulation.checkers.bounds import BATCH_MAX, BROKERS_MAX
+from thinconsumer.testing.simulation.checkers.bounds import BATCH_MAX, BROKERS_MAX, BoundsChecker
 from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchRequest

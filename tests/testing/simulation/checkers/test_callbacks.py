@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import CallbackChecker
+from thinconsumer.testing.simulation.checkers.callbacks import CallbackChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import CommitChecker, Plans
-from thinconsumer.testing.simulation.checkers.commits import PLANS_MAX
+from thinconsumer.testing.simulation.checkers.commits import PLANS_MAX, CommitChecker, Plans
 from thinconsumer.testing.simulation.ledger import Ledger
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code

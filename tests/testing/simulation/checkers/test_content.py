@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import ContentChecker
+from thinconsumer.testing.simulation.checkers.content import ContentChecker
 from thinconsumer.types import ConsumerRecord, TopicPartition
 
 FIELDS = ("topic", "partition", "leader_epoch", "offset", "timestamp", "timestamp_type", "key", "value", "headers")

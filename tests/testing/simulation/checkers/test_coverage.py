@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.testing.simulation.checkers import CoverageChecker
+from thinconsumer.testing.simulation.checkers.coverage import CoverageChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import DeliveryChecker
+from thinconsumer.testing.simulation.checkers.delivery import DeliveryChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import IdentityChecker
+from thinconsumer.testing.simulation.checkers.identity import IdentityChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest

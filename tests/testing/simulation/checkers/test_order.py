@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import OrderChecker
+from thinconsumer.testing.simulation.checkers.order import OrderChecker
 from thinconsumer.wire.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,

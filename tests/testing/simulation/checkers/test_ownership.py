@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import OwnershipChecker
+from thinconsumer.testing.simulation.checkers.ownership import OwnershipChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 

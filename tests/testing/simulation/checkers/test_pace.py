@@ -2,13 +2,13 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import PaceChecker
 from thinconsumer.testing.simulation.checkers.pace import (
     DIALS_MAX,
     DIALS_PER_REQUEST,
     FRUITLESS_MAX,
     REPEATS_MAX,
     WINDOW_S,
+    PaceChecker,
 )
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest

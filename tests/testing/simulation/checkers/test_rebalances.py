@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import LogVolumeChecker, Plans, RebalanceChecker
+from thinconsumer.testing.simulation.checkers.commits import Plans
 from thinconsumer.testing.simulation.checkers.rebalances import (
     BEATS_MAX,
     JOINS_MAX,
@@ -12,6 +12,9 @@ from thinconsumer.testing.simulation.checkers.rebalances import (
     LINES_PER_INCIDENT,
     REBALANCES_MAX,
     REBALANCES_PER_MEMBER,
+    WINDOW_S,
+    LogVolumeChecker,
+    RebalanceChecker,
 )
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest
@@ -39,7 +42,7 @@ def test_joins_beyond_the_limit_are_a_violation(room, ann):
 
 def test_next_window_starts_a_new_count(room, rounds, ann):
     for n in range(3 * JOINS_MAX):
-        rounds.requested("ann", 1, None, n * 0.2)
+        rounds.requested("ann", 1, None, n * 1.1 * WINDOW_S / JOINS_MAX)
         room.join(ann, code=None)
     assert room.verdict() == ""
 

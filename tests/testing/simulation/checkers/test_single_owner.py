@@ -2,7 +2,9 @@
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers import CallbackChecker, Plans, SingleOwnerChecker
+from thinconsumer.testing.simulation.checkers.callbacks import CallbackChecker
+from thinconsumer.testing.simulation.checkers.commits import Plans
+from thinconsumer.testing.simulation.checkers.single_owner import SingleOwnerChecker
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 

@@ -21,7 +21,7 @@ from ....errors import KafkaError
 from ....member import GroupMember
 from ....timers import NEVER
 from ....types import ConsumerRecord, TopicPartition
-from ..checkers import Jury, SimReader
+from ..checkers.base import Jury, SimReader
 from ..driver import Crashed, SimDriver
 from ..observed import ObservedConsumer, SimConsumer
 from ..world import Actor, World

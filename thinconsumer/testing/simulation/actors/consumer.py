@@ -19,7 +19,7 @@ from ....errors import (
 )
 from ....timers import NEVER
 from ....types import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from ..checkers import Jury
+from ..checkers.base import Jury
 from ..driver import SimDriver
 from ..world import World
 from .application import Application, Behaviour

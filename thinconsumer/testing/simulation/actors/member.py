@@ -21,8 +21,8 @@ from ....errors import (
 )
 from ....types import OffsetAndMetadata, TopicPartition
 from ....wire import Message
-from ..checkers import ASSIGNED, LOST, REVOKED, Jury, LogVolumeChecker, Member
-from ..checkers.base import names
+from ..checkers.base import ASSIGNED, LOST, REVOKED, Jury, Member, names
+from ..checkers.rebalances import LogVolumeChecker
 from ..client_tap import GROUP_APIS
 from ..driver import Crashed, SimDriver
 from ..network import SimNetwork

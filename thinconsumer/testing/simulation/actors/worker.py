@@ -13,7 +13,7 @@ from typing import Any
 from ....member import GroupMember, GroupMemberOptions
 from ....types import TopicPartition
 from ....wire.consumer_protocol import decode_assignment, encode_assignment
-from ..checkers import ASSIGNED, LOST, REVOKED, Member
+from ..checkers.base import ASSIGNED, LOST, REVOKED, Member
 from ..driver import SimDriver
 from .application import Received
 from .member import MemberActor

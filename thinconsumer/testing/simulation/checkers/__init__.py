@@ -24,20 +24,13 @@ LogVolumeChecker    too many log lines
 ==================  ================================================================================================
 """
 
-from .base import ASSIGNED, EVENTS, LOST, REVOKED, Checker, Jury, Member, SimReader
+from .base import Checker
 from .bounds import BoundsChecker
-from .callbacks import CallbackChecker
-from .commits import CommitChecker, Plans
 from .content import ContentChecker
 from .coverage import CoverageChecker
-from .delivery import DeliveryChecker
-from .identity import IdentityChecker
 from .order import OrderChecker
 from .ownership import OwnershipChecker
 from .pace import PaceChecker
-from .rebalances import LogVolumeChecker, RebalanceChecker
-from .single_owner import SingleOwnerChecker
-from .views import View, Views
 
 #: The checkers of every reader, with a group or without.
 ALL: tuple[type[Checker], ...] = (
@@ -48,31 +41,3 @@ ALL: tuple[type[Checker], ...] = (
     BoundsChecker,
     PaceChecker,
 )
-
-__all__ = [
-    "ALL",
-    "ASSIGNED",
-    "EVENTS",
-    "LOST",
-    "REVOKED",
-    "BoundsChecker",
-    "CallbackChecker",
-    "Checker",
-    "CommitChecker",
-    "ContentChecker",
-    "CoverageChecker",
-    "DeliveryChecker",
-    "IdentityChecker",
-    "Jury",
-    "LogVolumeChecker",
-    "Member",
-    "OrderChecker",
-    "OwnershipChecker",
-    "PaceChecker",
-    "Plans",
-    "RebalanceChecker",
-    "SimReader",
-    "SingleOwnerChecker",
-    "View",
-    "Views",
-]

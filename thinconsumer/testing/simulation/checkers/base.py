@@ -51,12 +51,12 @@ class Member(SimReader):
     max_poll_interval_s: float = 0.0
 
 
+@dataclass(eq=False)
 class Checker:
     """Receives the events whose methods it overrides; calls ``accuse`` when a promise is broken."""
 
-    def __init__(self, accuse: Callable[[str], None], truth: Callable[[TopicPartition], Truth | None]) -> None:
-        self.accuse = accuse
-        self.truth = truth  #: Returns a partition's committed contents, None if there is no such partition.
+    accuse: Callable[[str], None]
+    truth: Callable[[TopicPartition], Truth | None]  #: Returns a partition's committed contents, if it exists.
 
     # -- calls of an application
 

@@ -11,7 +11,7 @@ from ....wire import Message
 from ....wire.join_group import JoinGroupRequest
 from ....wire.sync_group import SyncGroupResponse
 from ..client_tap import SentRequest
-from .base import ASSIGNED, LOST, REVOKED, Checker, Member, SimReader, names
+from .base import ASSIGNED, REVOKED, Checker, Member, SimReader, names
 from .views import Views
 
 
@@ -26,16 +26,15 @@ class _Heard:
     owes_join: bool = False  #: It gave partitions up for others, and has not joined again.
 
 
+@dataclass(eq=False)
 class CallbackChecker(Checker):
     """Assigned is disjoint from what is owned, revoked and lost are part of it; all of it under an eager protocol, only
     what goes under a cooperative one; a loss is never called a revocation.
     """
 
-    def __init__(self, *args: object, views: Views) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._views = views
-        self._heard: dict[SimReader, _Heard] = {}
-        self.counts: Counter[str] = Counter()  #: How often each callback was called.
+    views: Views
+    _heard: dict[SimReader, _Heard] = field(default_factory=dict, init=False)
+    counts: Counter[str] = field(default_factory=Counter, init=False)  #: Calls of each callback.
 
     def started(self, reader: SimReader) -> None:
         self._heard[reader] = _Heard()
@@ -57,7 +56,7 @@ class CallbackChecker(Checker):
     # -- callbacks
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        found, view, these = self._heard[member], self._views.of[member], set(tps)
+        found, view, these = self._heard[member], self.views.of[member], set(tps)
         self.counts[what] += 1
         if what == ASSIGNED:
             self._check_assigned(member, found, these)
@@ -81,7 +80,7 @@ class CallbackChecker(Checker):
             found.pending -= set(tps)
 
     def _check_assigned(self, member: Member, found: _Heard, these: set[TopicPartition]) -> None:
-        share = self._views.of[member].share
+        share = self.views.of[member].share
         if these & (found.owned - found.pending):
             self.accuse(
                 f"{member} hears that {names(these)} is assigned, and owns {names(these & found.owned)} already"
@@ -92,7 +91,7 @@ class CallbackChecker(Checker):
             self.accuse(f"{member} hears of what is assigned before it has given up {names(found.owned - share)}")
 
     def _check_revoked(self, member: Member, found: _Heard, these: set[TopicPartition]) -> None:
-        view = self._views.of[member]
+        view = self.views.of[member]
         if these - found.owned:
             self.accuse(f"{member} hears that {names(these)} is revoked, and owns only {names(found.owned)}")
         if view.expelled:
@@ -125,7 +124,7 @@ class CallbackChecker(Checker):
             self.accuse(f"{member} joins while it owns {names(found.owned)}: its protocol is eager")
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        found, view = self._heard.get(member), self._views.of.get(member)
+        found, view = self._heard.get(member), self.views.of.get(member)
         if found is not None and view is not None and view.expelled and not isinstance(response, SyncGroupResponse):
             found.owes_join = False
 
@@ -134,6 +133,3 @@ class CallbackChecker(Checker):
         for reader, found in self._heard.items():
             if found.owes_join and not found.is_parting:
                 self.accuse(f"{reader} has given partitions up and did not join again, so that nobody gets them")
-
-
-__all__ = ["ASSIGNED", "LOST", "REVOKED", "CallbackChecker"]

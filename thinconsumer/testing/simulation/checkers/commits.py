@@ -5,7 +5,9 @@ Uses the commits that a coordinator accepted, and the assignments that group lea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ....errors import KafkaProtocolError
@@ -28,13 +30,12 @@ Plan = dict[str, frozenset[TopicPartition]]
 PLANS_MAX = 8
 
 
+@dataclass(eq=False)
 class Plans(Checker):
     """The assignments of group leaders that a coordinator accepted, by group and generation. Accuses of overlaps."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self.of: dict[str, dict[int, Plan]] = {}
-        self.counts: dict[str, int] = {}  #: How many there were, by group.
+    of: dict[str, dict[int, Plan]] = field(default_factory=dict, init=False)
+    counts: Counter[str] = field(default_factory=Counter, init=False)  #: Number of assignments by group.
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         if not isinstance(request, SyncGroupRequest) or not isinstance(response, SyncGroupResponse):
@@ -56,7 +57,7 @@ class Plans(Checker):
                     self.accuse(f"the plan of {client} gives {tp.topic}-{tp.partition} to {other} and {row.member_id}")
         plans = self.of.setdefault(request.group_id, {})
         if request.generation_id not in plans:
-            self.counts[request.group_id] = self.counts.get(request.group_id, 0) + 1
+            self.counts[request.group_id] += 1
         plans[request.generation_id] = plan
         for old in sorted(plans)[:-PLANS_MAX]:
             del plans[old]
@@ -66,26 +67,19 @@ class Plans(Checker):
         return max(self.of.get(group, {}), default=-1)
 
 
+@dataclass(eq=False)
 class CommitChecker(Checker):
     """No commit covers unprocessed records; no accepted commit has an old generation, or a partition that the leader's
     assignment of that generation gives to another member.
     """
 
-    def __init__(
-        self,
-        *args: object,
-        plans: Plans,
-        ledgers: Mapping[str, Ledger],
-        name_of: Callable[[bytes], str],
-    ) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._plans = plans
-        self._ledgers = ledgers
-        self._name_of = name_of
+    plans: Plans
+    ledgers: Mapping[str, Ledger]
+    name_of: Callable[[bytes], str]
 
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
         """Add records to the ledger; none may come twice while no member is lost."""
-        ledger = self._ledgers[member.group]
+        ledger = self.ledgers[member.group]
         for record in ledger.process(records):
             where = f"{record.topic}-{record.partition} offset {record.offset}"
             self.accuse(f"{member} has processed {where} again, although nobody was lost and everybody commits")
@@ -93,7 +87,7 @@ class CommitChecker(Checker):
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         if not isinstance(request, OffsetCommitRequest) or not isinstance(response, OffsetCommitResponse):
             return
-        ledger = self._ledgers.get(request.group_id)
+        ledger = self.ledgers.get(request.group_id)
         if ledger is None:
             return
         # Request and response may have a topic's name, its id, or both.
@@ -104,10 +98,10 @@ class CommitChecker(Checker):
             if row.error_code == Code.NONE
         }
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
-        newest = self._plans.newest(request.group_id)
+        newest = self.plans.newest(request.group_id)
         if taken and generation < newest:
             self.accuse(f"node {node} took a commit of generation {generation} when {newest} was the newest")
-        plan = self._plans.of.get(request.group_id, {}).get(generation, {})
+        plan = self.plans.of.get(request.group_id, {}).get(generation, {})
         for topic in request.topics:
             for row in topic.partitions:
                 tp = TopicPartition(self._name(topic), row.partition_index)
@@ -125,7 +119,7 @@ class CommitChecker(Checker):
                     self.accuse(f"{client} has committed {where} in generation {generation}, in which it is {owner}'s")
 
     def _name(self, topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic) -> str:
-        return topic.name or self._name_of(topic.topic_id)
+        return topic.name or self.name_of(topic.topic_id)
 
 
 def _sans_uuid(member_id: str) -> str:

@@ -13,7 +13,7 @@ its position, as Java's consumer does, since the protocol tells it no more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from ....wire import Message
@@ -30,12 +30,11 @@ class _Covered:
     last: tuple[int, int] | None = None  #: Offset and epoch of the record before, as far as the reader knows.
 
 
+@dataclass(eq=False)
 class CoverageChecker(Checker):
     """Every record that counts is delivered before any later one, and before the position passes it."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._covered: dict[SimReader, dict[TopicPartition, _Covered]] = {}
+    _covered: dict[SimReader, dict[TopicPartition, _Covered]] = field(default_factory=dict, init=False)
 
     def started(self, reader: SimReader) -> None:
         self._covered[reader] = {}

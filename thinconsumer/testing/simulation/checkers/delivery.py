@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from .base import ASSIGNED, Checker, Member, Records, SimReader
 from .views import Views
 
 
+@dataclass(eq=False)
 class DeliveryChecker(Checker):
     """Records come only of what the last sync gave, between the listener's "assigned" and "revoked" or "lost"."""
 
-    def __init__(self, *args: object, views: Views) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._views = views
-        self._has: dict[SimReader, set[TopicPartition]] = {}
+    views: Views
+    _has: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
 
     def started(self, reader: SimReader) -> None:
         self._has[reader] = set()
@@ -33,7 +33,7 @@ class DeliveryChecker(Checker):
             self._has[member] |= set(tps)
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
-        view = self._views.of.get(reader)
+        view = self.views.of.get(reader)
         if view is None:
             return
         if view.doubted_since is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ....wire.heartbeat import HeartbeatRequest
 from ....wire.join_group import JoinGroupRequest
@@ -15,17 +16,16 @@ from .views import View, Views
 PARKED = {JoinGroupRequest.API_KEY: "JoinGroup", SyncGroupRequest.API_KEY: "SyncGroup"}
 
 
+@dataclass(eq=False)
 class IdentityChecker(Checker):
     """Heartbeats, syncs and commits carry the id and generation of the last answer; joins keep the id, or drop it when
     they have to; nothing follows an unanswered join or sync on its connection.
     """
 
-    def __init__(self, *args: object, views: Views) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._views = views
+    views: Views
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        view = self._views.of.get(member)
+        view = self.views.of.get(member)
         parked = next((PARKED[other.api_key] for other in before if other.api_key in PARKED), None)
         if parked is not None:
             name = "a request" if sent.message is None else type(sent.message).__name__
@@ -56,7 +56,7 @@ class IdentityChecker(Checker):
 
     def _is_of_this_moment(self, view: View) -> bool:
         """Return whether its identity changed in this step: the request may have been queued before."""
-        return view.changed_at == self._views.now()
+        return view.changed_at == self.views.now()
 
     def _check_stamp(self, member: Member, view: View, what: str, member_id: str, generation: int) -> None:
         if not member_id or generation < 0:

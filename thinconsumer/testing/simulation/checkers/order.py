@@ -8,7 +8,7 @@ reader may go back at any time until it has read a record of the new leader's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from ....wire import Message
@@ -28,12 +28,11 @@ class _Expected:
     sought: bool = False  #: The user's seek has set ``next``, and nothing has come since.
 
 
+@dataclass(eq=False)
 class OrderChecker(Checker):
     """No record comes twice, none before its turn, and positions do not go back."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._expected: dict[SimReader, dict[TopicPartition, _Expected]] = {}
+    _expected: dict[SimReader, dict[TopicPartition, _Expected]] = field(default_factory=dict, init=False)
 
     def started(self, reader: SimReader) -> None:
         self._expected[reader] = {}

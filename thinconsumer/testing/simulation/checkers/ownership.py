@@ -7,6 +7,7 @@ sequential (KIP-227): the first that follows an answer given after the pause mus
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from ....wire import Message
@@ -15,21 +16,21 @@ from ....wire.metadata import MetadataResponse
 from .base import Checker, Records, SimReader
 
 
+@dataclass(eq=False)
 class OwnershipChecker(Checker):
     """Records come only of partitions that are assigned and not paused, and brokers are not made to send others.
 
     DeliveryChecker compares with the coordinator's answers.
     """
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._assigned: dict[SimReader, set[TopicPartition]] = {}
-        self._paused: dict[SimReader, set[TopicPartition]] = {}
-        self._moment = 0  #: Counts answers: what came before what.
-        #: By client: since when a partition has been paused or unassigned.
-        self._unwanted: dict[str, dict[TopicPartition, int]] = {}
-        self._answered: dict[tuple[str, int, int], int] = {}  #: By client, node and session: when last.
-        self._names: dict[bytes, str] = {}  #: Of topics, by id.
+    _assigned: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
+    _paused: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
+    _moment: int = field(default=0, init=False)  #: Number of Fetch responses so far.
+    #: By client: the moment at which each partition was paused or unassigned.
+    _unwanted: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
+    #: The moment of the last response, by client, node and session.
+    _answered: dict[tuple[str, int, int], int] = field(default_factory=dict, init=False)
+    _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Topic names by id.
 
     def started(self, reader: SimReader) -> None:
         self._assigned[reader], self._paused[reader] = set(), set()

@@ -7,6 +7,7 @@ count. The limits are far above what backoffs allow, and far below what a loop w
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from ....wire import Message
 from ....wire.fetch import FetchResponse
@@ -22,16 +23,15 @@ REPEATS_MAX = 40
 DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 
 
+@dataclass(eq=False)
 class PaceChecker(Checker):
     """No kind of request is repeated without bound, and no records are sent again and again."""
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._watched: set[str] = set()  #: Names of readers; other clients are not limited.
-        self._counts: dict[tuple[str, int, int], tuple[float, int]] = {}
-        self._dials: Counter[str] = Counter()
-        self._requests: Counter[str] = Counter()
-        self._repeats: dict[tuple[str, int, bytes | str, int], tuple[bytes, int, int]] = {}
+    _watched: set[str] = field(default_factory=set, init=False)  #: Names of readers; other clients are not limited.
+    _counts: dict[tuple[str, int, int], tuple[float, int]] = field(default_factory=dict, init=False)
+    _dials: Counter[str] = field(default_factory=Counter, init=False)
+    _requests: Counter[str] = field(default_factory=Counter, init=False)
+    _repeats: dict[tuple[str, int, bytes | str, int], tuple[bytes, int, int]] = field(default_factory=dict, init=False)
 
     def started(self, reader: SimReader) -> None:
         self._watched.add(reader.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from .base import ASSIGNED, Checker, Member, SimReader
@@ -11,6 +12,7 @@ from .commits import Plan, Plans
 from .views import View, Views
 
 
+@dataclass(eq=False)
 class SingleOwnerChecker(Checker):
     """A partition that a member is assigned has no other owner among the members of that generation.
 
@@ -18,27 +20,25 @@ class SingleOwnerChecker(Checker):
     commits.
     """
 
-    def __init__(self, *args: object, views: Views, plans: Plans, callbacks: CallbackChecker) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self._views = views
-        self._plans = plans
-        self._callbacks = callbacks
-        self._members: dict[SimReader, Member] = {}
+    views: Views
+    plans: Plans
+    callbacks: CallbackChecker
+    _members: dict[SimReader, Member] = field(default_factory=dict, init=False)
 
     def ended(self, reader: SimReader) -> None:
         self._members.pop(reader, None)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         self._members[member] = member
-        view = self._views.of[member]
+        view = self.views.of[member]
         if what != ASSIGNED:
             return
-        plan = self._plans.of.get(member.group, {}).get(view.shared_in, {})
+        plan = self.plans.of.get(member.group, {}).get(view.shared_in, {})
         for other in self._members.values():
             if other is member or other.group != member.group:
                 continue
-            theirs = self._views.of[other]
-            both = self._callbacks.owned(other) & set(tps)
+            theirs = self.views.of[other]
+            both = self.callbacks.owned(other) & set(tps)
             if both and self._takes_part(other, theirs, view, plan):
                 tp = min(both)
                 self.accuse(f"{member} is given {tp.topic}-{tp.partition} in generation {view.shared_in}, and {other}"

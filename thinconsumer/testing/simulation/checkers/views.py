@@ -53,13 +53,12 @@ class View:
     asked_at: float = 0.0  #: When it wrote the last heartbeat, join or sync.
 
 
+@dataclass(eq=False)
 class Views(Checker):
     """The views of all members; the jury passes events to it first."""
 
-    def __init__(self, *args: object, now: Callable[[], float]) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]
-        self.of: dict[SimReader, View] = {}
-        self.now = now
+    now: Callable[[], float]
+    of: dict[SimReader, View] = field(default_factory=dict, init=False)
 
     def started(self, reader: SimReader) -> None:
         now = self.now()
