@@ -104,12 +104,6 @@ ROWS = (
         (Answers, "handle", "is not partition or partition.cursor is not cursor:", "is not partition:"),
     ),
     bug(
-        "slower leader spliced on",
-        "Of two leaders asked for one offset, the second goes on where the first ended; their logs have parted.",
-        (Answers, "handle", "elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:", "elif False:"),
-        needs=truncation,
-    ),
-    bug(
         "truncation not raised",
         "Under policy none a truncated log is not raised: the partition stands still, and the application waits.",
         (Validation, "_truncated", "partition.error = LogTruncationError(", "_ = LogTruncationError("),

@@ -1,8 +1,8 @@
-"""150 worlds drawn from 150 seeds: no checker accuses, every reader gets to the end, and no world is empty.
+"""Worlds drawn from seeds, 150 of readers and 60 of groups: no checker accuses, every client catches up, none is empty.
 
-Each has a virtual minute of faults and then peace; see ``thinconsumer.testing.simulation.swarm``. Seeds run in blocks,
-so that one that fails is named at once; the sums are checked at the end. A failing seed prints its knobs, its trace's
-end, and the command that repeats it.
+Each world has a virtual minute of faults and then peace; groups then change in good order, and rest. See
+``thinconsumer.testing.simulation.swarm``. Seeds run in blocks, so that a failing one is named at once; the sums are
+checked at the end. A failing seed prints its knobs, its trace's end, and the command that repeats it.
 """
 
 import time
@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from thinconsumer.testing.simulation import ReaderSwarm, Violation
+from thinconsumer.testing.simulation import GroupSwarm, ReaderSwarm, Violation
 from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer.testing.simulation.swarm import Swarm
 
-SEEDS = 150
-BLOCK = 5
-#: The least counts of 150 worlds: about half of what they did when this was written.
-MINIMUMS = {
+#: Worlds take seconds of CPU time: on a busy machine the usual limit ends a block of them.
+pytestmark = pytest.mark.timeout(300)
+
+#: The least counts of all worlds: about half of what they did when this was written.
+READER_MINIMUMS = {
     "records": 170_000,
     "fetches": 14_000,
     "leader_changes": 430,
@@ -45,22 +47,68 @@ MINIMUMS = {
     "mishandled": 500,
     "errors": 400,
 }
+GROUP_MINIMUMS = {
+    "processed": 7500,
+    "written": 5000,
+    "fetches": 3300,
+    "lives": 270,
+    "rebalances": 390,
+    "assigned": 1000,
+    "revoked": 490,
+    "lost": 38,
+    "coordinator_kills": 28,
+    "coordinator_moves": 40,
+    "coordinator_pauses": 12,
+    "leader_moves": 32,
+    "kills": 19,
+    "cuts": 22,
+    "drops": 400,
+    "half_open": 200,
+    "fenced": 56,
+    "refusals": 110,
+    "crashes": 28,
+    "absences": 29,
+    "stalls": 50,
+    "clock_jumps": 17,
+    "bounces": 64,
+    "departures": 27,
+    "changes_of_mind": 11,
+    "appearances": 11,
+    "growths": 12,
+    "vanishings": 8,
+    "errors": 300,
+    "lines": 2100,
+}
+#: Of each kind of swarm: its seeds, how many of them are one test, and the least counts.
+SWARMS: dict[type[Swarm], tuple[int, int, dict[str, int]]] = {
+    ReaderSwarm: (150, 5, READER_MINIMUMS),
+    GroupSwarm: (60, 3, GROUP_MINIMUMS),
+}
 
 
-@pytest.mark.parametrize("first", range(1, SEEDS + 1, BLOCK))
-def test_no_checker_accuses_and_every_reader_gets_to_the_end(first: int, summed: Callable[..., None]) -> None:
-    """Safety and liveness, with every checker on."""
+@pytest.mark.parametrize(
+    ("swarm", "first"),
+    [(swarm, first) for swarm, (seeds, block, _) in SWARMS.items() for first in range(1, seeds, block)],
+)
+def test_no_checker_accuses_and_every_client_catches_up(
+    swarm: type[Swarm], first: int, summed: Callable[..., None]
+) -> None:
+    """Safety and liveness, and of groups order and quiet, with every checker on."""
+    seeds, block, minimums = SWARMS[swarm]
     counts: Counter[str] = Counter()
-    for seed in range(first, first + BLOCK):
-        counts.update(ReaderSwarm(seed).run())
-    summed("worlds", first, SEEDS // BLOCK, counts, MINIMUMS)
+    for seed in range(first, first + block):
+        counts.update(swarm(seed).run())
+    summed(swarm.__name__, first, seeds // block, counts, minimums)
 
 
-def test_the_same_seed_is_the_same_run_in_every_process(digest_in_child: Callable[[str, str], str]) -> None:
+@pytest.mark.parametrize("swarm", SWARMS)
+def test_the_same_seed_is_the_same_run_in_every_process(
+    swarm: type[Swarm], digest_in_child: Callable[[str, str], str]
+) -> None:
     """Traces are equal line by line, whatever ``hash()`` does: otherwise no failure could be repeated."""
-    digests = {digest_in_child("ReaderSwarm", hash_seed) for hash_seed in ("0", "1", "4711")}
+    digests = {digest_in_child(swarm.__name__, hash_seed) for hash_seed in ("0", "1", "4711")}
     assert len(digests) == 1
-    other = ReaderSwarm(8, traced=True)
+    other = swarm(8, traced=True)
     other.run()
     assert other.sim.trace.digest() not in digests
 
@@ -82,9 +130,12 @@ def test_a_failure_says_how_to_repeat_it() -> None:
     place.unlink()
 
 
-def test_a_world_costs_less_than_half_a_second() -> None:
-    """150 of them are to take less than a minute on one core."""
+@pytest.mark.parametrize(
+    ("swarm", "seeds", "seconds"), [(ReaderSwarm, range(1, 11), 0.6), (GroupSwarm, range(2, 5), 1.5)]
+)
+def test_worlds_are_cheap(swarm: type[Swarm], seeds: range, seconds: float) -> None:
+    """On one core, all worlds of readers take less than 90 seconds of CPU time, and those of groups too."""
     began = time.process_time()
-    for seed in range(1, 11):
-        ReaderSwarm(seed).run()
-    assert time.process_time() - began < 6.0
+    for seed in seeds:
+        swarm(seed).run()
+    assert time.process_time() - began < seconds * len(seeds)
