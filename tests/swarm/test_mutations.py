@@ -8,6 +8,9 @@ import mutations
 import pytest
 from planting import Edit
 
+#: A world and its twin without the bug take seconds of CPU time.
+pytestmark = pytest.mark.timeout(300)
+
 TABLES = {"reading": mutations.TABLE, "groups": group_mutations.TABLE}
 PINS = {kind: table.pins() for kind, table in TABLES.items()}
 
