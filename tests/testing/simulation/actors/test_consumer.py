@@ -1,4 +1,4 @@
-"""Applications with a consumer read, checkpoint, crash, stall, restart, seek, handle errors, and wait one at a time."""
+"""Applications with a consumer read, checkpoint, crash, restart, seek and handle errors."""
 
 import pytest
 
@@ -11,7 +11,6 @@ from thinconsumer.errors import (
     OffsetOutOfRangeError,
 )
 from thinconsumer.testing.simulation import Behaviour, Simulation, Violation
-from thinconsumer.testing.simulation.actors.application import SPINS_MAX
 from thinconsumer.testing.simulation.actors.consumer import ODD
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchResponse
@@ -184,84 +183,3 @@ def test_odd_calls_come_at_the_configured_rate(sim):
         actor._do_something_odd = lambda actor=actor: done.update({actor.name: done[actor.name] + 1})
     sim.run_for(5)
     assert done["ann"] >= 5 and done["bob"] == 0
-
-
-# -- life and turns of every application
-
-
-def test_a_second_crash_or_close_does_nothing(sim):
-    ann = reader(sim)
-    ann.crash()
-    ann.crash()
-    assert ann.crashes == 1
-    ann.start()
-    sim.run_for(1)
-    ann.close()
-    ann.close()
-    ann.crash()
-    assert ann.crashes == 1 and not ann.is_running
-
-
-def test_a_crash_in_the_middle_of_a_call_ends_it(sim):
-    ann = reader(sim, A1)
-    sim.world.call_later(0.5, ann.crash)
-    sim.run_for(3)
-    assert not ann.is_running and sim.world.depth == 0
-
-
-def test_a_stalled_application_does_nothing_until_the_stall_ends(sim):
-    ann = reader(sim, behaviour=Behaviour(blocks=False))
-    ann.stall(7)
-    began = sim.now()
-    sim.run_for(6.9)
-    assert ann.records == []
-    sim.run_until(lambda: ann.records)
-    assert 7 <= sim.now() - began < 8
-
-
-def test_applications_on_an_event_loop_never_wait_in_a_call(sim):
-    ann, depths = reader(sim, behaviour=Behaviour(blocks=False)), set()
-    sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
-    sim.run_for(3)
-    assert depths == {0} and len(ann.records) == 10
-
-
-def test_only_one_application_waits_in_a_call_while_others_poll_with_0(sim):
-    depths = set()
-    readers = [sim.consumer([A0], auto_offset_reset="earliest") for _ in range(3)]
-    sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
-    sim.run_until(lambda: all(len(actor.records) == 10 for actor in readers))
-    sim.run_for(3)
-    assert depths <= {0, 1} and 1 in depths
-
-
-def test_a_queued_call_runs_once_in_the_next_turn(sim):
-    ann, done = reader(sim), []
-    sim.run_for(0.3)
-    ann.soon(lambda: done.append(sim.now()))
-    assert done == []
-    sim.run_for(5)
-    assert len(done) == 1
-
-
-def test_a_crash_drops_queued_calls(sim):
-    ann = reader(sim)
-    sim.run_for(1)
-    done = []
-    ann.stall(5)
-    ann.soon(lambda: done.append("by whom?"))
-    ann.crash()
-    ann.start()
-    sim.run_for(10)
-    assert done == []
-
-
-def test_empty_polls_that_ask_for_another_at_once_are_a_spin(sim):
-    ann = reader(sim, A1, behaviour=Behaviour(blocks=False))
-    sim.run_for(1)
-    ann.consumer.raw.wake_at = sim.now
-    for _ in range(SPINS_MAX):
-        ann.turn()
-    assert sim.world.violations == []
-    ann.turn()
-    assert "ann spins" in str(sim.world.violations[0])
