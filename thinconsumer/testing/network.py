@@ -246,7 +246,7 @@ class MemoryConnection:
         self._network.deliver(self.place, lambda: self._lose(None))
 
     def reset(self) -> None:
-        """Reset the connection; both sides learn of it in the next step."""
+        """Reset the connection; both sides notice in the next step."""
         self._network.call_at(self.now(), lambda: self._lose("connection reset by the peer, while connected"))
         self._network.call_at(self.now(), self._tell_peer)
 

@@ -41,9 +41,9 @@ class NetworkFaults:
     latency_max_s: float = 0.0005  #: Each path has a latency between the two, drawn once.
     jitter_s: float = 0.0  #: The most that is added for a message, drawn each time.
     split_rate: float = 0.0  #: A message arrives in two parts.
-    reset_rate: float = 0.0  #: A message is lost with its connection; in half of the cases only one side learns of it.
+    reset_rate: float = 0.0  #: A message is lost with its connection; half of the time only one side notices.
     refuse_rate: float = 0.0  #: A dial is refused.
-    swallow_rate: float = 0.0  #: A new connection loses all bytes in both directions, and neither side learns of it.
+    swallow_rate: float = 0.0  #: A new connection loses all bytes in both directions, and neither side notices.
     dns_failure_rate: float = 0.0
     chunk: int | None = None  #: Bytes that a client reads at a time; None: as many as fit its buffer.
 
