@@ -129,10 +129,11 @@ class Driver(Protocol):
         ...
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out the endpoint's commands, wait for I/O until ``deadline`` or ``wake_at()``, and report the events.
+        """Carry out the endpoint's commands, wait for I/O, and call the streams and the endpoint with the results.
 
-        Returns after the first batch of events, or on :meth:`wakeup`; part of a message need not end the wait.
-        If ``deadline`` has passed, I/O is polled without waiting. Returns whether the endpoint or a stream was called.
+        The wait ends with the first I/O events, :meth:`wakeup`, ``deadline`` or the endpoint's ``wake_at()``; an
+        incomplete message need not end it. If ``deadline`` has passed, it does not wait. Returns whether the endpoint
+        or a stream was called.
         """
         ...
 

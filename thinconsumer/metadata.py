@@ -55,8 +55,8 @@ class TopicMetadata:
     internal: bool = False
     error: KafkaError | None = None  #: The topic's error in the latest response, if any.
     partitions: dict[int, PartitionInfo] = field(default_factory=dict)
-    #: Partitions that existed when this topic id was first seen; later ones are new (KIP-253: they may contain records
-    #: written before this client saw them). Empty, so that all are new, if the topic itself appeared later.
+    #: Partitions in the first response with this topic id; None before it. Any other partition was added later, and may
+    #: have records that were written before this client saw it (KIP-253). Empty if the topic itself was added later.
     first_seen: frozenset[int] | None = None
     #: Highest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
     #: would be accepted after one response from a broker that does not have the topic yet.

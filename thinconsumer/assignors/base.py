@@ -87,7 +87,8 @@ class PartitionAssignor(ABC):
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
         """Return the assignment of every member id in ``subscriptions``. Unknown topics have no partitions.
 
-        If it raises, the leader's ``poll`` raises the exception, and the group rebalances again.
+        Only the group's leader calls this method. If it raises an exception, the leader's ``poll`` raises that
+        exception, and the group rebalances again.
         """
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:  # noqa: B027 - most keep nothing

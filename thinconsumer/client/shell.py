@@ -39,7 +39,7 @@ def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
 class UserCallback(NamedTuple):
     """A due call of user code: a listener, an assignor or a commit callback."""
 
-    run: Callable[[], bool]  #: Returns whether another callback may be due now.
+    run: Callable[[], bool]  #: Makes the call; returns whether another callback may be due now.
     then_step: bool = True  #: Step before the next callback, since this one may have queued requests.
 
 

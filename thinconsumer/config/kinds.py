@@ -56,7 +56,10 @@ def _type_error(expected: str, value: object) -> ValueError:
 
 
 class _SafeRepr(reprlib.Repr):
-    """A repr of bounded length. Objects are shown by class name, since their ``__repr__`` might show a secret."""
+    """Formats an option's value with bounded length and without secrets.
+
+    User info in URLs is masked. An object is shown as its class name, since its ``__repr__`` might contain a secret.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -310,10 +313,10 @@ BUILT_IN_ASSIGNORS = {
 
 @dataclass(frozen=True, slots=True)
 class Assignors(Kind):
-    """A list of built-in assignors' names, and of the user's assignors as classes or instances.
+    """A list of assignors: names of built-in ones, and classes or instances of user-defined ones.
 
-    The user's assignors have the interface of PartitionAssignor or of kafka-python. kafka-python's built-in assignors
-    become the names of this package's ones.
+    User-defined assignors implement PartitionAssignor, or the assignor interface of kafka-python. A built-in assignor
+    of kafka-python is replaced by this package's assignor of the same name.
     """
 
     def parse(self, value: object) -> tuple[Any, ...]:

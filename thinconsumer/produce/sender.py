@@ -150,7 +150,7 @@ class Sender:
     # -- inside: what is ready
 
     def _follow_metadata(self, now: float) -> None:
-        """Apply new metadata, and request the metadata of the topics in use."""
+        """Tell the metadata manager which topics are in use; apply new metadata, and fail topics with a final error."""
         metadata, accumulator = self._metadata, self._accumulator
         topics = accumulator.topics_in_use(now, TOPIC_IDLE)
         if topics == self._topics_in_use and metadata.version == self._metadata_seen:

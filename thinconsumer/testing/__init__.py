@@ -1,4 +1,4 @@
-"""Kafka in memory, for tests without a network, a clock or a JVM: time is virtual, and each run is the same.
+"""Kafka in memory, for tests without a network, a clock or a JVM: time is virtual, and each run gives the same result.
 
 ::
 
@@ -11,17 +11,17 @@
 
 * **Brokers** are those of :mod:`thinconsumer.broker`: leaders, replication, groups and transactions behave as in Kafka
   4.x. :meth:`MemoryCluster.kill`, ``start``, ``move_leader``, ``remove_leader`` and ``set_versions`` change it.
-* **Fault rules** change single answers: ``cluster.on("Fetch", Delay(1.0), times=1)``. Their actions (``Reply``,
+* **Fault rules** change single responses: ``cluster.on("Fetch", Delay(1.0), times=1)``. Their actions (``Reply``,
   ``Edit``, ``EntryError``, ``Raw``, ``Delay``, ``Disconnect``, ``Silence``) are in :mod:`thinconsumer.broker`.
 * **Network faults** are methods of ``cluster.network`` that take a host and a port: ``refuse``, ``reset``, ``kill``,
   ``pause`` (SIGSTOP), ``black_hole``, ``resume``. ``names["kafka1"] = "the name does not resolve"`` makes a lookup
-  fail. ``Network(chunk=1)`` delivers byte by byte, ``send_limit=1`` sends so. ``network.dials`` and
-  ``network.lookups`` list all attempts.
+  fail. ``Network(chunk=1)`` delivers byte by byte, ``send_limit=1`` sends one byte per step. ``network.dials`` and
+  ``network.lookups`` list all connection attempts and name lookups.
 * **Time** passes only inside :meth:`MemoryDriver.step`, which jumps to the next event, or by
   ``cluster.clock.advance(seconds)``.
 * A server that is not Kafka is any :class:`Peer`; :class:`ScriptedPeer` sends fixed bytes.
 
-:class:`Simulation` adds a network that fails by itself, and checkers of what consumers were given::
+:class:`Simulation` adds random network faults, and checkers of what consumers return::
 
     sim = Simulation(seed=1, brokers=3, topics={"orders": 6})
     consumer = sim.consumer(assign={"orders": [0, 1]}, auto_offset_reset="earliest")
@@ -32,7 +32,7 @@
 
 Your own clients join a simulation with ``Consumer(driver=sim.driver())``.
 
-For clients over real sockets the same broker runs in a process of its own (:class:`BrokerProcess`) or on your own
+For clients over real sockets the same broker runs in a process of its own (:class:`BrokerProcess`) or in the calling
 thread (:class:`EmbeddedBroker`). :mod:`.fixtures` has pytest fixtures.
 """
 

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test or a driver advances it. All parts of a test share one."""
+"""A clock that stands still until a test or a driver advances it. All clients and brokers of a test share one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ SOME_DAY = 1_700_000_000.0
 
 
 class VirtualClock:
-    """Monotonic seconds, and seconds since the epoch."""
+    """Two times that advance together: monotonic seconds, and seconds since the epoch."""
 
     def __init__(self, now: float = 1000.0, wall_time: float = SOME_DAY) -> None:
         self._now = now
@@ -22,11 +22,11 @@ class VirtualClock:
         return self._now + self._wall_offset
 
     def advance(self, seconds: float) -> None:
-        """Advance by so many seconds."""
+        """Advance both times by ``seconds``."""
         self.advance_to(self._now + seconds)
 
     def advance_to(self, moment: float) -> None:
-        """Advance to a moment; do nothing if it has passed."""
+        """Advance until :meth:`now` is ``moment``; do nothing if that time has passed."""
         self._now = max(self._now, moment)
 
     def set_wall_time(self, wall_time: float) -> None:

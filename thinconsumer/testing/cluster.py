@@ -1,6 +1,6 @@
 """A cluster of the embedded broker on a network in memory and its virtual clock.
 
-Owns what connects the two: the cluster's timers are events of the network, each node listens at its address, and a
+This module connects the two: the cluster's timers are events of the network, each node listens at its address, and a
 killed node's connections break.
 """
 
@@ -35,16 +35,16 @@ class MemoryCluster(Cluster):
     :meth:`move_leader`, fault rules (:meth:`on`), other API versions (:meth:`set_versions`).
 
     Args:
-        nodes: How many brokers.
-        topics: Names and numbers of partitions.
-        network: Where they listen; a new one by default.
-        hosts: A host and a port for each broker, instead of these.
-        racks: One for each broker.
-        seed: Of the cluster's randomness: topic ids, and the broker that is named as controller.
+        nodes: Number of brokers.
+        topics: Number of partitions by topic name.
+        network: The network on which the brokers listen; a new one by default.
+        hosts: A host and a port for each broker, instead of ``kafka1:9092``, ...
+        racks: The rack of each broker.
+        seed: Seed of the cluster's randomness: topic ids, and the broker that is named as controller.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
 
     Raises:
-        IllegalArgumentError: A setting that does not exist, or a value that makes no sense.
+        IllegalArgumentError: ``config`` has an unknown setting or an invalid value.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class MemoryCluster(Cluster):
         return [record for batch in batches for record in batch.decode(topic, partition)]
 
     def append_batch(self, tp: TopicPartition, batch: bytes) -> int:
-        """Append one batch of format 2 without any check, with offset gaps, say, or broken; return its first offset.
+        """Append one batch of format 2 without checks (it may have offset gaps or be corrupt); return its first offset.
 
-        Base offset and leader epoch are set, as a broker does.
+        The batch gets its base offset and leader epoch, as in a broker.
 
         Raises:
             LookupError: The partition has no leader.
@@ -116,7 +116,7 @@ class MemoryCluster(Cluster):
         return base
 
     def remove_leader(self, tp: tuple[str, int]) -> None:
-        """Leave a partition without a leader, all its replicas alive, until :meth:`move_leader` names one."""
+        """Leave a partition without a leader, although its replicas are alive, until :meth:`move_leader` sets one."""
         topic = self.controller.image.topics[tp[0]]
         rows = [
             row._replace(leader=-1, leader_epoch=row.leader_epoch + 1) if row.partition == tp[1] else row
@@ -125,24 +125,27 @@ class MemoryCluster(Cluster):
         self.controller.put_topic(topic._replace(partitions=tuple(rows)))
 
     def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
-        """As ``kill -9``. The controller notices after the session timeout, or as given; 0: at once; inf: never."""
+        """Stop a node as ``kill -9`` does. The controller notices after ``noticed_after_s`` (inf: never).
+
+        The default is the broker's session timeout.
+        """
         node = self.nodes[node_id]
         self.network.refuse(node.host, node.port)
         super().kill(node_id, noticed_after_s=noticed_after_s)
 
     def start(self, node_id: int) -> None:
-        """Start a killed node again, with the logs that it had."""
+        """Start a killed node again; it keeps its logs."""
         super().start(node_id)
         self.listen(node_id)
 
     def listen(self, node_id: int, host: str | None = None) -> None:
-        """Let a node listen at its host, or at another one, as after :meth:`.Network.refuse` or a change of address."""
+        """Let a node listen at ``host`` (default: its own), after :meth:`.Network.refuse` or to change its address."""
         node = self.nodes[node_id]
         self.network.listen(host or node.host, node.port, _NodeListener(self, node_id))
 
 
 class _NetworkSchedule(Schedule):
-    """A cluster's timers as events of the network."""
+    """Runs a cluster's timers as events of the network."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -179,7 +182,7 @@ class _NetworkSchedule(Schedule):
 
 
 class _NodeListener:
-    """A node's port."""
+    """The peer that listens at a node's address: each connection gets a :class:`_NodeConversation`."""
 
     def __init__(self, cluster: MemoryCluster, node_id: int) -> None:
         self._cluster = cluster
@@ -190,7 +193,7 @@ class _NodeListener:
 
 
 class _NodeConversation:
-    """One connection: the network's conversation, and the broker's transport."""
+    """One connection to a node: a conversation for the network, and a transport for the broker."""
 
     client_host = "/127.0.0.1"
 

@@ -1,8 +1,8 @@
 """A driver on a network in memory and a virtual clock, with the contract of the driver over sockets.
 
-One step carries out the endpoint's commands, sends, and runs the events that are due; without any, it advances the
-clock to the next event. A test that waits for an hour of virtual time takes none; a test that waits without a deadline
-while no event is pending fails.
+One step carries out the endpoint's commands, sends bytes, and runs the events that are due; if no event is due, it
+advances the clock to the next one. A test waits for an hour of virtual time at once; a test that waits without a
+deadline while no event is pending fails.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..errors import IllegalStateError
 from ..timers import NEVER
 from .network import DriverEvents, MemoryConnection, Network
 
-#: Rounds of commands within one step. An endpoint with more of them reacts to its own commands without end.
+#: Limit of the rounds of commands in one step. More mean an endless loop: an endpoint that reacts to its own commands.
 COMMANDS_PER_STEP = 1000
 
 
@@ -33,7 +33,7 @@ class MemoryDriver(DriverEvents):
         self._obeying = False
         self._told = False
         self._woken = False
-        self._ringing = False  #: Whether the next step ends early. ``_woken`` lasts until :meth:`take_wakeup`.
+        self._ringing = False  #: Whether the next step ends early. ``_woken`` stays set until :meth:`take_wakeup`.
 
     def now(self) -> float:
         """Return the virtual clock's monotonic seconds."""
@@ -44,7 +44,10 @@ class MemoryDriver(DriverEvents):
         return self.clock.wall_time()
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out commands and run due events; without any, advance the clock, at most to ``deadline``."""
+        """Carry out commands and run due events; if no event is due, advance the clock, at most to ``deadline``.
+
+        Returns whether the endpoint or a stream was called.
+        """
         if self.closed:
             raise IllegalStateError("this driver is closed")
         self.steps += 1
@@ -63,13 +66,13 @@ class MemoryDriver(DriverEvents):
         return self._told
 
     def run(self, endpoint: Endpoint, seconds: float) -> None:
-        """Step a bare endpoint (one that needs no stepping of its own) until ``seconds`` have passed."""
+        """Call :meth:`step` for an endpoint until ``seconds`` of virtual time have passed."""
         deadline = self.now() + seconds
         while self.now() < deadline:
             self.step(endpoint, deadline)
 
     def wake_at(self) -> float:
-        """Return infinity: lookups are answered at once."""
+        """Return infinity: name lookups are answered at once, so none can time out."""
         return NEVER
 
     @property
@@ -89,7 +92,7 @@ class MemoryDriver(DriverEvents):
         self._woken = self._ringing = True
 
     def take_wakeup(self) -> bool:
-        """Return whether :meth:`wakeup` was called since the last call of this."""
+        """Return whether :meth:`wakeup` was called since the last call of this method."""
         woken, self._woken = self._woken, False
         return woken
 
@@ -97,7 +100,7 @@ class MemoryDriver(DriverEvents):
         """Do nothing: a forked process shares no socket with this one."""
 
     def fileno(self) -> int:
-        """Raise: a network in memory has no descriptor."""
+        """Raise ``io.UnsupportedOperation``: a network in memory has no file descriptor."""
         raise io.UnsupportedOperation("a driver in memory has no descriptor")
 
     def close(self) -> None:
@@ -114,7 +117,7 @@ class MemoryDriver(DriverEvents):
     # -- inside
 
     def called(self) -> None:
-        """Carry out the commands that follow from a stream's call, as the driver over sockets does."""
+        """Carry out the commands that a stream's reaction to an event produced, as the driver over sockets does."""
         self._told = True
         if self._endpoint is not None:
             self._obey()

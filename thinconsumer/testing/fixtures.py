@@ -5,9 +5,9 @@ In your ``conftest.py``::
     pytest_plugins = ["thinconsumer.testing.fixtures"]
 
 ``kafka_broker`` runs for the whole session, ``kafka_topic`` creates topics on it for one test, and ``embedded_broker``
-is a new cluster for one test, which may kill brokers. ``simulation`` has no sockets and a virtual clock. Override
-``kafka_broker_options``, ``embedded_broker_options`` and ``simulation_options`` to change their arguments. Only this
-module needs pytest.
+is a new cluster for one test, which may kill brokers. ``simulation`` has a virtual clock and no sockets. Override
+``kafka_broker_options``, ``embedded_broker_options`` and ``simulation_options`` to change the arguments of these
+fixtures. No other module of the package needs pytest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 #: Creates a topic: ``kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})`` returns its name.
 NewTopic = Callable[..., str]
 
-#: Kafka allows topic names of 249 characters, none of them of the pattern below.
+#: Limit of a topic's name, below Kafka's 249 characters. ``_NOT_ALLOWED`` matches characters that are replaced.
 _NAME_MAX = 200
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]+")
 

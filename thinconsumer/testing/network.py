@@ -1,8 +1,8 @@
 """A network in memory: names, addresses, listeners, connections and faults.
 
-It has all connections between drivers' streams and peers, the bytes in flight, and the faults that a test sets. Its
-time is the virtual clock, and all its events are in one heap, so that each run is the same. Nothing here depends on
-Kafka.
+It has all connections between drivers' streams and peers (servers), the bytes in flight, and the faults that a test
+sets. Its time is the virtual clock, and all its events are in one heap, so that each run is the same. Nothing here
+depends on Kafka.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Network:
     Args:
         clock: The virtual clock; a new one by default.
         latency: Seconds that bytes take in one direction.
-        chunk: Bytes given to a stream at a time; None: as many as fit its buffer.
-        send_limit: Bytes taken from a stream in one step; None: all.
+        chunk: The most bytes that a stream receives in one call; None: as many as fit its buffer.
+        send_limit: The most bytes that a stream sends in one step; None: all.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Network:
         self.names: dict[str, list[str] | str] = {}
         self.dials: list[tuple[float, str, Address]] = []  #: Each connection attempt: moment, host, address.
         self.lookups: list[tuple[float, str]] = []  #: Each lookup: moment, host.
-        self.connections: list[MemoryConnection] = []  #: Open, or being established.
+        self.connections: list[MemoryConnection] = []  #: Connections that are open or being established.
         self._listeners: dict[Place, Peer] = {}
         self._black_holes: set[Place] = set()
         self._paused: set[Place] = set()
         self._held: dict[Place, list[Callable[[], None]]] = defaultdict(list)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._moment: float | None = None  #: Of the event that is running.
+        self._moment: float | None = None  #: The time of the event that is running; None between events.
         self._numbers = itertools.count()
         self._hosts = itertools.count(1)
 
@@ -100,11 +100,11 @@ class Network:
         self._paused.update(self._places(host, port))
 
     def black_hole(self, host: str, port: int) -> None:
-        """Drop out of the network until :meth:`resume`: connections are neither established nor refused."""
+        """Deliver nothing to or from a host until :meth:`resume`: connections are neither established nor refused."""
         self._black_holes.update(self._places(host, port))
 
     def resume(self, host: str, port: int) -> None:
-        """End :meth:`pause` and :meth:`black_hole`; bytes held back are delivered."""
+        """End :meth:`pause` and :meth:`black_hole`; the bytes held back since then are delivered."""
         for place in self._places(host, port):
             self._paused.discard(place)
             self._black_holes.discard(place)
@@ -114,7 +114,7 @@ class Network:
     # -- for the driver
 
     def dial(self, dial: Dial, driver: DriverEvents) -> MemoryConnection:
-        """Start to connect a stream."""
+        """Start to connect the stream of ``dial``; return the connection that is being established."""
         self.dials.append((self.clock.now(), dial.host, dial.address))
         connection = MemoryConnection(self, driver, dial)
         self.connections.append(connection)
@@ -122,11 +122,11 @@ class Network:
         return connection
 
     def listener(self, place: Place) -> Peer | None:
-        """Return the peer that listens there, None if there is none."""
+        """Return the peer that listens at an address, None if there is none."""
         return self._listeners.get(place)
 
     def deliver(self, place: Place, callback: Callable[[], None], *, dialling: bool = False) -> None:
-        """Call back after the latency to or from ``place``; while a fault is set there, after it ends."""
+        """Call back after the latency to or from ``place``; if a fault is set for it then, when the fault ends."""
 
         def arrive() -> None:
             if place in self._black_holes or (place in self._paused and not dialling):
@@ -137,7 +137,7 @@ class Network:
         self.call_at(self.now() + self.latency, arrive)
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment; callbacks of one moment run in the order of these calls."""
+        """Call back at a moment; callbacks of the same moment run in the order in which they were registered."""
         heapq.heappush(self._events, (moment, next(self._numbers), callback))
 
     def next_event_at(self) -> float | None:
@@ -145,11 +145,11 @@ class Network:
         return self._events[0][0] if self._events else None
 
     def now(self) -> float:
-        """Return the time for peers: the moment of the event that runs, although the clock may be ahead of it."""
+        """Return the time as peers see it: the running event's moment, although the clock may be ahead of it."""
         return self.clock.now() if self._moment is None else self._moment
 
     def run_due(self) -> bool:
-        """Run all events that are due, and those that follow from them; return whether there was any."""
+        """Run all due events, including those that they add; return whether there was any."""
         happened = False
         try:
             while self._events and self._events[0][0] <= self.clock.now():
@@ -175,17 +175,17 @@ class Network:
 
 
 class DriverEvents:
-    """A driver, as its connections call it: before and after calls of a stream, and when a stream's connection ends."""
+    """The interface through which connections call their driver."""
 
     def called(self) -> None:
-        """Learn that a stream was called."""
+        """Handle that a connection has just called its stream."""
 
     def gone(self, stream: Stream) -> None:
-        """Learn that a stream's connection has ended."""
+        """Handle that a stream's connection has ended."""
 
 
 class MemoryConnection:
-    """One connection, for the driver, and as :class:`~.peer.PeerConnection` for the peer."""
+    """One connection: the driver's handle, and the peer's :class:`~.peer.PeerConnection`."""
 
     def __init__(self, network: Network, driver: DriverEvents, dial: Dial) -> None:
         self.stream = dial.stream
@@ -204,7 +204,7 @@ class MemoryConnection:
     # -- for the driver
 
     def arrive(self) -> None:
-        """Establish the connection, or refuse it."""
+        """Let the connection attempt arrive at the host: establish the connection, or refuse it."""
         if not self.is_open:
             return
         peer = self._network.listener(self.place)
@@ -216,7 +216,7 @@ class MemoryConnection:
         self._driver.called()
 
     def flush(self) -> None:
-        """Send the bytes that the stream has."""
+        """Send the bytes that the stream wants to send."""
         if self._conversation is None or not self.is_open:
             return
         data = b"".join(self.stream.data_to_send())[: self._network.send_limit]
@@ -225,7 +225,7 @@ class MemoryConnection:
             self.stream.data_sent(len(data), self._network.clock.now())
 
     def hang_up(self) -> None:
-        """Close on behalf of the client, and tell the peer."""
+        """Close the client's end, and report that to the peer after the latency."""
         if self.is_open:
             self._over()
             self._network.deliver(self.place, self._tell_peer)
@@ -246,7 +246,7 @@ class MemoryConnection:
         self._network.deliver(self.place, lambda: self._lose(None))
 
     def reset(self) -> None:
-        """Reset the connection; both sides notice in the next step."""
+        """Reset the connection; the next step reports it to both sides."""
         self._network.call_at(self.now(), lambda: self._lose("connection reset by the peer, while connected"))
         self._network.call_at(self.now(), self._tell_peer)
 

@@ -1,7 +1,8 @@
 """The server's end of a connection in memory: the interface of servers, and a server that sends fixed bytes.
 
-A :class:`Peer` listens. Each connection to it is a :class:`Conversation`, which receives bytes and sends others through
-its :class:`PeerConnection`. The brokers of :class:`~.cluster.MemoryCluster` are peers. Nothing here depends on Kafka.
+A :class:`Peer` listens. For each connection it returns a :class:`Conversation`, which receives the client's bytes and
+answers through its :class:`PeerConnection`. The brokers of :class:`~.cluster.MemoryCluster` are peers. Nothing here
+depends on Kafka.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ class PeerConnection(Protocol):
 
 
 class Conversation(Protocol):
-    """A peer's side of one connection."""
+    """A peer's handler of one connection's events."""
 
     def data_received(self, data: bytes) -> None:
-        """Receive bytes from the client, cut at any place."""
+        """Handle bytes from the client: any part of its byte stream, not whole messages."""
 
     def connection_lost(self) -> None:
-        """Learn that the client has closed or lost the connection."""
+        """Handle that the client has closed the connection, or that it was lost."""
 
 
 class Peer(Protocol):
@@ -61,8 +62,8 @@ class ScriptedPeer:
     """Sends fixed bytes, as a server that is not Kafka does: an HTTP server, for example.
 
     On each connection it sends ``on_connect`` at once and then one of ``answers`` whenever bytes arrive. After the last
-    one it closes the connection if ``then_close`` is set, and otherwise sends nothing more. ``received`` has the bytes
-    of all connections.
+    answer it closes the connection if ``then_close`` is set, and otherwise sends nothing more. ``received`` has the
+    bytes received on all connections.
     """
 
     def __init__(self, *answers: bytes, on_connect: bytes = b"", then_close: bool = False) -> None:

@@ -1,8 +1,9 @@
-"""Whole worlds in memory, drawn from a seed: the real Consumer and the real broker's code on a network that fails.
+"""Simulations in memory: the real Consumer and the embedded broker's code on a simulated network that fails.
 
-:class:`Simulation` is for scenarios that a test writes down. :class:`ReaderSwarm` and :class:`GroupSwarm` draw
-everything, faults included, and check first that no promise is broken (safety) and then, after all faults, that every
-client catches up (liveness).
+A *world* is one simulated cluster with its network, clock and clients; *actors* are its simulated processes, such as an
+application with a consumer. :class:`Simulation` runs scenarios that a test describes. :class:`ReaderSwarm` and
+:class:`GroupSwarm` draw a world and its faults from a seed. They check that no guarantee is broken during the faults
+(safety), and that every client catches up after them (liveness).
 """
 
 from .actors.application import Behaviour

@@ -1,8 +1,8 @@
 """``python -m thinconsumer.testing.simulation``: one seed with its trace, or a range of them with totals and rate.
 
 ``--seed 123`` repeats one run and shows its knobs, and the trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many;
-seeds that fail are listed with their first line, and the exit code is 1. With ``--groups`` the worlds are those of
-consumer groups.
+seeds that fail are listed with the first line of their error, and the exit code is 1. ``--groups`` simulates consumer
+groups instead of readers with assigned partitions.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .reader_swarm import ReaderSwarm
 from .swarm import Swarm
 from .world import Violation
 
-#: Seconds between two lines of progress.
+#: Seconds between two progress lines.
 PROGRESS_S = 10.0
-#: Seconds of the processor that one run may take.
+#: Limit of a run's CPU time, in seconds.
 CPU_S = 60.0
 
 
 def say(*words: object) -> None:
-    """Write a line, at once: these runs take long."""
+    """Print a line and flush it: without that, a long run with piped output would show nothing."""
     print(*words, flush=True)  # noqa: T201 - this is a command
 
 
 def swarm_of(groups: bool) -> type[Swarm]:
-    """Return the kind of swarm."""
+    """Return the class that simulates groups, or readers."""
     return GroupSwarm if groups else ReaderSwarm
 
 
 def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]:
-    """Return the seed, what happened, and what was wrong."""
+    """Run one seed; return the seed, counts of events, and the first line of the error (empty if there was none)."""
     limit(CPU_S)
     try:
         return seed, swarm_of(groups)(seed).run(), ""
@@ -52,9 +52,9 @@ def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]
 
 
 def limit(seconds: float) -> None:
-    """Let a run that takes so long of the processor fail: it goes round in circles; 0: no limit.
+    """Raise ``TimeoutError`` after this much CPU time, since the run is in an endless loop; 0: no limit.
 
-    Not on Windows, which cannot.
+    Does nothing on Windows, which has no such timer.
     """
     if hasattr(signal, "setitimer"):
 
@@ -66,7 +66,7 @@ def limit(seconds: float) -> None:
 
 
 def repeat(seed: int, show_trace: bool, *, groups: bool = False) -> int:
-    """Run one seed with its trace."""
+    """Run one seed and print its knobs, and its trace if it fails or ``show_trace`` is set; return the exit code."""
     swarm = swarm_of(groups)(seed, traced=True)
     say(f"seed {seed}\n{swarm.knobs}\n")
     try:
@@ -82,7 +82,7 @@ def repeat(seed: int, show_trace: bool, *, groups: bool = False) -> int:
 
 
 def run_many(seeds: Sequence[int], jobs: int, *, groups: bool = False) -> int:
-    """Run all of them; return the exit code."""
+    """Run all seeds in ``jobs`` processes and print totals; return the exit code."""
     began = told = time.monotonic()
     total: Counter[str] = Counter()
     failed: list[tuple[int, str]] = []
@@ -119,7 +119,7 @@ def _words(counts: Counter[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m thinconsumer.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, help="repeat one run, with its trace")
     parser.add_argument("--seeds", default="1:150", help="a range of seeds, first:last (default %(default)s)")

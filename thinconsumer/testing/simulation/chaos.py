@@ -1,7 +1,7 @@
-"""The schedule of faults in a swarm run: each kind comes at its own rate, from its own stream, and ends after a while.
+"""The schedule of faults in a swarm run. The kinds of faults are in :mod:`.faults` and :mod:`.group_faults`.
 
-Faults come at random moments (a Poisson process). Each one ends by itself, and :meth:`Chaos.over` ends all at once.
-Adding a kind of fault does not change when the others come. The kinds are in :mod:`.faults` and :mod:`.group_faults`.
+Each kind occurs at random moments (a Poisson process) at its own rate. Each fault ends by itself after a while, and
+:meth:`Chaos.over` ends all. Each kind has its own random generator, so a new kind does not move the others.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .takeover import Witness
 if TYPE_CHECKING:
     from .swarm import Swarm
 
-#: The sources and targets between which nothing passes.
+#: A network cut: no bytes get from any of the first hosts to any of the second.
 Cut = tuple[list[Who], list[Who]]
 
 
 class Chaos:
-    """See the module. ``counts`` has how often each kind of fault came."""
+    """Injects the faults of a run. ``counts`` has the number of faults of each kind."""
 
     def __init__(self, swarm: Swarm) -> None:
         sim, knobs = swarm.sim, swarm.knobs
@@ -62,7 +62,7 @@ class Chaos:
         return [actor for actor in self.actors if isinstance(actor, ConsumerActor)]
 
     def over(self) -> None:
-        """End every fault, and let none come any more."""
+        """End every fault, and inject none from now on."""
         self.is_over = True
         sim = self.sim
         sim.network.faults.calm()
@@ -81,7 +81,7 @@ class Chaos:
             actor.recover()
 
     def count(self, name: str) -> None:
-        """Count a fault that came."""
+        """Count a fault of this kind."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
     # -- inside
@@ -102,7 +102,7 @@ class Chaos:
         self.sim.world.call_later(random.expovariate(rate), strike)
 
     def later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call back after a while, unless all faults were ended by then."""
+        """Call back after this many seconds, unless :meth:`over` was called before."""
 
         def call() -> None:
             if not self.is_over:
@@ -111,13 +111,13 @@ class Chaos:
         self.sim.world.call_later(seconds, call)
 
     def heal_one(self, cut: Cut) -> None:
-        """End one cut, and no other."""
+        """End one cut; others between the same hosts go on."""
         if any(other is cut for other in self._cuts):
             self._cuts = [other for other in self._cuts if other is not cut]
             self.sim.heal(self._cuts)
 
     def cut(self, ones: list[Who], others: list[Who], seconds: float) -> Cut:
-        """Cut the network from ones to others for a while, or until :meth:`heal_one` of the result."""
+        """Cut the network from ``ones`` to ``others`` for ``seconds``, or until :meth:`heal_one` gets the result."""
         cut = ones, others
         self._cuts.append(cut)
         self.sim.partition(ones, others, one_way=True)
@@ -125,7 +125,7 @@ class Chaos:
         return cut
 
     def slow(self, node: int, by_s: float, seconds: float) -> None:
-        """Delay everything to and from a broker for a while; of overlapping delays the longest counts."""
+        """Delay all bytes to and from a broker for ``seconds``; of overlapping delays, the longest applies."""
         slowed = self._slowed.setdefault(node, [])
         slowed.append(by_s)
         self.sim.network.slow[node] = max(slowed)

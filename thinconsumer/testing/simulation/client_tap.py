@@ -1,7 +1,7 @@
-"""Reads the requests that a client writes, and the responses of groups that it reads, at its own sockets.
+"""Decodes the requests that a client writes and the group responses that it reads, at the client's sockets.
 
-A checker must compare what a client does with the responses it has read: a response that is still on its way changes
-nothing yet. :class:`ClientTap` sits between a driver and a stream, so neither the network nor the client sees it.
+Checkers must compare a client's requests with the responses that it has read: one that is still in flight must not
+count. :class:`ClientTap` sits between a driver and a stream; neither the network nor the client notices it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def take_frames(data: bytearray) -> list[bytes]:
 
 
 class ClientTap:
-    """A stream around a client's stream, that passes everything on."""
+    """A stream that wraps a client's stream: it passes every call on, and reports requests and responses."""
 
     def __init__(
         self,
@@ -78,33 +78,33 @@ class ClientTap:
         self._unanswered: deque[SentRequest] = deque()
 
     def connection_made(self, now: float) -> None:
-        """Pass it on."""
+        """Pass the call on."""
         self.inner.connection_made(now)
 
     def get_buffer(self) -> memoryview:
-        """Return the client's buffer, and keep it to read the bytes there."""
+        """Return the client's buffer, and keep it: :meth:`buffer_updated` reads the received bytes from it."""
         self._room = self.inner.get_buffer()
         return self._room
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Read responses before the client does: it may act on them at once."""
+        """Report responses before the client handles them: it may act on them inside this call."""
         self._in += self._room[:size]
         for frame in take_frames(self._in):
             self._response(frame)
         return self.inner.buffer_updated(size, now)
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """Report the end, and pass it on."""
+        """Report the connection's end, and pass the call on."""
         self.closed()
         self.inner.connection_lost(error, now)
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the client's bytes, and keep them to read those that are sent."""
+        """Return the client's bytes, and keep them: :meth:`data_sent` reads the requests from them."""
         self._offered = b"".join(self.inner.data_to_send())
         return [self._offered] if self._offered else []
 
     def data_sent(self, size: int, now: float) -> None:
-        """Read the requests that were sent."""
+        """Report the requests that are now sent completely."""
         self._out += self._offered[:size]
         self.inner.data_sent(size, now)
         for frame in take_frames(self._out):

@@ -1,4 +1,4 @@
-"""The cluster of a simulation: broker faults are traced, logs feed the truths, and checkers see all requests."""
+"""The cluster of a simulation: it traces faults, reports requests to checkers, and has the Truth of each partition."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .world import World
 
 
 class SimCluster(MemoryCluster):
-    """A cluster in a world. ``settings`` are those of :class:`MemoryCluster`."""
+    """A cluster of a simulation. ``settings`` are those of :class:`MemoryCluster`."""
 
     def __init__(
         self, world: World, network: SimNetwork, jury: Jury, nodes: int, topics: Mapping[str, int], **settings: Any
     ) -> None:
         #: The committed contents of each partition of each topic id, also of deleted topics.
         self.truths: dict[tuple[TopicPartition, bytes], Truth] = {}
-        #: Called with each response before it leaves, and the client's name; may change it, and returns whether it did.
+        #: Called with the client's name and each response before it is sent; may corrupt the response.
         self.spoil: Callable[[str, Message], object] = lambda client, message: None
         self._world = world
         self._jury = jury
@@ -52,7 +52,7 @@ class SimCluster(MemoryCluster):
     # -- nodes
 
     def kill(self, node_id: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
-        """As ``kill -9``; ``silently``: as if the host lost power, so that clients get no reset."""
+        """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that clients get no reset."""
         if self.nodes[node_id].is_alive:
             self._trace(node_id, "killed", "without a word" if silently else "")
         if silently:
@@ -65,12 +65,12 @@ class SimCluster(MemoryCluster):
         self._trace(node_id, "started")
 
     def pause(self, node_id: int) -> None:
-        """As SIGSTOP: connections stay and new ones are accepted, but get no answer."""
+        """Stop a node's process as SIGSTOP does: connections stay and new ones are accepted, but get no answer."""
         super().pause(node_id)
         self._trace(node_id, "paused")
 
     def resume(self, node_id: int) -> None:
-        """As SIGCONT."""
+        """Continue a paused node, as SIGCONT does."""
         super().resume(node_id)
         self._trace(node_id, "resumed")
 

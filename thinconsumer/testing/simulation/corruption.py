@@ -1,8 +1,8 @@
-"""Bits that flip on their way to a client, in the record batches of Fetch answers.
+"""Flips bits in the record batches of Fetch responses.
 
-Owns which bits: those that the batch's checksum covers, and the checksum itself. TCP's own checksum, and what stands
-before the covered part (offset, length, leader epoch, magic), is not covered in Kafka either.
-Only clients that check checksums get such answers: the others were told that they may read anything.
+Only the batch's checksum and the bytes that it covers are changed: Kafka does not protect the fields before them
+(offset, length, leader epoch, magic). Only clients that check checksums get such responses: others may return corrupt
+records.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ...records.batch import LOG_OVERHEAD
 from ...wire import Message
 from ...wire.fetch import FetchResponse
 
-#: Where a batch's checksum stands, right before what it covers.
+#: Offset of the checksum within a batch; the bytes that it covers follow.
 CRC_AT = 17
 
 
 class Corruption:
-    """Spoils answers. ``clients`` are the names of those that notice; ``rate`` is per answer with records."""
+    """Corrupts Fetch responses with records at ``rate``. ``clients`` are the names of those that check checksums."""
 
     def __init__(self, random: Random, rate: float, clients: set[str]) -> None:
         self.rate = rate
@@ -27,7 +27,7 @@ class Corruption:
         self._clients = clients
 
     def __call__(self, client: str, response: Message) -> bool:
-        """Perhaps flip a bit of an answer to a client; return whether it was."""
+        """Perhaps flip a bit of a response to a client; return whether it was done."""
         if not self.rate or client not in self._clients or not isinstance(response, FetchResponse):
             return False
         rows = [data for topic in response.responses for data in topic.partitions if data.records]
@@ -40,7 +40,7 @@ class Corruption:
 
 
 def spoiled(records: bytes, random: Random) -> bytes:
-    """Return batches with one bit flipped in one of them, in its header as often as behind it."""
+    """Return batches with one bit flipped in one of them: in its header or in its records, equally often."""
     starts = [at for at in _starts(records) if at + CRC_AT < len(records)]
     if not starts:
         return records

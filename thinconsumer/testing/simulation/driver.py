@@ -1,8 +1,8 @@
-"""The driver of one simulated client: what a process, its sockets and its clock are to the real one.
+"""The driver of one simulated client: it simulates the client's process, sockets and clock.
 
-Owns the mail: what has arrived at this client's sockets and was not read yet. As with real sockets nothing reaches the
-endpoint outside of :meth:`SimDriver.step`; a client that is not stepped does not notice anything. While a step waits,
-the world goes on. A tap on each connection reports what the client writes and reads.
+The *mail* is what has arrived at this client's sockets and was not read yet. As with real sockets, the endpoint gets it
+only inside :meth:`SimDriver.step`; a client that is not stepped notices nothing. A step that waits runs the events of
+the world meanwhile. A tap on each connection reports what the client writes and reads.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from .client_tap import ClientTap
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
-#: Steps of one client in a row in which nothing else happens in the world, within so many seconds: it goes round in
-#: circles. Sound ones take about ten.
+#: A client that takes ``STEPS_MAX`` steps within ``CIRCLES_S`` seconds, with no event of the world in between, is in an
+#: endless loop. Correct clients take about ten.
 STEPS_MAX, CIRCLES_S = 500, 1.0
 
 
 class Crashed(BaseException):
-    """The process was killed in the middle of a call. No ``except Exception`` holds it up, as none would."""
+    """The simulated process was killed inside a call. Not an ``Exception``: no handler of the client may catch it."""
 
 
 class SimDriver(MemoryDriver):
-    """Implements :class:`thinconsumer.driver.Driver` in a world; made by ``Simulation.driver``.
+    """Implements :class:`thinconsumer.driver.Driver` in a simulation; created by ``Simulation.driver``.
 
-    ``on_mail`` is called when something arrives, so that a sleeping actor can wake up. ``report`` is called with the
-    events "connection_opened", "request_written", "response_read" and "connection_closed" of :class:`.checkers.Checker`
-    and their arguments from the connection's number on.
+    ``on_mail`` is called when something arrives, so that an idle actor gets a turn. ``report`` is called with the name
+    of an event of :class:`.checkers.Checker` ("connection_opened", "request_written", "response_read" or
+    "connection_closed") and its arguments after the reader.
     """
 
     def __init__(self, world: World, network: SimNetwork, name: str, report: Callable[..., None]) -> None:
         super().__init__(network)
         self.random = world.streams(f"driver/{name}")
         self.name = name
-        self.wall_skew = 0.0  #: Seconds that this host's calendar is ahead of the world's.
+        self.wall_skew = 0.0  #: Seconds that this host's wall clock is ahead of the simulation's.
         self.is_dead = False
         self.on_mail: Callable[[], None] | None = None
         self._world = world
         self._sim_network = network
         self._idle_steps = 0
-        self._moment = (-1, 0.0)  #: Events of the world so far, and its time, when counting began.
+        self._moment = (-1, 0.0)  #: ``World.happened`` and the time when ``_idle_steps`` was 0.
         self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
         self._report = report
         self._dials = 0
-        self._after_step: list[tuple[Any, ...]] = []  #: Reports: a client acts on responses once it has all of a batch.
+        self._after_step: list[tuple[Any, ...]] = []  #: Reports held back until the client has handled the step.
 
     @property
     def has_mail(self) -> bool:
-        """Whether a step would not have to wait, since something has come or the process is no more."""
+        """Whether a step need not wait: something has arrived, the client was woken up, or the process was killed."""
         return bool(self._mail) or self.is_dead or self._ringing
 
     def wall_time(self) -> float:
@@ -60,7 +60,10 @@ class SimDriver(MemoryDriver):
         return self.clock.wall_time() + self.wall_skew
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Obey, take what has come; else let the world go on until something comes, or ``deadline``."""
+        """Carry out commands and pass on what has arrived; if nothing has, run events until then or ``deadline``.
+
+        Returns whether the endpoint or a stream was called.
+        """
         try:
             return self._step(endpoint, deadline)
         finally:
@@ -95,12 +98,12 @@ class SimDriver(MemoryDriver):
         return self._told
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         self._mail.clear()
         super().close()
 
     def die(self, *, silently: bool = False) -> None:
-        """As ``kill -9`` of this process; ``silently``: as if its host lost power, unnoticed by brokers."""
+        """Kill the process as ``kill -9`` does; ``silently``: as if its host lost power, unnoticed by brokers."""
         self.is_dead = True
         self._mail.clear()
         for connection in list(self._connections.values()):
@@ -111,7 +114,7 @@ class SimDriver(MemoryDriver):
     # -- for connections
 
     def deliver(self, connection: SimConnection, take: Callable[[], None]) -> None:
-        """Something has arrived at one of our sockets: it is taken in the next step."""
+        """Queue what has arrived at one of this client's sockets; the next step calls ``take``."""
         if self.is_dead or self.closed:
             return
         self._mail.append((connection, take))
@@ -141,7 +144,7 @@ class SimDriver(MemoryDriver):
         )
 
     def _bound_circles(self) -> None:
-        """Let a client that never stops fail the run, rather than hang it. Raises: Violation."""
+        """Raise Violation if the client is in an endless loop, which would otherwise hang the run."""
         happened, since = self._moment
         if happened != self._world.happened or self.clock.now() > since + CIRCLES_S:
             self._idle_steps, self._moment = 0, (self._world.happened, self.clock.now())

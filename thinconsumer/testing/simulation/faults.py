@@ -1,4 +1,4 @@
-"""The kinds of faults that hit brokers, the network, logs and applications, by the knob with their rate."""
+"""Functions that inject a fault into brokers, the network, logs or applications, by the name of the rate's knob."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .takeover import Takeover
 if TYPE_CHECKING:
     from .chaos import Chaos
 
-#: Lets one fault happen; returns whether it was possible.
+#: Injects one fault; returns whether it was possible.
 Fault = Callable[["Chaos", Random], bool]
 #: Faults that lose committed records.
 UNCLEAN = ("unclean_elections", "takeovers")
@@ -64,7 +64,7 @@ def cut(chaos: Chaos, random: Random) -> bool:
 
 
 def reset(chaos: Chaos, random: Random) -> bool:
-    """Break some connections; of some only one side notices, of some neither."""
+    """Break some connections; sometimes only one side is told, or neither."""
     connections = chaos.sim.network.connections
     share = random.random()
     for connection in [c for c in connections if random.random() < share]:
@@ -113,14 +113,14 @@ def _elect(chaos: Chaos, tp: TopicPartition, node_id: int) -> None:
 
 
 def _is_behind(chaos: Chaos, tp: TopicPartition, node_id: int) -> bool:
-    """Return whether a replica lacks committed records."""
+    """Return whether a node's replica lacks committed records."""
     truth = chaos.sim.cluster.truth(tp)
     partition = chaos.sim.cluster.nodes[node_id].partitions.get(tp)
     return truth is not None and partition is not None and partition.log.end_offset < truth.end
 
 
 def take_over(chaos: Chaos, random: Random) -> bool:
-    """Elect a follower that was cut off, after readers have read records that it lacks: see :mod:`.takeover`."""
+    """Cut a follower off and, after readers have read records that it lacks, elect it: see :mod:`.takeover`."""
     tp = random.choice(chaos.tps)
     row = chaos.sim.cluster.controller.image.partition(*tp)
     alive = chaos.sim.cluster.controller.image.brokers
@@ -131,7 +131,7 @@ def take_over(chaos: Chaos, random: Random) -> bool:
 
 
 def delete_records(chaos: Chaos, random: Random) -> bool:
-    """Delete the records before an offset, now and then all of them."""
+    """Delete the records before an offset; sometimes all records."""
     tp = random.choice(chaos.tps)
     log = chaos.sim.cluster.leader(tp).log
     if log.end_offset <= log.start_offset:
@@ -167,7 +167,7 @@ def expand(chaos: Chaos, random: Random) -> bool:
 
 
 def jump_clock(chaos: Chaos, random: Random) -> bool:
-    """Let the wall clock jump, on all hosts or on one client's."""
+    """Let the wall clock jump, on all hosts or on one client's host."""
     jump = random.uniform(-3600, 3600)
     if random.random() < 0.5:
         clock = chaos.sim.world.clock

@@ -1,4 +1,4 @@
-"""An adapter that turns a member's events into those that checkers of readers expect.
+"""An adapter that reports a group member's events as those of a reader, whose checkers then check members too.
 
 Readers get partitions by ``assign`` and positions by ``seek``. A member gets partitions through its listener, and
 positions from the group's committed offsets in OffsetFetch responses.
@@ -18,7 +18,7 @@ from .client_tap import SentRequest
 
 @dataclass(eq=False)
 class GroupEventAdapter(Checker):
-    """Reports assignments and first positions of members to the checkers of readers; accuses nothing."""
+    """Reports members' assignments as ``assign`` and their first positions as ``seek``; records no violations."""
 
     jury: Jury
     name_of: Callable[[bytes], str]
@@ -35,8 +35,9 @@ class GroupEventAdapter(Checker):
         self._starting.pop(reader, None)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """Report an assignment before its callback, which may seek. A failed callback is called again; reading begins
-        where its seek went.
+        """Report an assignment before its callback runs: a seek inside the callback must be reported after it.
+
+        A callback that raised is called again; its seek stays in force.
         """
         if what == ASSIGNED:
             self._starting[member] |= set(tps) - self._owned[member].keys()

@@ -1,4 +1,4 @@
-"""The kinds of faults that hit groups: coordinators, members and topics come and go. As :mod:`.faults`, by knob."""
+"""Functions that inject a fault into groups: their coordinators, members and topics. Named as in :mod:`.faults`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def coordinator(chaos: Chaos, random: Random) -> int:
 
 
 def running(chaos: Chaos, random: Random) -> MemberActor | None:
-    """Return one of the members that run."""
+    """Return a random running member, None if there is none."""
     found = [member for group in chaos.swarm.groups for member in group.running()]
     return random.choice(found) if found else None
 
 
 def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
-    """Restart one member after the other with the next list of assignors, up to the last list."""
+    """Do a rolling bounce: restart the members one by one with each further list of assignors in ``STYLES``."""
     random = chaos.sim.world.streams(f"chaos/upgrade/{group.name}")
     steps = STYLES[group.knobs.style]
     plan = [(member, list(steps[step])) for step in range(1, len(steps)) for member in group.members]
@@ -59,7 +59,7 @@ def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
 
 
 def restart(chaos: Chaos, member: MemberActor, graceful: bool, after_s: float) -> None:
-    """Close a member, or crash it, and start it again that much later."""
+    """Close a member, or crash it, and start it again after ``after_s`` seconds."""
 
     def start() -> None:
         if not member.is_running:
@@ -137,7 +137,7 @@ def grow(chaos: Chaos, random: Random) -> bool:
 
 
 def appear(chaos: Chaos, random: Random) -> bool:
-    """Create a topic that patterns match, and that some members are subscribed to already."""
+    """Create a topic that pattern subscriptions match, and to which some members are already subscribed by name."""
     free = [name for name in chaos.swarm.names if name not in chaos.swarm.used]
     if not free or len(chaos.swarm.topics) >= TOPICS_MAX:
         return False

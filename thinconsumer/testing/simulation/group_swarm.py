@@ -1,8 +1,8 @@
-"""The swarm of groups: members that come and go, whose groups have to process every record.
+"""Swarm runs of consumer groups, whose members join and leave; each group has to process every record.
 
 After safety and liveness (see :mod:`.swarm`) there are two more phases. **Order**: a member of each group closes and
-comes back while records are written, and no record is processed twice. **Quiet**: for :data:`QUIET_S` nothing happens,
-so no member may join again.
+restarts while records are written, and no record may be processed twice. **Quiet**: for :data:`QUIET_S` virtual seconds
+nothing happens, so no member may rejoin.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _AT_REST = (GroupState.STABLE, GroupState.EMPTY, GroupState.DEAD)
 
 
 class GroupSwarm(Swarm):
-    """Every partition has to get exactly one owner in each group, and every record has to be processed."""
+    """A swarm run of groups. Each partition needs exactly one owner per group, and each record must be processed."""
 
     COMMAND = "python -m thinconsumer.testing.simulation --groups --seed {seed}"
     of_groups = True
@@ -51,7 +51,7 @@ class GroupSwarm(Swarm):
             self.chaos.later(random.uniform(0, 4), member.start)
 
     def build_actors(self) -> None:
-        """Build groups, checkers, and the members, which start later."""
+        """Create groups, checkers, and members, which start later."""
         self.groups: list[SimulatedGroup] = [
             SimulatedGroup(f"group{n}", knobs, Ledger(self.truth, knobs.isolation_level == "read_committed"))
             for n, knobs in enumerate(self.knobs.group_knobs, start=1)
@@ -64,12 +64,12 @@ class GroupSwarm(Swarm):
         self.actors: list[MemberActor] = [member for group in self.groups for member in group.members]
 
     def phases(self) -> Sequence[Callable[[], None]]:
-        """Add order and quiet."""
+        """Add the phases order and quiet."""
         return self.safety, self.liveness, self.order, self.quiet
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Count the lines of the group's logger, drop others."""
+        """Context of a run that counts the log lines about groups and drops all others."""
         logger, above, manager = logging.getLogger(LOGGER), logging.getLogger("thinconsumer"), logging.root.manager
         before = [(one, one.level, one.propagate) for one in (logger, above)]
         disabled, manager.disable = manager.disable, logging.DEBUG
@@ -89,7 +89,7 @@ class GroupSwarm(Swarm):
     # -- phases
 
     def end_faults(self) -> None:
-        """Let every member run and behave, and count rebalances from now on."""
+        """End every fault, let every member run without extra calls, and count rebalances from now on."""
         super().end_faults()
         for member in self.actors:
             member.calm()
@@ -102,11 +102,11 @@ class GroupSwarm(Swarm):
         sim = self.sim
         sim.trace.add("swarm", "", "order")
         random = sim.world.streams("swarm/order")
-        # A client notices a lost connection by a request's timeout only. Until then the coordinator may end its
-        # session, and records behind the last commit are read again.
+        # A client may notice a lost connection only by a request's timeout. Meanwhile the coordinator may end its
+        # session, and the next owner would process records again that were not committed yet.
         sim.run_for(max(group.knobs.patience_s for group in self.groups))
         self.settle("after lost connections were noticed")
-        # A member that has sought back, and was held up since, has yet to read these records again.
+        # A member that has sought back must have processed those records again before any repetition is forbidden.
         sim.run_until(lambda: all(map(self.is_at_end, self.groups)), self.PEACE_S, "every member is at the end")
         for group in self.groups:
             group.ledger.strict_since = sim.now()
@@ -125,10 +125,10 @@ class GroupSwarm(Swarm):
         self.settle("after one member came back")
 
     def quiet(self) -> None:
-        """Let time pass in which no member may join.
+        """Run virtual time in which nothing happens and no member may rejoin.
 
-        A static member that has come back (KIP-345) before it sent its SyncGroup leaves the coordinator waiting for
-        that, as with Kafka's; at the end of that wait the group rebalances, so it comes first.
+        A static member that restarted (KIP-345) before it sent its SyncGroup leaves the coordinator waiting for the
+        SyncGroup, as in Kafka. The group rebalances at the end of that wait, so this method first waits for that.
         """
         if any(SYNC in group.timers for group in self.coordinated()):
             self.sim.run_until(
@@ -144,7 +144,7 @@ class GroupSwarm(Swarm):
         self.rebalances.is_quiet = False
 
     def counts(self) -> Counter[str]:
-        """Count what groups did as well."""
+        """Add counts of processed records, rebalances, callbacks and log lines."""
         counts = super().counts()
         counts["processed"] = sum(group.ledger.count for group in self.groups)
         counts["doubles"] = sum(group.ledger.doubles for group in self.groups)
@@ -155,7 +155,7 @@ class GroupSwarm(Swarm):
     # -- the world
 
     def truth(self, tp: TopicPartition) -> Truth | None:
-        """Return the committed contents of a partition, even if it was deleted: no topic's name is used twice."""
+        """Return the committed contents of a partition, even if it was deleted: topic names are never reused."""
         return next((truth for (other, _), truth in self.sim.cluster.truths.items() if other == tp), None)
 
     def name_of(self, topic_id: bytes) -> str:
@@ -233,7 +233,7 @@ class GroupSwarm(Swarm):
         return all(offset is not None and group.ledger.next_from(tp, offset) is None for tp, offset in positions)
 
     def what_is_wrong(self) -> str:
-        """Say why the first group that has not settled has not."""
+        """Return why the first unsettled group has not settled; an empty string if all have."""
         return next((words for words in map(self._what_is_wrong_with, self.groups) if words), "")
 
     def _what_is_wrong_with(self, group: SimulatedGroup) -> str:

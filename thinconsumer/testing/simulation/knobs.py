@@ -1,8 +1,8 @@
-"""The knobs of a run: every number that describes its world, each drawn from the seed in a stream of its own.
+"""The knobs of a run: the random parameters of its simulation, all drawn from the seed.
 
-A knob declares the range from which it is drawn: for worlds of readers and, if it differs, for worlds of groups. The
-stream's name is the knob's, so a new knob changes no other. Worlds in which many clients fetch often from many brokers
-would take seconds each: :meth:`Knobs.draw` lets such worlds fetch and write less often. ``str(knobs)`` prints all.
+A knob declares the range from which it is drawn: for simulations of readers and, if it differs, for those of groups.
+Each knob has its own random generator, so a new knob changes no other. Runs in which many clients fetch often from many
+brokers would take seconds each: :meth:`Knobs.draw` lets them fetch and write less often. ``str(knobs)`` prints all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .streams import Streams
 
 T = TypeVar("T")
 
-#: Fetches and deliveries of a run, weighed by the number of brokers: they take a quarter of a second.
+#: Limit of a run's fetches and polls, weighted by the number of brokers. They take about 0.25 s of CPU time.
 BUDGET = 700.0
 
 RANGE, ROBIN, STICKY, COOPERATIVE = "range", "roundrobin", "sticky", "cooperative-sticky"
@@ -36,41 +36,41 @@ STYLES: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def knob(draw: Callable[[Random], Any], groups: Any = None) -> Any:
-    """Declare a knob by how it is drawn; ``groups`` is the knob that replaces it in worlds of groups."""
+    """Declare a knob by the function that draws it; ``groups`` is the knob that replaces it if groups are simulated."""
     return field(metadata={"readers": draw, "groups": draw if groups is None else groups.metadata["readers"]})
 
 
 def always(value: Any, groups: Any = None) -> Any:
-    """This value. ``None`` leaves an option at the Consumer's default."""
+    """Declare a constant. ``None`` leaves an option at the Consumer's default."""
     return knob(lambda random: value, groups)
 
 
 def one_of(*values: Any, groups: Any = None) -> Any:
-    """One of these values, each as likely."""
+    """Declare a choice between values of equal probability."""
     return knob(lambda random: random.choice(values), groups)
 
 
 def whole(low: int, high: int, groups: Any = None) -> Any:
-    """A whole number between two."""
+    """Declare an integer from ``low`` to ``high``."""
     return knob(lambda random: random.randint(low, high), groups)
 
 
 def between(low: float, high: float, groups: Any = None) -> Any:
-    """A number between two."""
+    """Declare a number from ``low`` to ``high``."""
     return knob(lambda random: round(random.uniform(low, high), 4), groups)
 
 
 def sometimes(share: float, low: float, high: float, groups: Any = None) -> Any:
-    """A number between two in a share of all runs, else 0: swarms find more if runs leave kinds of faults out."""
+    """Declare a number that is 0 except in a ``share`` of runs: runs without some kinds of faults find more bugs."""
     return knob(lambda random: round(random.uniform(low, high), 5) if random.random() < share else 0.0, groups)
 
 
 def yes(share: float, groups: Any = None) -> Any:
-    """True in a share of all runs."""
+    """Declare a boolean that is true in a ``share`` of runs."""
     return knob(lambda random: random.random() < share, groups)
 
 
-#: For worlds of groups: leave the option at its default, or the fault out.
+#: In simulations of groups: the option keeps its default, or the fault never occurs.
 DEFAULT, ABSENT = always(None), always(0.0)
 
 
@@ -100,7 +100,7 @@ class ClientKnobs:
     bootstrap_timeout_ms: int = one_of(2000, 30_000, groups=DEFAULT)
     metadata_recovery_rebootstrap_trigger_ms: int = one_of(3000, 300_000, groups=DEFAULT)
     auto_commit_interval_ms: int = always(None, groups=one_of(50, 1000, 3000))
-    # of the application
+    # the application's behaviour
     follows_racks: bool = yes(0.4, groups=always(False))
     blocks: bool = yes(0.5)
     poll_timeout_ms: int = one_of(0, 10, 200, 1000, 3000, groups=one_of(100, 500, 2000))
@@ -109,7 +109,7 @@ class ClientKnobs:
     odd_rate: float = sometimes(0.6, 0.01, 0.15, groups=sometimes(0.5, 0.01, 0.1))
     jumps_far: bool = yes(0.3, groups=always(False))
     wall_skew_s: float = sometimes(0.2, -1000, 1000, groups=ABSENT)
-    share: float = between(0.3, 1.2)  #: Of the partitions that a reader reads.
+    share: float = between(0.3, 1.2)  #: Share of all partitions that a reader reads.
     commits: str = always("auto", groups=one_of("auto", "auto", "auto", "sync", "async", "offsets"))
     drives: bool = always(False, groups=yes(0.5))
     raise_rate: float = always(0.0, groups=sometimes(0.3, 0.05, 0.4))
@@ -129,7 +129,7 @@ class ClientKnobs:
         # A partition's limit below fetch_min_bytes would make every Fetch wait for fetch_max_wait_ms, as on Kafka.
         self.fetch_min_bytes = min(self.fetch_min_bytes, self.fetch_max_bytes, self.max_partition_fetch_bytes)
         if self.blocks:
-            # Polls of 10 ms would be thousands of steps in which nothing happens.
+            # Shorter timeouts would make thousands of polls without records, which take CPU time and test nothing.
             self.poll_timeout_ms = max(self.poll_timeout_ms, 100)
 
     def options(self, rack: str = "") -> dict[str, Any]:
@@ -177,7 +177,7 @@ class GroupKnobs:
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """A share of the session timeout."""
+        """The heartbeat interval, a share of the session timeout."""
         return self.session_timeout_ms // self.beats_per_session
 
     @property
@@ -187,7 +187,7 @@ class GroupKnobs:
         return (self.heartbeat_interval_ms + slowest + self.session_timeout_ms) / 1000
 
     def options(self) -> dict[str, Any]:
-        """Return the Consumer's options that all members share at first."""
+        """Return the Consumer's options that all members have in common at first."""
         return {
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": self.heartbeat_interval_ms,
@@ -202,7 +202,7 @@ class GroupKnobs:
 class Knobs:
     """The knobs of one run. Rates of faults are events per virtual minute, unless they are probabilities.
 
-    Worlds of groups lose no committed records and no committed offsets: there every record must be processed.
+    Simulations of groups lose no committed records or offsets: their checkers require that every record is processed.
     """
 
     # the cluster
@@ -212,7 +212,7 @@ class Knobs:
     brokers: int = whole(2, 5, groups=one_of(2, 3, 3, 4, 5))
     consumers: int = whole(1, 6)
     topics: int = whole(1, 3)
-    partitions: int = whole(1, 4, groups=whole(1, 5))  #: The most that a topic has.
+    partitions: int = whole(1, 4, groups=whole(1, 5))  #: The most partitions of a topic.
     replication: int = whole(1, 3)
     min_insync_replicas: int = whole(1, 2, groups=always(1))
     racks: int = whole(1, 3)
@@ -226,11 +226,11 @@ class Knobs:
     coordinator_load_s: float = always(0.0, groups=sometimes(0.5, 0.05, 2.0))
     initial_delay_ms: int = always(0, groups=one_of(0, 0, 300, 1500))
     # records
-    writes: int = whole(15, 80, groups=whole(20, 50))  #: Batches.
-    records_max: int = one_of(1, 5, 40, 200, groups=one_of(1, 5, 20))  #: In one batch.
+    writes: int = whole(15, 80, groups=whole(20, 50))  #: Number of batches.
+    records_max: int = one_of(1, 5, 40, 200, groups=one_of(1, 5, 20))  #: The most records in a batch.
     record_size_max: int = one_of(10, 100, 2000, groups=one_of(10, 100))
     compression: bool = yes(0.4)
-    transactional: float = sometimes(0.6, 0.1, 0.9, groups=sometimes(0.3, 0.1, 0.6))  #: Share of batches.
+    transactional: float = sometimes(0.6, 0.1, 0.9, groups=sometimes(0.3, 0.1, 0.6))  #: Share of all batches.
     producers: int = one_of(0, 0, 1, groups=always(0))
     fetch_max_wait_ms: int = one_of(50, 500, 500, 2000, 5000, groups=one_of(100, 500, 500, 1500))
     # the network
@@ -244,7 +244,7 @@ class Knobs:
     chunk: int | None = one_of(None, None, None, 4096, 100, groups=one_of(None, None, None, 100))
     # faults per minute
     kills: float = sometimes(0.6, 0.5, 5, groups=sometimes(0.4, 0.5, 2))
-    silent_share: float = between(0, 0.6)  #: Of kills and crashes.
+    silent_share: float = between(0, 0.6)  #: Share of kills and crashes without a reset.
     pauses: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.4, 0.5, 2))
     cuts: float = sometimes(0.6, 0.5, 5, groups=sometimes(0.5, 0.5, 4))
     one_way_share: float = between(0, 0.7)
@@ -255,7 +255,7 @@ class Knobs:
     takeovers: float = sometimes(0.8, 2, 8)  #: Only if ``unclean``.
     deletions: float = sometimes(0.5, 0.5, 6, groups=ABSENT)
     compactions: float = sometimes(0.7, 1, 6, groups=ABSENT)
-    expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: Of topics of readers.
+    expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: Partitions added to readers' topics.
     clock_jumps: float = sometimes(0.3, 0.5, 4)
     stalls: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.6, 0.5, 4))
     crashes: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.6, 0.5, 4))
@@ -276,12 +276,12 @@ class Knobs:
     corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Per Fetch response with records.
     group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Per group request.
 
-    clients: list[ClientKnobs] = field(default_factory=list)  #: Of readers.
+    clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each reader.
     group_knobs: list[GroupKnobs] = field(default_factory=list)
 
     @classmethod
     def draw(cls, seed: int | str, *, groups: bool = False) -> Knobs:
-        """Draw the knobs of a world of readers, or of groups."""
+        """Draw the knobs of a simulation of readers, or of groups."""
         if groups:
             return cls._draw_groups(seed)
         knobs: Knobs = _drawn(cls, Streams(f"{seed}/knobs"))
@@ -320,28 +320,28 @@ class Knobs:
         workers.style, workers.shards = "range", shards
         workers.clients = [_drawn(ClientKnobs, Streams(f"{seed}/{n}"), "groups") for n in range(workers.members)]
         for client in workers.clients:
-            # A worker whose on_join_complete() raised works on nothing, unlike a consumer.
+            # Callbacks must not raise: a worker whose on_join_complete() raised owns no shards, unlike a consumer.
             client.raise_rate, client.commits = 0.0, "auto"
         return workers
 
     def _wait_within(self, budget: float) -> float:
-        """Let idle Fetches wait long enough to stay within a budget; return the weight of one request."""
+        """Raise ``fetch_max_wait_ms`` so that idle Fetches stay within a budget; return the weight of one request."""
         weight = 0.4 + 0.2 * self.brokers
         idle = self.consumers * self.brokers * 60_000 * weight
         self.fetch_max_wait_ms = max(self.fetch_max_wait_ms, round(idle / budget))
         return weight
 
     def _stay_within(self, budget: float) -> None:
-        """Let readers fetch and the log writer write no more often than a budget allows."""
+        """Limit how often readers fetch and the log writer appends, so that the run stays within a budget."""
         weight = self._wait_within(budget * 0.5)
         self.writes = max(12, min(self.writes, round(budget * 0.5 / weight / self.consumers * 1.5)))
         for client in self.clients:
             client.fit(self.fetch_max_wait_ms)
-            # Each poll is a step: thousands of records one by one would take most of the time.
+            # Each poll takes a step: polls of one record would take most of the run's CPU time.
             records = self.writes * self.records_max / 2
             client.max_poll_records = max(client.max_poll_records, round(records * self.consumers / 600))
         if self.chunk is not None:
-            # Each piece of a large response is a step.
+            # Each received piece of a response takes a step, so responses must be small.
             self.records_max = min(self.records_max, 40)
             self.record_size_max = min(self.record_size_max, 100)
 

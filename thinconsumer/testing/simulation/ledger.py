@@ -24,11 +24,11 @@ class Ledger:
         #: Since when no record may be processed twice; None: any may.
         self.strict_since: float | None = None
         self._truth = truth
-        self._done: dict[TopicPartition, dict[int, int]] = {}  #: Leader epochs of processed records by offset.
-        self._up_to: dict[TopicPartition, int] = {}  #: All records below are processed.
+        self._done: dict[TopicPartition, dict[int, int]] = {}  #: Leader epoch of each processed record, by offset.
+        self._up_to: dict[TopicPartition, int] = {}  #: All records below this offset are processed.
 
     def process(self, records: Iterable[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
-        """Add records; return those processed before, since that is forbidden."""
+        """Add records; return those that were processed before, if this is forbidden now (``strict_since``)."""
         twice = []
         for record in records:
             tp = TopicPartition(record.topic, record.partition)
@@ -55,7 +55,7 @@ class Ledger:
         return missing
 
     def next_from(self, tp: TopicPartition, offset: int) -> int | None:
-        """Return the first record from ``offset`` on; None if there is none."""
+        """Return the offset of the first record at or after ``offset``; None if there is none."""
         truth = self._truth(tp)
         return None if truth is None else truth.first_from(offset, truth.end, committed=self.read_committed)
 
@@ -68,8 +68,8 @@ class SimulatedGroup:
     knobs: GroupKnobs
     ledger: Ledger
     members: list[MemberActor] = field(default_factory=list)
-    shards: frozenset[TopicPartition] = frozenset()  #: Of a group of workers.
+    shards: frozenset[TopicPartition] = frozenset()  #: All shards, in a group of workers.
 
     def running(self) -> list[MemberActor]:
-        """Return the members that run."""
+        """Return the running members."""
         return [member for member in self.members if member.is_running]

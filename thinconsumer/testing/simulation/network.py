@@ -1,10 +1,10 @@
 """The network of a simulation: TCP with delays and faults, as clients and brokers see it.
 
 It has all connections between clients and nodes, and the bytes in flight. Each direction of a connection is a
-:class:`Lane`: bytes arrive in order or not at all, and independently of other connections. A cut holds bytes back,
-since TCP sends them again; a reset loses them; of a half-open connection only one side knows that it has ended.
-:class:`NetworkFaults` has the rates of random faults; methods set single faults. Clients have names, nodes have
-numbers. Nothing here depends on Kafka.
+:class:`Lane`: bytes arrive in order or not at all, and independently of other connections. A cut delays bytes until its
+end, since TCP retransmits them; a reset loses them; of a half-open connection only one side notices the end.
+:class:`NetworkFaults` has the rates of random faults; methods inject single faults. Clients are identified by name,
+nodes by number. Nothing here depends on Kafka.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ RESET = "connection reset by the peer, while connected"
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """Latencies of the network, and probabilities of faults for each message, dial or lookup."""
+    """Latencies of the network, and probabilities of faults per message, connection attempt or name lookup."""
 
     latency_min_s: float = 0.0005
-    latency_max_s: float = 0.0005  #: Each path has a latency between the two, drawn once.
-    jitter_s: float = 0.0  #: The most that is added for a message, drawn each time.
+    latency_max_s: float = 0.0005  #: Each path draws its latency once, between the two.
+    jitter_s: float = 0.0  #: The most seconds added to a message's latency, drawn each time.
     split_rate: float = 0.0  #: A message arrives in two parts.
     reset_rate: float = 0.0  #: A message is lost with its connection; half of the time only one side notices.
-    refuse_rate: float = 0.0  #: A dial is refused.
+    refuse_rate: float = 0.0  #: A connection attempt is refused.
     swallow_rate: float = 0.0  #: A new connection loses all bytes in both directions, and neither side notices.
     dns_failure_rate: float = 0.0
     chunk: int | None = None  #: Bytes that a client reads at a time; None: as many as fit its buffer.
@@ -65,7 +65,7 @@ class Mishaps:
 
 
 class SimNetwork(Network):
-    """See the module. ``cuts`` are pairs (from, to) between which nothing gets through."""
+    """A network with random faults, as the module describes. ``cuts`` has pairs (from, to): no bytes get through."""
 
     def __init__(self, world: World, network_faults: NetworkFaults | None = None) -> None:
         self.faults = network_faults or NetworkFaults()
@@ -73,8 +73,8 @@ class SimNetwork(Network):
         self.world = world
         self.mishaps = Mishaps()
         self.cuts: set[tuple[Who, Who]] = set()
-        self.powerless: set[int] = set()  #: Hosts that answer nothing at all, not even "refused".
-        self.slow: dict[Who, float] = {}  #: Seconds more for everything to and from there.
+        self.powerless: set[int] = set()  #: Brokers whose hosts answer nothing, not even "connection refused".
+        self.slow: dict[Who, float] = {}  #: Seconds added to the latency to and from a host.
         self._nodes: dict[Place, int] = {}  #: Brokers' ids by address.
         self._latencies: dict[tuple[Who, Who], float] = {}
         self._held_lanes: list[Lane] = []
@@ -85,7 +85,7 @@ class SimNetwork(Network):
     # -- addresses
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
-        """Let a broker listen; brokers have the ids 1, 2, ... in the order in which they first do."""
+        """Let a broker listen. Brokers get the ids 1, 2, ... in the order of their first calls."""
         super().listen(host, port, peer)
         for place in self._places(host, port):
             self.powerless.discard(self._nodes.setdefault(place, len(self._nodes) + 1))
@@ -95,11 +95,11 @@ class SimNetwork(Network):
         return self._nodes.get(place, -1)
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment, as an event of the world."""
+        """Call back at a moment, as an event of :class:`.World`."""
         self.world.call_at(moment, callback)
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
-        """Return the addresses of a name, or none and why."""
+        """Return the addresses of a name and an empty string, or no address and the error."""
         rate = self.faults.dns_failure_rate
         if rate and self._random.random() < rate:
             self.mishaps.dns += 1
@@ -110,7 +110,7 @@ class SimNetwork(Network):
         return [address(ip, port) for ip in found], ""
 
     def dial(self, dial: Dial, driver: DriverEvents) -> SimConnection:
-        """Begin to connect a stream."""
+        """Start to connect the stream of ``dial``; return the connection that is being established."""
         client: SimDriver = driver  # type: ignore[assignment]
         number = self._numbers_of_clients[client.name] = self._numbers_of_clients.get(client.name, 0) + 1
         connection = SimConnection(self, client, dial, f"{client.name}#{number}")
@@ -121,19 +121,19 @@ class SimNetwork(Network):
     # -- faults
 
     def cut(self, sources: Iterable[Who], targets: Iterable[Who]) -> None:
-        """Let nothing through from any of these to any of those."""
+        """Deliver no bytes from any of ``sources`` to any of ``targets`` until :meth:`heal`."""
         targets = list(targets)
         self.cuts.update((source, target) for source in sources for target in targets)
 
     def heal(self, but: Iterable[tuple[Who, Who]] = ()) -> None:
-        """End all cuts, ``but`` these from sources to targets; held bytes arrive."""
+        """End all cuts except ``but``, pairs (from, to); the bytes held back arrive."""
         self.cuts.intersection_update(but)
         held, self._held_lanes = self._held_lanes, []
         for lane in held:
             lane.release()
 
     def break_off(self, connection: SimConnection, *, told: str = "both") -> None:
-        """Break one connection; ``told``: the sides that notice, "both", "client", "server" or "nobody"."""
+        """Break one connection. ``told`` says which sides notice: "both", "client", "server" or "nobody"."""
         if told not in ("both", "client", "server", "nobody"):
             raise IllegalArgumentError(f"told must be both, client, server or nobody, not {told!r}")
         self.mishaps.resets += 1
@@ -142,18 +142,18 @@ class SimNetwork(Network):
         connection.break_off(told)
 
     def is_cut(self, source: Who, target: Who) -> bool:
-        """Return whether nothing gets through that way."""
+        """Return whether bytes from ``source`` to ``target`` are held back."""
         return (source, target) in self.cuts
 
     def hold(self, lane: Lane) -> None:
-        """Keep what a lane has until the cut is over."""
+        """Remember a lane that holds bytes back; :meth:`heal` releases it."""
         self.mishaps.held += 1
         self._held_lanes.append(lane)
 
     # -- for lanes
 
     def delay_between(self, source: Who, target: Who) -> float:
-        """Return how long the next message takes that way."""
+        """Return the latency of the next message, in seconds."""
         faults = self.faults
         path = (source, target)
         base = self._latencies.get(path)
@@ -167,7 +167,7 @@ class SimNetwork(Network):
         return base
 
     def mishap(self, connection: SimConnection) -> bool:
-        """Return whether this message is lost, and its connection with it."""
+        """Perhaps lose a message and break its connection; return whether this was done."""
         rate = self.faults.reset_rate
         if not rate or self._random.random() >= rate:
             return False
@@ -176,7 +176,7 @@ class SimNetwork(Network):
         return True
 
     def parts(self, data: bytes) -> tuple[bytes, ...]:
-        """Return a message as the packets that it travels in."""
+        """Return the one or two parts in which a message arrives."""
         rate = self.faults.split_rate
         if rate and len(data) > 1 and self._random.random() < rate:
             at = 1 + self._random.randrange(len(data) - 1)
@@ -184,12 +184,12 @@ class SimNetwork(Network):
         return (data,)
 
     def is_lucky(self, rate: float) -> bool:
-        """Draw whether something with this probability does not happen."""
+        """Return whether a fault of probability ``rate`` is not drawn."""
         return not rate or self._random.random() >= rate
 
 
 class Lane:
-    """One direction of a connection: what is sent arrives in order."""
+    """One direction of a connection. It delivers items (callbacks) in order, each after the path's latency."""
 
     __slots__ = ("_arrive", "_held", "_last_at", "_network", "_queue", "source", "target")
 
@@ -202,16 +202,16 @@ class Lane:
         self._held = 0
 
     def send(self, item: Callable[[], None]) -> None:
-        """Put something on its way."""
+        """Deliver ``item`` after the latency and after all items before it."""
         self._queue.append(item)
         self._schedule()
 
     def clear(self) -> None:
-        """Lose everything that is under way. Its moments still come, and must not hurry what is sent after it."""
+        """Lose all items in flight. Dummies replace them: their scheduled events would deliver later items early."""
         self._queue = deque([_nothing] * len(self._queue))
 
     def release(self) -> None:
-        """A cut is over: what was held comes."""
+        """Deliver the items that a cut has held back."""
         held, self._held = self._held, 0
         for _ in range(held):
             self._schedule()
@@ -234,30 +234,30 @@ class Lane:
 
 
 def _nothing() -> None:
-    """Arrive as what was lost."""
+    """Do nothing, in place of a lost item."""
 
 
 class SimConnection(MemoryConnection):
-    """One connection. ``is_open`` is the client's end; the node's is :attr:`is_served`."""
+    """One connection. ``is_open`` is about the client's end, :attr:`is_served` about the node's."""
 
     def __init__(self, network: SimNetwork, driver: SimDriver, dial: Dial, label: str) -> None:
         super().__init__(network, driver, dial)
         self.label = label
         self.client = driver.name
         self.node = network.node_at(self.place)
-        self.is_served = False  #: Whether it is open at the node's end.
+        self.is_served = False  #: Whether the node's end is open.
         self._sim = network
         self._client = driver
         self._is_made = False
         self._is_swallowed = False
-        self._is_orphan = False  #: The client's host is gone: nothing answers for it.
+        self._is_orphan = False  #: The client's host lost power, so nothing resets the connection.
         self._up = Lane(network, self.client, self.node)
         self._down = Lane(network, self.node, self.client)
 
     # -- for the driver
 
     def begin(self) -> None:
-        """Dial."""
+        """Send the connection attempt to the node, or let it be lost (``swallow_rate``)."""
         if not self._sim.is_lucky(self._sim.faults.swallow_rate):
             self._sim.mishaps.swallowed += 1
             self._is_swallowed = True
@@ -265,7 +265,7 @@ class SimConnection(MemoryConnection):
         self._send_up(self._syn)
 
     def flush(self) -> None:
-        """Take what the stream has to say."""
+        """Send the bytes that the stream wants to send."""
         if not self._is_made or not self.is_open:
             return
         data = b"".join(self.stream.data_to_send())
@@ -276,13 +276,13 @@ class SimConnection(MemoryConnection):
             self._send_up(lambda part=part: self._data_at_node(part))  # type: ignore[misc]
 
     def hang_up(self) -> None:
-        """Close it, and report that to the node."""
+        """Close the client's end, and report that to the node after the latency."""
         if self.is_open:
             self._over()
             self._send_up(self._end_at_node)
 
     def orphan(self, *, silently: bool) -> None:
-        """The client's process is gone; its host tells the node, unless it is gone as well."""
+        """Handle that the client's process was killed: its host tells the node, unless it lost power (``silently``)."""
         if self.is_open:
             self._over()
             self._is_orphan = silently
@@ -308,18 +308,18 @@ class SimConnection(MemoryConnection):
             self._send_down(lambda: self._mail(lambda: self._lose(None)))
 
     def reset(self) -> None:
-        """Break off, as a process that dies does. A host without power sends no reset."""
+        """Close the node's end and send a reset, as for a process that dies. A host without power sends none."""
         if self._unserve() and self.node not in self._sim.powerless:
             self._send_down(self._reset_at_client)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back while served."""
+        """Call back after a delay, if the node's end is still open then."""
         self._sim.world.call_later(seconds, lambda: callback() if self.is_served else None)
 
     # -- faults
 
     def break_off(self, told: str) -> None:
-        """End it without either side's doing."""
+        """Break the connection as a network fault does: lose the bytes in flight, and report that to ``told``."""
         self._up.clear()
         self._down.clear()
         if told in ("both", "client"):
@@ -395,7 +395,7 @@ class SimConnection(MemoryConnection):
         self._mail(lambda: self._lose(RESET))
 
     def _tell_peer(self) -> None:
-        """Nothing: the client's close arrives at the node after the delay of the network."""
+        """Do nothing: the close travels to the node by :class:`Lane`."""
 
     def _over(self) -> None:
         self.is_open = False

@@ -1,7 +1,7 @@
-"""The public Consumer, with everything that is asked of it and everything it says shown to the jury.
+"""The public Consumer, whose calls and results are reported to the checkers.
 
-Observations are made outside: of arguments, results and errors of public calls, after they returned. The one exception
-is how much the consumer keeps in memory, which no public method returns.
+Reported are the arguments, results and errors of public calls, after they returned. The one exception is the size of
+the consumer's buffer, which no public method returns.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Record = ConsumerRecord[Any, Any]
 
 
 class SimConsumer(Consumer[Any, Any]):
-    """A consumer that may be dropped without a word: its process was killed."""
+    """A consumer that may be dropped without ``close()``, as when its process is killed."""
 
     def __del__(self) -> None:
-        """Nothing is open that would have to be closed."""
+        """Do nothing, unlike the Consumer: there is no socket to close."""
 
 
 class ObservedConsumer:
-    """Each method is the Consumer's of that name."""
+    """Calls the Consumer's method of the same name, and reports the call to the checkers."""
 
     def __init__(self, reader: SimReader, consumer: SimConsumer, jury: Jury, trace: Trace) -> None:
         self.reader = reader
@@ -42,7 +42,7 @@ class ObservedConsumer:
         return self._received("poll", lambda: self.raw.poll(timeout_ms, max_records), limit)
 
     def poll_batches(self, timeout_ms: float = 0) -> dict[TopicPartition, list[Record]]:
-        """Return columns as records."""
+        """Poll column batches; return them as records, as the checkers expect."""
 
         def receive() -> dict[TopicPartition, list[Record]]:
             return {tp: columns.rows() for tp, columns in self.raw.poll_batches(timeout_ms).items()}
@@ -65,45 +65,45 @@ class ObservedConsumer:
         return records
 
     def assign(self, tps: Iterable[TopicPartition]) -> None:
-        """Read these."""
+        """Assign partitions."""
         tps = list(tps)
         self.raw.assign(tps)
         self._note("assign", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
         self._jury.tell("assigned", self.reader, tps)
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go there."""
+        """Seek to an offset."""
         self.raw.seek(tp, offset)
         at, epoch = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
         self._note("seek", "%s-%d to %d", *tp, at)
         self._jury.tell("sought", self.reader, tp, at, epoch)
 
     def seek_to_beginning(self, tp: TopicPartition) -> None:
-        """Go to the first offset."""
+        """Seek to the first offset."""
         self.raw.seek_to_beginning(tp)
         self._note("seek to begin", "%s-%d", *tp)
         self._jury.tell("reset", self.reader, tp, False)
 
     def seek_to_end(self, tp: TopicPartition) -> None:
-        """Go to the end."""
+        """Seek to the end."""
         self.raw.seek_to_end(tp)
         self._note("seek to end", "%s-%d", *tp)
         self._jury.tell("reset", self.reader, tp, True)
 
     def pause(self, *tps: TopicPartition) -> None:
-        """Do not want these."""
+        """Pause partitions."""
         self.raw.pause(*tps)
         self._note("pause", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
         self._jury.tell("paused", self.reader, tps, True)
 
     def resume(self, *tps: TopicPartition) -> None:
-        """Want these again."""
+        """Resume partitions."""
         self.raw.resume(*tps)
         self._note("resume", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
         self._jury.tell("paused", self.reader, tps, False)
 
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return where it is."""
+        """Return the position."""
         try:
             offset = self.raw.position(tp, timeout_ms)
         except KafkaError as error:
@@ -114,7 +114,7 @@ class ObservedConsumer:
         return offset
 
     def end_offsets(self, tps: Iterable[TopicPartition], timeout_ms: float | None = None) -> dict[TopicPartition, int]:
-        """Return the ends."""
+        """Return the end offsets."""
         try:
             return self.raw.end_offsets(tps, timeout_ms)
         except KafkaError as error:

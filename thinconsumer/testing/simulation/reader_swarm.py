@@ -1,4 +1,4 @@
-"""The swarm of readers: consumers with assigned partitions, which have to read everything up to the end."""
+"""Swarm runs of readers: consumers with assigned partitions, each of which has to read them to the end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ...types import TopicPartition
 from .actors.consumer import ConsumerActor
 from .swarm import Swarm
 
-#: Virtual seconds of peace for each offset of the longest log: small polls over slow networks take that long.
+#: Virtual seconds without faults per offset of the longest log: small polls over slow networks take that long.
 A_RECORD_S = 0.4
 
 
 class ReaderSwarm(Swarm):
-    """Every consumer's position has to become the end of every partition it reads."""
+    """A swarm run of readers. After the faults, every consumer has to reach the end of each assigned partition."""
 
     PEACE_S = 150.0
 
@@ -34,18 +34,18 @@ class ReaderSwarm(Swarm):
         super().end_faults()
 
     def calm(self) -> None:
-        """Let consumers only read."""
+        """Let consumers only poll, and wait until every producer's records are acknowledged or have failed."""
         for consumer in self.actors:
             consumer.calm()
         is_idle = "every producer's records are settled"
         self.sim.run_until(lambda: all(producer.is_idle for producer in self.producers), self.PEACE_S, is_idle)
 
     def patience_s(self) -> float:
-        """Return more for long logs."""
+        """Return how many virtual seconds the consumers have to reach the end: more for long logs."""
         return self.PEACE_S + A_RECORD_S * max(truth.end for truth in self.sim.cluster.truths.values())
 
     def what_is_wrong(self) -> str:
-        """Name the partitions that a consumer has not been at the end of since the faults."""
+        """Return the partitions whose end a consumer has not reached since the faults; empty if there are none."""
         self._behind = self._behind or {consumer: list(consumer.assigned) for consumer in self.actors}
         for consumer, tps in self._behind.items():
             self._behind[consumer] = [tp for tp in tps if not self.is_at_end(consumer, tp)]
@@ -57,7 +57,7 @@ class ReaderSwarm(Swarm):
         try:
             leader = self.sim.cluster.leader(tp)
         except LookupError:
-            return False  # a leader that was down for long is registered again first
+            return False  # no leader: a node that was down for long must register first
         committed = consumer.consumer.reader.read_committed
         end = leader.last_stable_offset if committed else leader.high_watermark
         try:
@@ -66,7 +66,7 @@ class ReaderSwarm(Swarm):
             return False
 
     def counts(self) -> Counter[str]:
-        """Count records as well."""
+        """Add the numbers of polled and produced records."""
         counts = super().counts()
         counts["records"] = sum(len(consumer.records) for consumer in self.actors)
         counts["written"] += sum(producer.sent for producer in self.producers)

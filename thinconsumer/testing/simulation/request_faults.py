@@ -1,7 +1,6 @@
 """Fault rules for requests: a broker answers with an error, answers late, disconnects, or never answers.
 
-Each rule is a callable for :meth:`Cluster.on`; the errors are those that the API may return when nothing is wrong with
-the request.
+Each rule is a callable for :meth:`Cluster.on`; its errors are those that a broker may return to a correct request.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ GROUP_ERRORS: dict[int, tuple[Code, ...]] = {
 
 
 class RequestFaults:
-    """Draws a fault, or none, for each request."""
+    """A fault rule that draws a fault, or none, for each request."""
 
     def __init__(self, world: World, knobs: Knobs) -> None:
         self.count = 0
@@ -68,7 +67,7 @@ class RequestFaults:
         return any(self._rates)
 
     def __call__(self, call: ApiCall) -> FaultAction | None:
-        """Return the fault, None for none."""
+        """Return the fault to inject into this request, or None."""
         drawn = self._random.random()
         for kind, rate in enumerate(self._rates):
             if drawn < rate:
@@ -96,7 +95,7 @@ class RequestFaults:
 
 
 class GroupErrors:
-    """Draws an error, or none, for each group request."""
+    """A fault rule that draws an error, or none, for each group request."""
 
     def __init__(self, world: World, rate: float) -> None:
         self.count = 0
@@ -106,7 +105,7 @@ class GroupErrors:
         self._random = world.streams("chaos/groups/requests")
 
     def __call__(self, call: ApiCall) -> FaultAction | None:
-        """Return the error response, None for none."""
+        """Return the error response to this request, or None."""
         codes = GROUP_ERRORS.get(call.request.API_KEY)
         if codes is None or self._random.random() >= self._rate:
             return None

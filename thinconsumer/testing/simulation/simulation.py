@@ -1,4 +1,4 @@
-"""The fluent face of a simulated world: a cluster, clients, time that jumps, and everything that can go wrong."""
+"""The interface of simulations for tests: a cluster, clients, virtual time, faults and checkers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .network import NetworkFaults, SimNetwork, Who
 from .trace import Trace
 from .world import Actor, Violation, World
 
-#: Lines of the trace that a failure shows; all of them go into a file.
+#: The last lines of the trace that a failure shows; the whole trace goes into a file.
 TAIL = 60
 
 Assignment = Mapping[str, Iterable[int]] | Iterable[TopicPartition]
@@ -44,14 +44,14 @@ class Simulation:
         sim.check()
 
     Args:
-        seed: Decides everything that is drawn.
-        brokers: How many; their ids are 1, 2, ...
-        topics: Names and numbers of partitions.
-        config: Settings of the brokers, by Kafka's names.
-        network_faults: How often the network fails by itself, and its latencies.
-        racks: Of the brokers, in order.
-        traced: Whether to keep a line per event.
-        checkers: The checkers of readers; all by default.
+        seed: Seed of all random decisions.
+        brokers: Number of brokers; their ids are 1, 2, ...
+        topics: Number of partitions by topic name.
+        config: Broker settings under Kafka's names.
+        network_faults: The network's latencies, and the probabilities of its random faults.
+        racks: The rack of each broker.
+        traced: Whether to record a trace line per event.
+        checkers: The checkers of consumers; by default all that need no group.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class Simulation:
 
     @property
     def cluster(self) -> SimCluster:
-        """The cluster, after its timers that are due now: one change of it must not overtake the effects of another."""
+        """The cluster, after its due timers ran: a change must not take effect before an earlier change has."""
         self._cluster.advance(self.now())
         return self._cluster
 
     @property
     def trace(self) -> Trace:
-        """The trace so far."""
+        """The trace of the run so far."""
         return self.world.trace
 
     @property
@@ -110,7 +110,7 @@ class Simulation:
     # -- actors
 
     def driver(self, name: str = "") -> SimDriver:
-        """Return a driver for a client of your own; its calls let the world go on while they wait."""
+        """Return a driver for a client of your own. While the client's calls wait, other actors and brokers run."""
         name = name or self._name("client")
         reader = SimReader(name)
         return SimDriver(self.world, self.network, name, lambda event, *what: self.jury.tell(event, reader, *what))
@@ -173,7 +173,7 @@ class Simulation:
         return actor
 
     def actor(self, function: Callable[[], float | None], name: str = "") -> UserActor:
-        """Let code of your own have turns: it returns after how many seconds the next one is, ``None``: never."""
+        """Call a function of your own again and again: it returns the seconds until its next call, or None for none."""
         actor = UserActor(self.world, name or self._name("actor"), function)
         self.actors.append(actor)
         actor.wake()
@@ -182,7 +182,7 @@ class Simulation:
     # -- changes of the cluster
 
     def produce(self, topic: str, partition: int, records: Iterable[bytes | NewRecord | None], **batch: Any) -> int:
-        """Write one batch as if a producer had sent it with acks=1; its first offset."""
+        """Append one batch as if a producer had sent it with acks=1; return its first offset."""
         return self.cluster.produce(topic, records, partition, **batch)
 
     def create_topic(self, name: str, partitions: int = 1, replication: int = -1, **configs: str) -> None:
@@ -203,7 +203,7 @@ class Simulation:
 
         ``one_way``: only from ``one`` to ``other``; between brokers it is always both ways.
         """
-        # In an order of their own: sets have another one in each process.
+        # Sorted, since the order of a set of strings differs between processes.
         these, those = (sorted(map(_who, parties), key=str) for parties in (one, other))
         self.network.cut(these, those)
         if not one_way:
@@ -216,7 +216,7 @@ class Simulation:
         self.trace.add("network", "", "cut", "%s from %s%s", _words(these), _words(those), ", one way" * one_way)
 
     def heal(self, but: Iterable[tuple[Iterable[Party], Iterable[Party]]] = ()) -> None:
-        """End all cuts, ``but`` those from ones to others."""
+        """End all cuts except those in ``but``, pairs of sources and targets."""
         kept = {(_who(one), _who(other)) for ones, others in but for one in ones for other in others}
         self.network.heal(kept)
         self.cluster.heal((one, other) for one, other in kept if isinstance(one, int) and isinstance(other, int))
@@ -225,14 +225,14 @@ class Simulation:
     # -- time
 
     def run_for(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Run this many virtual seconds."""
         self.watched(lambda: self.world.run_until(self.now() + seconds))
 
     def run_until(self, condition: Callable[[], object], timeout: float = 60.0, what: str = "") -> None:
-        """Let time pass until something is true.
+        """Run until ``condition()`` is true.
 
         Raises:
-            Violation: It did not become true within ``timeout`` virtual seconds, or a promise was broken.
+            Violation: It was not true within ``timeout`` virtual seconds, or a checker found a violation.
         """
 
         def go() -> None:
@@ -246,7 +246,7 @@ class Simulation:
         self.watched(go)
 
     def check(self) -> None:
-        """Check what can only be checked in the end. Raises: Violation."""
+        """Run the checks that need the whole run. Raises: Violation."""
 
         def go() -> None:
             self.jury.tell("finish")
@@ -260,14 +260,14 @@ class Simulation:
     # -- violations
 
     def watched(self, go: Callable[[], None]) -> None:
-        """Do something that lets time pass. Raises: Violation, with the trace and how to repeat the run."""
+        """Call a function that runs events. Raises: Violation, with the trace and a command that repeats the run."""
         try:
             go()
         except Violation as violation:
             raise Violation(self.report(violation)) from None
 
     def report(self, violation: BaseException) -> str:
-        """Return what to show of a failure; the whole trace goes into a file."""
+        """Return the text of a failure, and write the whole trace into a file."""
         place = "nowhere: tracing was off"
         if self.trace.enabled:
             handle, place = tempfile.mkstemp(prefix=f"simulation-{self.seed}-", suffix=".trace")

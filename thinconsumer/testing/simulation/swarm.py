@@ -1,10 +1,10 @@
-"""Swarm mode: a world drawn from a seed, a minute of faults, then peace, in which every client has to catch up.
+"""Swarm runs: a simulation drawn from a seed, with a minute of faults, after which every client has to catch up.
 
-After TigerBeetle's VOPR. **Safety**: for :data:`FAULTS_S` virtual seconds :mod:`.chaos` breaks things, with all
+After TigerBeetle's VOPR. **Safety**: for :data:`FAULTS_S` virtual seconds :mod:`.chaos` injects faults, with all
 checkers on. **Liveness**: all faults end, a last record is written to every partition, and within ``PEACE_S`` virtual
-seconds every client has to be where it should. :class:`~.reader_swarm.ReaderSwarm` and
-:class:`~.group_swarm.GroupSwarm` say what actors there are and where these should be. A failure shows the seed, the
-knobs, and a command that repeats it.
+seconds every client has to *settle*: a reader has read to the end, a group has processed every record.
+:class:`~.reader_swarm.ReaderSwarm` and :class:`~.group_swarm.GroupSwarm` create the actors and define when they have
+settled. A failure shows the seed, the knobs, and a command that repeats it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAULTS_S = 60.0
 
 
 class Swarm:
-    """One run. ``sim`` is its world; :meth:`run` runs all phases and returns counts of what has happened."""
+    """One swarm run, with its simulation ``sim``. :meth:`run` runs all phases and returns counts of events."""
 
     COMMAND = "python -m thinconsumer.testing.simulation --seed {seed}"
     PEACE_S = 120.0
@@ -51,7 +51,7 @@ class Swarm:
         for checker in (*(kind(sim.world.accuse, self.truth) for kind in ALL), self._tally):
             sim.jury.add(checker)
         sim.how_to_repeat = self.COMMAND.format(seed=seed)
-        #: The names of all topics that there may be in this run, of those that were created, and of those that exist.
+        #: All topic names of this run; ``used`` has those created so far, ``topics`` those that exist now.
         self.names = [f"topic{number}" for number in range(knobs.topics + 2 * bool(knobs.appearances))]
         self.used: list[str] = []
         self.topics: list[str] = []
@@ -79,27 +79,27 @@ class Swarm:
     # -- for subclasses
 
     def build_actors(self) -> None:
-        """Start the actors, or have them start; set ``actors``."""
+        """Create the actors, which start now or later; set ``actors``."""
         raise NotImplementedError
 
     def phases(self) -> Sequence[Callable[[], None]]:
-        """Return the phases in their order."""
+        """Return the phases in order."""
         return self.safety, self.liveness
 
     def calm(self) -> None:
-        """Let actors behave from now on; every transaction is ended by then."""
+        """Stop the actors' own faults and extra calls. Called after every transaction is ended."""
 
     def what_is_wrong(self) -> str:
-        """Return why a client is not where it should be; empty if all are."""
+        """Return why a client has not settled; an empty string if all have."""
         raise NotImplementedError
 
     def patience_s(self) -> float:
-        """Return how many virtual seconds the clients have to get there."""
+        """Return how many virtual seconds the clients have to settle."""
         return self.PEACE_S
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Handle log lines during a run: drop them."""
+        """Context of a run that handles log lines; by default it drops them."""
         disabled, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
         try:
             yield
@@ -109,7 +109,7 @@ class Swarm:
     # -- phases
 
     def safety(self) -> None:
-        """Let a minute pass with faults."""
+        """Run a minute with faults."""
         self.sim.run_for(FAULTS_S)
 
     def end_faults(self) -> None:
@@ -118,7 +118,7 @@ class Swarm:
         self.chaos.over()
 
     def liveness(self) -> None:
-        """End the faults, and wait until every client is where it should be."""
+        """End the faults, and wait until every client has settled."""
         self.end_faults()
         self.sim.run_until(self.log_writer.finish, self.PEACE_S, "every transaction is ended")
         self.calm()
@@ -136,7 +136,7 @@ class Swarm:
         self.sim.run_until(is_written, self.PEACE_S, "every partition has a leader")
 
     def settle(self, when: str) -> None:
-        """Wait until every client is where it should be. Raises: Violation."""
+        """Wait until every client has settled. Raises: Violation, after :meth:`patience_s`."""
         sim, seconds = self.sim, self.patience_s()
         deadline = sim.now() + seconds
         while wrong := self.what_is_wrong():
@@ -145,7 +145,7 @@ class Swarm:
             sim.run_for(1.0)
 
     def counts(self) -> Counter[str]:
-        """Return counts of what has happened, so that a test notices when worlds become empty."""
+        """Return counts of events, so that a test notices when runs no longer contain faults, rebalances or records."""
         sim, mishaps = self.sim, self.sim.network.mishaps
         counts = Counter(self.chaos.counts) + self._tally.counts
         counts["written"] = self.log_writer.written
@@ -164,7 +164,7 @@ class Swarm:
     # -- the world
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
-        """Create a topic, and have it written to. Raises: ControllerError."""
+        """Create a topic, to which the log writer will append. Raises: ControllerError."""
         self.sim.create_topic(name, partitions, self.knobs.replication, **configs)
         self.used.append(name)
         self.topics.append(name)

@@ -1,10 +1,10 @@
 """A fault that loses records which readers have read: a replica that was cut off becomes leader.
 
-A follower is cut off and leaves the ISR; records are committed without it; once a reader is beyond its log, it
-is elected uncleanly (KIP-320 handles what follows). The old leader may be cut off from this news for a while, and go on
-answering readers and writers; it may be elected again before it notices. Meanwhile some readers keep fetched records
-in their buffers, some seek by offset, which leaves them without an epoch to validate, and some can reach only the old
-leader, since their other connections broke.
+A follower is cut off and leaves the ISR; records are committed without it; once a reader's position is beyond its log,
+it is elected uncleanly. Readers then have to detect the truncation (KIP-320). The old leader may be cut off from the
+controller for a while, and go on answering readers and writers; it may be elected again before it notices. Meanwhile
+some readers keep fetched records in their buffers, some seek by offset only, which leaves them without a leader epoch
+to validate, and some can reach only the old leader, since their other connections broke.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .network import SimConnection
 if TYPE_CHECKING:
     from .chaos import Chaos
 
-#: How long to wait for a reader, and how long a leader goes on that does not know that it was deposed, at most.
+#: The longest wait for a reader, and the longest time for which the old leader does not learn of the election.
 READ_S, BLIND_S = 4.0, 9.0
-#: Seconds in which a Fetch from before a pause is answered, most of the time.
+#: Seconds within which a Fetch that was sent before a pause usually gets its response.
 COMES_S = 0.7
-#: Records in a batch, at most: more than a poll hands out, where that is possible, so that some stay in the buffer.
+#: Limit of a batch's records. Below it, a batch has more than ``max_poll_records``, so that some stay in the buffer.
 RECORDS_MAX = 60
-#: Seconds after the election when connections break: to the old leader, to all others, to the old leader again.
+#: Seconds after the election when connections are broken: to the old leader, to all other brokers, to the old leader.
 BREAKS_S = (0.4, 1.6, 3.0)
 
 
 @dataclass(eq=False)
 class Witness(Checker):
-    """Calls back once a reader has got a record from an offset on; accuses nothing."""
+    """Calls back once a reader has polled a record at or after an offset; records no violations."""
 
     waiting: dict[TopicPartition, tuple[int, Callable[[str], None]]] = field(default_factory=dict, init=False)
 
@@ -48,7 +48,7 @@ class Witness(Checker):
 
 
 class Takeover:
-    """One story. ``old`` leads, ``new`` will, ``random`` decides about everything at the beginning."""
+    """One takeover: ``new`` replaces the leader ``old``. ``random`` draws all variations in the constructor."""
 
     def __init__(self, chaos: Chaos, random: Random, tp: TopicPartition, old: int, new: int) -> None:
         self._chaos = chaos
@@ -60,9 +60,9 @@ class Takeover:
         self._reader = random.choice(readers) if readers else None
         limit = self._reader.consumer.reader.max_poll_records if self._reader is not None else 1
         self._records = min(1 + 2 * limit, RECORDS_MAX)
-        #: A reader keeps what it has fetched: before it has handed any of it out, or in the middle of that.
+        #: Whether a reader is paused, so that it keeps fetched records: all of them, or those after its first poll.
         self._holds_all, self._holds_rest = random.random() < 0.4, random.random() < 0.6
-        self._seeker = random.randrange(8)  #: Which consumer seeks by number; those that are not there, do not.
+        self._seeker = random.randrange(8)  #: Index of the reader that seeks; if it is too high, none does.
         self._blind_s = random.uniform(0.3, BLIND_S) if random.random() < 0.75 else 0.0
         self._back_after_s = random.uniform(0.2, 2.0) if random.random() < 0.4 else 0.0
         self._writes_at_old = random.random() < 0.5
@@ -71,10 +71,10 @@ class Takeover:
         self._is_on = False
         self._cut = chaos.cut([old], [new], READ_S + BLIND_S)
 
-    # -- first something is written that the follower will never have
+    # -- before the election: records that the follower will never have
 
     def begin(self) -> bool:
-        """Let the leader count the follower out, as it does with one that lags; return whether it could."""
+        """Let the leader remove the follower from the ISR, as one that lags; return whether this succeeded."""
         controller = self._sim.cluster.controller
         leader = self._sim.cluster.nodes[self._old].partitions.get(self._tp)
         if leader is not None and leader.node.is_running and leader.is_leader:
@@ -91,7 +91,7 @@ class Takeover:
         reader = self._reader
         if reader is not None and self._holds_all:
             reader.soon(lambda: self._hold(reader))
-            reader.soon(self._write)  # it has asked for what is to come, most of the time
+            reader.soon(self._write)  # by then its Fetch is usually waiting for these records
             return
         replica = self._sim.cluster.nodes[self._new].partitions.get(self._tp)
         self._chaos.witness.waiting[self._tp] = replica.log.end_offset if replica is not None else 0, self._was_read
@@ -105,7 +105,7 @@ class Takeover:
                 self._chaos.later(COMES_S, self._take_over)
 
     def _was_read(self, name: str) -> None:
-        """Go on once a reader is beyond the follower's log; that reader is in a call now."""
+        """Start the election: a reader has polled records that the follower lacks. The reader is inside its poll."""
         reader = next((consumer for consumer in self._chaos.readers if consumer.name == name), None)
         if reader is not None and self._holds_rest:
             reader.soon(lambda: self._hold(reader))
@@ -120,7 +120,7 @@ class Takeover:
         if self._tp in reader.assigned:
             reader.resume(self._tp)
 
-    # -- then it leads
+    # -- the election and what follows
 
     def _take_over(self) -> None:
         self._chaos.witness.waiting.pop(self._tp, None)
@@ -132,7 +132,7 @@ class Takeover:
             others = [node for node in cluster.nodes if node != self._old]
             chaos.cut([self._old], [CONTROLLER, *others], self._blind_s)
         is_elected = self._elect(self._new)
-        chaos.heal_one(self._cut)  # not before, or it would catch up first
+        chaos.heal_one(self._cut)  # only after the election: else the follower would catch up first
         if not is_elected:
             return
         if self._writes_at_old:
@@ -149,7 +149,7 @@ class Takeover:
     def _elect(self, node_id: int) -> bool:
         controller = self._sim.cluster.controller
         if node_id not in controller.image.brokers:
-            return False  # counted out by now
+            return False  # the controller has fenced the node meanwhile
         try:
             controller.elect_unclean(self._tp, node_id)
         except ControllerError as error:
@@ -165,7 +165,7 @@ class Takeover:
                 network.break_off(connection)
 
     def _seek(self) -> None:
-        """Let a reader go back a little, by number."""
+        """Let one reader seek back a little by offset, without a leader epoch."""
         consumers = self._chaos.readers
         if self._seeker < len(consumers):
             reader = consumers[self._seeker]

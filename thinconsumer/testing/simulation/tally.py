@@ -1,4 +1,4 @@
-"""Counts what happens, so that worlds cannot quietly become empty: where nothing goes wrong, nothing is proved."""
+"""Counts the events of a run: a run in which no fault or rebalance happened would pass without proving anything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from .checkers.base import Checker, Records, SimReader
 from .truth import Truth
 
-#: Errors of partitions in Fetch answers that have a name of their own here.
+#: Names under which a partition's errors in Fetch responses are counted.
 _NAMES = {
     Code.OFFSET_OUT_OF_RANGE: "out_of_range",
     Code.NOT_LEADER_OR_FOLLOWER: "not_leader",

@@ -1,8 +1,8 @@
 """The trace of a run: one line per event with virtual time, actor, state, event and reason.
 
-Lines are kept as tuples and become text only when they are printed: a run that goes well
-pays next to nothing for its trace. Only numbers and strings may go in, since what is formatted late must not have
-changed meanwhile, and the same seed has to give the same text in every process.
+Lines are kept as tuples and formatted only when they are printed, so that a run without an error spends little time on
+its trace. Arguments must be numbers and strings: they may not change before they are formatted, and the same seed must
+give the same text in every process.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Trace:
         return iter(self.lines)
 
     def add(self, actor: str, state: str, event: str, why: str = "", *args: object) -> None:
-        """Note an event. ``why`` is formatted with ``args`` by ``%``, when it is read."""
+        """Add an event. ``why % args`` is formatted when the trace is read."""
         if self.enabled:
             self.lines.append(Line(self._clock.now(), actor, state, event, why, args))
 
     def text(self, last: int | None = None) -> str:
-        """Return the lines, or the last so many, below a heading."""
+        """Return the lines, or the ``last`` ones, below a heading."""
         lines = self.lines if last is None else self.lines[-last:]
         return "\n".join([COLUMNS, *map(str, lines)])
 

@@ -1,10 +1,10 @@
-"""The committed contents of partitions: which records were ever committed, and which of them still count.
+"""The committed contents of partitions: the records that were ever committed, and those of them that still count.
 
-Owns the ground truth that checkers compare consumers with. It comes from the brokers' own logs, by watching what they
-take for committed: :class:`ObservedLog` tells a :class:`Truth` whenever a replica's high watermark moves, a leader
-begins its epoch, the log's start moves, or a log is compacted. A record's offset and leader epoch identify it for ever,
-since one epoch has one leader. Committed records can be lost legally, by an unclean election, by retention and by
-compaction: what *counts* is what an ideal reader would still find.
+Checkers compare consumers with this ground truth. It comes from the brokers' logs: :class:`ObservedLog` tells a
+:class:`Truth` whenever a replica's high watermark moves, a leader begins its epoch, the log's start moves, or a log is
+compacted. A record's offset and leader epoch identify it for ever, since one epoch has one leader. Committed records
+can be lost legally, by an unclean election, retention or compaction: a record *counts* if a reader that reads the
+newest leader's log would still find it.
 """
 
 from __future__ import annotations
@@ -25,52 +25,52 @@ Key = tuple[int, int]
 
 
 class Truth:
-    """One partition of one topic id."""
+    """The committed contents of one partition of one topic id."""
 
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
-        """``lost(truth, offset, epoch)`` is called when what is committed from there on will be lost, by a new leader.
+        """Call ``lost(truth, offset, epoch)`` before the leader of ``epoch`` loses committed records from ``offset``.
 
-        At that moment it still counts; and goes on counting where that leader was deposed before it began.
+        They still count during the call, and also after it if that leader was deposed before its epoch began.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
         self.start = 0
-        self.end = 0  #: The next offset to be committed, in what counts.
+        self.end = 0  #: The offset after the last batch that counts.
         self.records = 0
-        self.epochs: list[tuple[int, int]] = []  #: Leader epochs that counted, and where each began.
+        self.epochs: list[tuple[int, int]] = []  #: Leader epochs whose records count, with their start offsets.
         self._lost = lost
-        self._leader: list[tuple[int, int]] = []  #: The epochs of the newest leader's log, its own included.
-        self._rivals: list[tuple[int, int]] = []  #: Epochs that do not count, and where the leader of each parts.
-        self._offsets: list[int] = []  #: Of the records that count, ascending ...
-        self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
+        self._leader: list[tuple[int, int]] = []  #: The same for the newest leader's log, its own epoch included.
+        self._rivals: list[tuple[int, int]] = []  #: Epochs that do not count, with the offset where their logs diverge.
+        self._offsets: list[int] = []  #: Offsets of the records that count, ascending ...
+        self._epoch_of: dict[int, int] = {}  #: ... and the leader epoch of each.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
-        self._revealed: set[Key] = set()  #: Records with a committed transaction, even if its marker was lost again.
-        self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer.
-        self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer, records, commit.
-        self._seen: set[Key] = set()  #: Batches by their first offset.
+        self._revealed: set[Key] = set()  #: Records of committed transactions, even if the marker was lost later.
+        self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer id.
+        self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer id, records, is commit.
+        self._seen: set[Key] = set()  #: Base offsets and epochs of all committed batches.
 
     # -- for checkers
 
     @property
     def latest_epoch(self) -> int:
-        """The newest leader's, -1 before there was one."""
+        """The newest leader's epoch, -1 before the first leader."""
         return self.epochs[-1][0] if self.epochs else -1
 
     def counts(self, offset: int, epoch: int) -> bool:
-        """Return whether this record still is what an ideal reader finds there."""
+        """Return whether the record of this leader epoch at this offset counts."""
         return offset >= self.start and self._epoch_of.get(offset) == epoch
 
     def is_hidden(self, offset: int, epoch: int) -> bool:
-        """Return whether read_committed never could see this record: its transaction is open or was aborted."""
+        """Return whether read_committed must not return this record: its transaction is open or was aborted."""
         key = offset, epoch
         return key in self._hidden and key not in self._revealed
 
     def first_from(
         self, low: int, high: int, *, committed: bool, but: Mapping[int, int] = MappingProxyType({})
     ) -> int | None:
-        """Return the first offset from ``low`` up to ``high`` that counts; of read_committed if ``committed``.
+        """Return the first offset from ``low`` to below ``high`` with a record that counts; None if there is none.
 
-        ``but`` are offsets that do not, where the record there is of the epoch given.
+        ``committed`` skips records of open and aborted transactions, ``but`` (leader epochs by offset) other records.
         """
         offsets = self._offsets
         for index in range(bisect_left(offsets, max(low, self.start)), len(offsets)):
@@ -83,13 +83,13 @@ class Truth:
         return None
 
     def has_open_transactions(self) -> bool:
-        """Return whether records wait for a marker, so that readers of committed ones must not pass them."""
+        """Return whether a transaction is open; read_committed must not go beyond it."""
         return any(self._open.values())
 
     def successor(self, offset: int, epoch: int) -> int | None:
-        """Return the next epoch that counts, if a record's own does not count at its offset; None: it does.
+        """Return None if a record's epoch counts at its offset, else the next epoch that counts.
 
-        Its leader was deposed before it wrote the record, or its whole epoch was lost.
+        If it does not count, its leader was deposed before it wrote the record, or the whole epoch was lost.
         """
         end: int | None = None
         for own, start in reversed(self.epochs):
@@ -102,21 +102,21 @@ class Truth:
             end = start
         else:
             if end is None or offset < end:
-                return None  # older than all that is known: it has expired
+                return None  # the epoch is older than all known ones: its records were deleted
         return next((newer for newer, _ in self.epochs if newer > epoch), self.latest_epoch)
 
     def rival(self, offset: int, epoch: int) -> int | None:
-        """Return a newer epoch that does not count, of a leader without this record, which does; None if there is none.
+        """Return a newer epoch that does not count and whose leader lacks this record; None if there is none.
 
-        That leader was deposed by one that brought the record back, or before its own election reached it. Until then
-        it answers that the record is lost, which is valid (KIP-320).
+        That leader was deposed by one that has the record, or before it learned of its own election. While it does not
+        know that, it answers that the record was truncated, which is valid (KIP-320).
         """
         return next((newer for newer, end in self._rivals if newer > epoch and end <= offset), None)
 
     def answer_for(self, epoch: int) -> int | None:
-        """Return where an epoch ended, as the newest leader answers (KIP-320); None: it goes on, or is unknown.
+        """Return the end offset of an epoch by the newest leader's log (KIP-320); None: no newer epoch, or no epoch.
 
-        That is as exact as the protocol is: of an epoch that its log has never had it tells where the one before ended.
+        As in the protocol, for an epoch that this log never had, it is the end of the epoch before.
         """
         if epoch < 0:
             return None
@@ -125,7 +125,7 @@ class Truth:
     # -- for logs
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
-        """A leader begins: what is committed and not in its log is lost, unless a newer one leads already."""
+        """Handle a new leader: committed records that its log lacks are lost, unless a newer epoch has begun."""
         lost_from = self._first_not_in(log)
         if self.epochs and epoch <= self.epochs[-1][0]:
             if lost_from < self.end and epoch not in dict(self.epochs + self._rivals):
@@ -135,19 +135,19 @@ class Truth:
         self._leader = [*log.epochs, (epoch, log.end_offset)]
         if lost_from < self.end:
             self._forget_from(lost_from, epoch)
-        # Its history is the one that counts. An epoch that it knows nothing of is no more, even if nothing was written
-        # in it: what an older leader wrote alone, there or behind it, counts from now on.
+        # The epochs of the new leader's log are those that count. An epoch that it lacks no longer counts, even one
+        # without records: records of an older leader at or after its start count from now on.
         starts = dict(self.epochs)
         known = [(own, min(start, starts.get(own, start))) for own, start in log.epochs if start < log.end_offset]
         first = known[0][0] if known else epoch
         expired = [(own, start) for own, start in self.epochs if own < first and start < log.start_offset]
         self.epochs = [*expired, *known, (epoch, log.end_offset)]
         self._rivals += [(own, start) for own, start in starts.items() if own not in dict(self.epochs)]
-        # An older leader that is elected again brings back what was lost while another one led.
+        # An older leader that is elected again brings back the records that were lost under its successor.
         self.commit(log, self.end, log.high_watermark)
 
     def commit(self, log: Log, low: int, high: int) -> None:
-        """A replica takes its batches between two offsets for committed."""
+        """Add the batches between two offsets of a replica's log, which its high watermark has passed."""
         for batch in log.read_batches(low, high):
             key = batch.base_offset, batch.leader_epoch
             is_new, is_next = key not in self._seen, batch.base_offset >= self.end and not self._is_of_zombie(batch)
@@ -161,17 +161,17 @@ class Truth:
             if is_next:
                 self._take(batch, rows)
             elif batch.control_type() is ControlType.COMMIT:
-                # Readers of a deposed leader see the transactions that it committed.
+                # The marker is only in a deposed leader's log, whose readers may return these records.
                 self._revealed.update(self._open.get(batch.producer_id, ()))
 
     def move_start(self, offset: int) -> None:
-        """The log begins there from now on."""
+        """Handle that a replica's log start offset has moved: records before it no longer count."""
         if offset > self.start:
             self.start = offset
             self.end = max(self.end, offset)
 
     def compacted(self, log: Log) -> None:
-        """A replica was cleaned: what is not there any more does not count any more."""
+        """Handle that a replica's log was compacted: records that it removed no longer count."""
         kept: set[int] = set()
         for batch in log.read_batches(log.start_offset, log.high_watermark):
             kept.update(row.offset for row in batch.decode(self.tp.topic, self.tp.partition, False))
@@ -202,11 +202,11 @@ class Truth:
             self._open.setdefault(batch.producer_id, []).extend(keys)
 
     def _is_of_zombie(self, batch: RecordBatch) -> bool:
-        """Whether a leader wrote this after another one's epoch had begun before it: it will be cut off."""
+        """Return whether a deposed leader wrote this batch after the next epoch's start: it will be truncated."""
         return self.successor(batch.base_offset, batch.leader_epoch) is not None
 
     def _first_not_in(self, log: Log) -> int:
-        """Return from where on a log parts from what is committed; the end, if it has all of it."""
+        """Return the offset where a log diverges from the committed contents; their end if it has all of them."""
         for index, (epoch, start) in enumerate(self.epochs):
             stop = min(self.end, self.epochs[index + 1][1] if index + 1 < len(self.epochs) else self.end)
             if stop <= max(start, log.start_offset):
@@ -220,7 +220,7 @@ class Truth:
         return min(self.end, log.end_offset)
 
     def _forget_from(self, offset: int, epoch: int) -> None:
-        self._lost(self, offset, epoch)  # first: checkers need the contents before the loss
+        self._lost(self, offset, epoch)  # before the change: checkers compare with the old contents
         at = bisect_left(self._offsets, offset)
         for gone in self._offsets[at:]:
             key = gone, self._epoch_of.pop(gone)
@@ -238,7 +238,7 @@ class Truth:
 
 
 class ObservedLog(Log):
-    """A log that reports its changes to a Truth."""
+    """A replica's log that reports its changes to a Truth."""
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, truth: Truth) -> None:
         self._truth: Truth | None = None
@@ -248,7 +248,7 @@ class ObservedLog(Log):
 
     @property
     def high_watermark(self) -> int:
-        """Return the last high watermark that the replica was given."""
+        """Return the replica's high watermark; setting it reports the batches that it passes as committed."""
         return self._told
 
     @high_watermark.setter
@@ -258,19 +258,19 @@ class ObservedLog(Log):
             self._truth.commit(self, before, offset)
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader begins its epoch here."""
+        """Begin a leader's epoch at the end of this log."""
         if self._truth is not None:
             self._truth.begin_epoch(epoch, self)
         super().begin_epoch(epoch)
 
     def delete_before(self, offset: int) -> None:
-        """Move the start up."""
+        """Move the log's start offset up."""
         super().delete_before(offset)
         if self._truth is not None:
             self._truth.move_start(self.start_offset)
 
     def compact(self, now_ms: int, high_watermark: int) -> None:
-        """Clean what is committed."""
+        """Compact the committed part of the log."""
         super().compact(now_ms, high_watermark)
         if self._truth is not None and self.config.compact:
             self._truth.compacted(self)

@@ -1,10 +1,10 @@
-"""One world: its clock, the heap of all future events, and the turns of actors.
+"""The event loop of a simulation (a *world*): its virtual clock, the heap of all future events, and its actors.
 
-Everything is single-threaded, so an actor that waits inside a blocking call lets the world go on *on its own stack*
-(:meth:`World.wait`): other actors have turns, messages arrive, brokers' timers pass, in the order of time, until
-something arrives for the waiting actor or its deadline passes. An actor in a call is not entered again. A long turn
-delays the actors that wait below on the stack: with :attr:`World.depth` above 0 an application polls without waiting,
-as an event loop does. Nothing here depends on Kafka.
+An actor is a simulated process. The world calls :meth:`Actor.turn`, which does one piece of work and returns the time
+of the next call. Everything is single-threaded, so a blocking call inside a turn runs later events *on its own stack*
+(:meth:`World.wait`), in the order of time, until something arrives for the waiting actor or its deadline passes. During
+its turn an actor gets no other turn. A long turn delays the actors that wait below it on the stack, so with
+:attr:`World.depth` above 0 an application polls without waiting. Nothing here depends on Kafka.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class Violation(AssertionError):
-    """A promise was broken. The message says which, by which client and when; the trace has the events before."""
+    """A checked guarantee was broken. The message says which, by which client and when; the trace has the history."""
 
 
 class World:
-    """See the module. ``streams`` give each use its own randomness."""
+    """The event loop that the module describes. ``streams`` gives each use its own randomness."""
 
     def __init__(self, seed: int | str = 0, *, traced: bool = True) -> None:
         self.clock = VirtualClock()
         self.streams = Streams(seed)
         self.trace = Trace(self.clock, enabled=traced)
         self.violations: list[Violation] = []
-        self.depth = 0  #: How many actors wait inside a blocking call, one on top of the other.
-        self.happened = 0  #: Events so far.
+        self.depth = 0  #: Number of actors that wait inside a blocking call, each on the stack of the one before.
+        self.happened = 0  #: Number of events so far.
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
 
@@ -48,23 +48,23 @@ class World:
     # -- events
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
-        """Let something happen at a moment; things of one moment in the order they were asked for."""
+        """Call back at a moment; callbacks of the same moment run in the order in which they were registered."""
         heapq.heappush(self._heap, (max(moment, self.clock.now()), next(self._numbers), callback))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Let something happen after a while."""
+        """Call back after this many virtual seconds."""
         self.call_at(self.clock.now() + seconds, callback)
 
     def next_event_at(self) -> float:
-        """Return when the next thing happens."""
+        """Return the time of the next event; infinity if there is none."""
         return self._heap[0][0] if self._heap else NEVER
 
     def accuse(self, words: str) -> None:
-        """Record a broken promise; the next step of the world raises it."""
+        """Record a violation, which :meth:`step` raises once the running event is over."""
         self.violations.append(Violation(f"at {self.clock.now():.6f}: {words}"))
 
     def step(self) -> None:
-        """Let the next event happen. Raises: Violation, when there has been one."""
+        """Advance the clock to the next event and run it. Raises: Violation, the first one recorded so far."""
         moment, _, callback = heapq.heappop(self._heap)
         self.clock.advance_to(moment)
         self.happened += 1
@@ -73,13 +73,13 @@ class World:
             raise self.violations[0]
 
     def run_until(self, moment: float) -> None:
-        """Let everything happen up to a moment."""
+        """Run all events up to a moment, and advance the clock to it."""
         while self.next_event_at() <= moment:
             self.step()
         self.clock.advance_to(moment)
 
     def wait(self, driver: SimDriver, deadline: float) -> None:
-        """Let the world go on until something has arrived for ``driver``, or its deadline has passed."""
+        """Run events until bytes have arrived for ``driver``, or advance the clock to ``deadline``."""
         self.depth += 1
         try:
             while not driver.has_mail:
@@ -95,7 +95,7 @@ class World:
 
 
 class Actor:
-    """The base of everything that has turns. A subclass defines its turn, which returns when the next one is."""
+    """The base class of simulated processes. A subclass implements :meth:`turn`."""
 
     def __init__(self, world: World, name: str, *, stream: str | None = None) -> None:
         self.world = world
@@ -106,11 +106,11 @@ class Actor:
         self._in_turn = False
 
     def turn(self) -> float:
-        """Do something; return when the next turn is."""
+        """Do one piece of work; return the time of the next turn, infinity for none until :meth:`wake`."""
         raise NotImplementedError
 
     def wake(self, moment: float | None = None) -> None:
-        """Have a turn at a moment (now, if none is given), if there is none earlier."""
+        """Schedule the next turn at ``moment`` (default: now), unless an earlier one is scheduled."""
         moment = self.world.now() if moment is None else max(moment, self.world.now())
         if moment < self._due and not self._in_turn and self.is_active:
             self._due = moment
@@ -118,7 +118,7 @@ class Actor:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Be in a call made from outside of a turn: no turn comes meanwhile, and one comes right after it."""
+        """Context for using the actor's client outside a turn: turns are held back, and one is scheduled at its end."""
         before, self._in_turn = self._in_turn, True
         try:
             yield
@@ -129,7 +129,7 @@ class Actor:
     def _have_turn(self, moment: float) -> None:
         if moment != self._due:
             return
-        self._due = NEVER  # even if it is busy: a moment that stayed here would be earlier than all to come, for ever
+        self._due = NEVER  # also when no turn follows: a past moment would make wake() ignore all later ones
         if self._in_turn or not self.is_active:
             return
         self._in_turn = True

@@ -1,1 +1,1 @@
-"""The actors of a world: consumers, members of groups, producers, the log writer, and tests' own code."""
+"""The simulated processes (actors): consumers, group members, producers, the log writer, and tests' own code."""

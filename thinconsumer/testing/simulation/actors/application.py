@@ -1,8 +1,9 @@
-"""The base of simulated applications: a loop of polls around one consumer at a time.
+"""The base of simulated applications: a poll loop with one consumer at a time.
 
-Owns the consumer's life (:meth:`Application.start`, :meth:`~Application.crash`, :meth:`~Application.stall`) and the
-turn: process what the last poll returned, run queued calls, now and then something odd, poll. The consumer is the real
-one, unchanged, on a :class:`~..driver.SimDriver`. Subclasses say how it subscribes and what processing does.
+An application is started, crashed and stalled by :meth:`Application.start`, :meth:`~Application.crash` and
+:meth:`~Application.stall`. In each turn it processes the last poll's records, runs queued calls, sometimes makes an
+extra call such as a seek or pause (an *odd* turn), and polls. The consumer is the real one, unchanged, on a
+:class:`~..driver.SimDriver`. Subclasses define how it subscribes and what processing does.
 """
 
 from __future__ import annotations
@@ -26,42 +27,42 @@ from ..driver import Crashed, SimDriver
 from ..observed import ObservedConsumer, SimConsumer
 from ..world import Actor, World
 
-#: Consecutive ``poll(0)`` calls without records after which ``wake_at()`` must not ask for another one at once.
+#: Limit of consecutive ``poll(0)`` calls without records after which ``wake_at()`` is due at once: a busy loop.
 SPINS_MAX = 100
-#: Seconds that an application waits after an error: one that polls again at once would spin by its own fault.
+#: Seconds that an application waits after an error: polling again at once would be the application's own busy loop.
 PAUSE_AFTER_ERROR = 0.1
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 
 
 @dataclass(slots=True)
 class Behaviour:
-    """How an application uses its consumer. The default is a plain loop: ``poll(1000)`` again and again."""
+    """How an application uses its consumer. By default it only calls ``poll(1000)`` in a loop."""
 
     poll_timeout_ms: tuple[int, int] = (1000, 1000)
-    think_s: tuple[float, float] = (0.0, 0.0)  #: Processing time of a poll's records.
+    think_s: tuple[float, float] = (0.0, 0.0)  #: Range of the processing time of a poll's records, in seconds.
     think_rate: float = 1.0  #: Share of polls with records that take processing time.
-    odd_rate: float = 0.0  #: Share of turns with something besides polling: a seek, a pause, a question, ...
-    blocks: bool = True  #: Whether it waits in ``poll(timeout)``; else it polls with 0 as an event loop does.
-    jumps_far: bool = False  #: Whether a reader's seeks may skip or repeat much.
+    odd_rate: float = 0.0  #: Share of turns with an extra call: a seek, a pause, position(), ...
+    blocks: bool = True  #: Whether it waits inside ``poll(timeout)``; else it calls ``poll(0)``, as an event loop.
+    jumps_far: bool = False  #: Whether seeks may go far, so that many records are skipped or repeated.
     columns: bool = False  #: Whether half of its polls are ``poll_batches``, if numpy is installed.
-    # of members only
-    commits: str = "auto"  #: Or "sync", "async", "offsets".
+    # only for group members
+    commits: str = "auto"  #: How it commits: "auto", "sync", "async", or "offsets" (async with explicit offsets).
     drives: bool = False  #: Whether it calls ``drive()`` while it processes.
     raise_rate: float = 0.0  #: Share of rebalance callbacks that raise.
-    asks: bool = False  #: Whether callbacks ask for positions and committed offsets.
+    asks: bool = False  #: Whether callbacks call position() and committed().
     rewinds: bool = False  #: Whether it seeks back now and then, in callbacks too.
-    leaves: bool | None = None  #: ``leave_group`` of ``close``.
+    leaves: bool | None = None  #: Argument ``leave_group`` of ``close``.
 
 
 Received = Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]
 
 
 class CallbackFailure(Exception):
-    """A rebalance callback raised, as users' code does."""
+    """Raised by a simulated rebalance callback, as an application's own error."""
 
 
 class Application(Actor):
-    """See the module. Its name is the client id."""
+    """A simulated application, as the module describes. Its name is the client id."""
 
     def __init__(self, world: World, name: str, jury: Jury, options: Mapping[str, Any], behaviour: Behaviour) -> None:
         super().__init__(world, name)
@@ -78,7 +79,7 @@ class Application(Actor):
         self._thinks_until = 0.0
         self._spins = 0
         self._formats = world.streams(f"actor/{name}/columns")
-        self._sleeps = False  #: Until the consumer's wake_at(), or until something arrives at its sockets.
+        self._sleeps = False  #: Whether it is idle until wake_at() or until bytes arrive.
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} life {self.lives}>"
@@ -89,11 +90,11 @@ class Application(Actor):
         raise NotImplementedError
 
     def _new_reader(self, config: ConsumerConfig, known: Mapping[str, Any]) -> SimReader:
-        """Return what checkers know the new consumer by; ``known`` are the fields of every reader."""
+        """Return the checkers' record of the new consumer; ``known`` are the fields that all readers have."""
         return SimReader(**known)
 
     def _subscribe(self) -> None:
-        """Tell the new consumer what to read."""
+        """Assign or subscribe the new consumer."""
         raise NotImplementedError
 
     def _process(self) -> None:
@@ -101,33 +102,33 @@ class Application(Actor):
         raise NotImplementedError
 
     def _think(self, now: float) -> float:
-        """Return when the turn after a poll with records is."""
+        """Return the end of the processing time of a poll's records: the time of the next turn."""
         raise NotImplementedError
 
     def _cope_with(self, error: KafkaError) -> None:
-        """Do what an application does after an error; accuse if it should not have come."""
+        """React to an error as an application does; record a violation if the error is unexpected."""
         raise NotImplementedError
 
     def _do_something_odd(self) -> None:
-        """Do one of the things that applications do besides polling."""
+        """Make a random call other than ``poll``: a seek, a pause, position(), ..."""
         raise NotImplementedError
 
     def _is_odd_turn(self) -> bool:
-        """Return whether to do something odd in this turn."""
+        """Return whether this turn makes an extra call (:meth:`_do_something_odd`)."""
         return bool(self.behaviour.odd_rate) and self.random.random() < self.behaviour.odd_rate
 
     def _calling(self, *, polls: bool = False) -> AbstractContextManager[None]:
-        """Surround calls that step the consumer."""
+        """Context of calls that step the consumer; a member reports them to checkers."""
         return nullcontext()
 
     def _drive(self) -> float:
-        """Let the consumer's time pass while records are processed; return when the next turn is."""
+        """Call ``drive()`` if the application does so during processing; return the time of the next turn."""
         return self._thinks_until
 
     # -- life
 
     def start(self) -> None:
-        """Begin, or begin again, with a new consumer."""
+        """Start the application, for the first time or again, with a new consumer."""
         self.is_running = True
         driver = self.driver = self._new_driver()
         driver.on_mail = self._mail
@@ -136,12 +137,12 @@ class Application(Actor):
             self._build(driver)
         self.lives += 1
         self._unprocessed, self._thinks_until, self._spins, self._sleeps = [], 0.0, 0, False
-        self._to_do.clear()  # calls queued for the consumer before
+        self._to_do.clear()  # these calls were queued for the previous consumer
         self._subscribe()
         self.wake()
 
     def _build(self, driver: SimDriver) -> None:
-        """Build the client and ``reader``, the record by which checkers know it."""
+        """Build the client, and ``reader``, the checkers' record of it."""
         consumer = SimConsumer(driver=driver, **self.options)
         config = consumer.config
         known = {
@@ -157,7 +158,7 @@ class Application(Actor):
         self.consumer = ObservedConsumer(self.reader, consumer, self.jury, self.world.trace)
 
     def crash(self, *, silently: bool = False) -> None:
-        """Die as by ``kill -9``; ``silently``: as if the host lost power. :meth:`start` begins again."""
+        """Kill the process as ``kill -9`` does; ``silently``: as if its host lost power. :meth:`start` restarts it."""
         if not self.is_running:
             return
         self.is_running = False
@@ -167,18 +168,18 @@ class Application(Actor):
         self.jury.tell("ended", self.reader)
 
     def recover(self) -> None:
-        """End a stall, start if it is down."""
+        """End a stall, or start the application if it is not running."""
         self.stalled_until = 0.0
         if not self.is_running:
             self.start()
         self.wake()
 
     def calm(self) -> None:
-        """Do nothing odd from now on."""
+        """Make no extra calls (:meth:`_do_something_odd`) from now on."""
         raise NotImplementedError
 
     def stall(self, seconds: float) -> None:
-        """Do nothing for this long, as a process that is swapped out or stopped."""
+        """Take no turn for this many seconds, as a process that is swapped out or stopped."""
         self.stalled_until = max(self.stalled_until, self.world.now() + seconds)
         self.wake(self.stalled_until)
         self.note("stalls", "for %.3f s", seconds)
@@ -189,13 +190,13 @@ class Application(Actor):
         self.wake()
 
     def note(self, event: str, why: str = "", *args: object) -> None:
-        """Write a line into the trace."""
+        """Add a line to the trace."""
         self.world.trace.add(self.name, "", event, why, *args)
 
     # -- turns
 
     def turn(self) -> float:
-        """Process the records of the last poll, run queued calls, perhaps do something odd, poll."""
+        """Process the records of the last poll, run queued calls, perhaps make an extra call, and poll."""
         now = self.world.now()
         if not self.is_running:
             return NEVER
@@ -226,12 +227,12 @@ class Application(Actor):
             self.wake()
 
     def _may_block(self, depth: int) -> bool:
-        """Return whether to wait in a call: actors below on the stack cannot go on meanwhile."""
+        """Return whether a call may wait; if too many actors wait below on the stack, it must not delay them."""
         return self.behaviour.blocks and self.world.depth <= depth
 
     @property
     def client(self) -> Consumer[Any, Any] | GroupMember:
-        """The client, unobserved."""
+        """The client itself; its calls are not reported to checkers."""
         return self.consumer.raw
 
     def _receive(self, timeout_ms: int) -> Received:

@@ -1,6 +1,6 @@
-"""An application that assigns itself partitions, and starts again from a checkpoint after a crash.
+"""An application that assigns itself partitions, and after a crash resumes from a checkpoint.
 
-Owns the checkpoint: the offset behind the last processed record of each partition, and that record's leader epoch.
+The checkpoint has, for each partition, the offset after the last processed record and that record's leader epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .application import Application, Behaviour
 
 
 class ConsumerActor(Application):
-    """See the module. ``records`` has every record that was polled. Tests may call every method themselves."""
+    """An application with assigned partitions. ``records`` has all polled records. Tests may call every method."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ConsumerActor(Application):
             self.jury.tell("ended", self.reader)
 
     def calm(self) -> None:
-        """Do nothing odd from now on, and resume every partition."""
+        """Make no extra calls from now on, and resume every partition."""
         self.behaviour.odd_rate = 0.0
         self.resume()
 
@@ -80,7 +80,7 @@ class ConsumerActor(Application):
             return self.consumer.position(tp, timeout_ms)
 
     def assign(self, tps: Iterable[TopicPartition]) -> None:
-        """Assign these partitions."""
+        """Assign partitions, and schedule a turn that polls them."""
         self.assigned = list(tps)
         self.consumer.assign(self.assigned)
         self._paused = [tp for tp in self._paused if tp in self.assigned]
@@ -123,7 +123,7 @@ class ConsumerActor(Application):
         self._unprocessed = []
 
     def _forget(self, tp: TopicPartition) -> None:
-        """Drop a partition's checkpoint and unprocessed records: after a seek they are of the position before."""
+        """Drop a partition's checkpoint and unprocessed records: after a seek they belong to the old position."""
         self._unprocessed = [r for r in self._unprocessed if (r.topic, r.partition) != tp]
         self.checkpoint.pop(tp, None)
 
@@ -146,7 +146,7 @@ class ConsumerActor(Application):
             self.world.accuse(f"{self.name}: an unexpected error: {error!r}")
 
     def _read_again(self, tp: TopicPartition) -> None:
-        """Seek to the checkpoint, or to the position."""
+        """Seek to the checkpoint; without one, to the current position."""
         if tp in self.checkpoint:
             offset, epoch = self.checkpoint[tp]
             self.consumer.seek(tp, OffsetAndMetadata(offset, "", epoch))
@@ -193,7 +193,7 @@ class ConsumerActor(Application):
             self._forget(tp)
 
     def _odd_assignment(self, tp: TopicPartition) -> None:
-        """Unassign one partition and assign it again: its position and buffer must be gone."""
+        """Unassign one partition and assign it again: the consumer must have dropped its position and buffer."""
         if len(self.assigned) > 1:
             tps = list(self.assigned)
             self.assign([other for other in tps if other != tp])

@@ -1,8 +1,8 @@
 """An actor that appends to the leaders' logs: plain and compressed batches, and transactions that commit, abort or stay
 open for long.
 
-It stands for producers of all kinds, without their connections; the real producer is an actor of its own. Values are
-``record:<number>``. Keys repeat, so that compaction removes records.
+It simulates all kinds of producers without their connections; :class:`.ProducerActor` runs the package's own producer.
+Values are ``record:<number>``. Keys repeat, so that compaction removes records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..knobs import Knobs
 
 CODECS = (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
-#: The most transactions that are open at once; each holds back the last stable offset.
+#: Limit of open transactions; each holds back the last stable offset.
 OPEN_MAX = 3
 KEYS = 8
 
@@ -30,7 +30,7 @@ KEYS = 8
 class _Transaction:
     producer_id: int
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
-    marking: set[TopicPartition] = field(default_factory=set)  #: Markers that are not committed yet.
+    marking: set[TopicPartition] = field(default_factory=set)  #: Partitions with an uncommitted marker.
     is_ending: bool = False
 
 
@@ -45,11 +45,11 @@ class LogWriter(Actor):
         knobs: Knobs,
         seconds: float,
     ) -> None:
-        # The seeds that tests/swarm has for planted bugs depend on the stream's name.
+        # tests/swarm finds planted bugs by seeds that depend on this name of the random generator.
         super().__init__(world, "log writer", stream="scribe")
-        self.written = 0  #: Records.
+        self.written = 0  #: Number of records.
         self.batches = 0
-        self.aborted = 0  #: Transactions.
+        self.aborted = 0  #: Number of aborted transactions.
         self.committed = 0
         self._cluster = cluster
         self._tps = tps
@@ -61,7 +61,7 @@ class LogWriter(Actor):
         self.wake()
 
     def turn(self) -> float:
-        """Write something, somewhere."""
+        """Append a batch to a random partition, or begin, continue or end a transaction."""
         knobs, random = self._knobs, self.random
         if self.world.now() >= self._until:
             return float("inf")
@@ -73,7 +73,7 @@ class LogWriter(Actor):
         return self.world.now() + self._pause * 2 * random.random()
 
     def finish(self) -> bool:
-        """End every transaction; return whether all of them are ended."""
+        """Try to end every transaction; return whether all of them are ended."""
         for transaction in list(self._open):
             self._end(transaction)
         return not self._open and not sum(self._abort_hanging(tp) for tp in self._tps())
@@ -85,7 +85,7 @@ class LogWriter(Actor):
         count: int | None = None,
         transaction: _Transaction | None = None,
     ) -> bool:
-        """Write a batch to the leader, or to ``node`` if it may have led; return whether it was appended."""
+        """Append a batch at the leader, or at ``node`` (perhaps a deposed leader); return whether it was appended."""
         random, knobs = self.random, self._knobs
         count = count or 1 + random.randrange(knobs.records_max)
         size = random.randrange(knobs.record_size_max)
@@ -122,7 +122,7 @@ class LogWriter(Actor):
         return NewRecord(None if self._numbers % 23 == 0 else value + b"." * size, key, headers)
 
     def _check_runs(self, tp: TopicPartition, node: int | None = None) -> None:
-        """A stopped process writes nothing. Raises: LookupError."""
+        """Raise LookupError if the leader's process is paused: a paused leader appends nothing."""
         if not self._cluster().leader(tp, node).node.is_running:
             raise LookupError("the leader is paused")
 
@@ -140,7 +140,7 @@ class LogWriter(Actor):
             self._end(transaction)
 
     def _end(self, transaction: _Transaction) -> None:
-        """Write the markers that can be written now; once all of them are committed the transaction is over."""
+        """Append the markers whose partitions have a running leader; the transaction ends when all are committed."""
         transaction.is_ending = True
         for tp in [tp for tp in transaction.sequences if tp not in transaction.marking]:
             try:
@@ -155,10 +155,10 @@ class LogWriter(Actor):
             self._over(transaction)
 
     def _abort_hanging(self, tp: TopicPartition) -> int:
-        """Abort what an unclean election has left open, by losing a marker; return how many there were.
+        """Abort transactions whose marker was lost in an unclean election; return their number, 1 without a leader.
 
-        A follower may have a transaction open whose records were deleted before the leader copied anything,
-        and readers that follow racks would wait there for ever.
+        Followers' logs are searched too: a follower may have an open transaction whose records were deleted before the
+        leader copied them, and a consumer that fetches from that follower (KIP-392) would wait for ever.
         """
         try:
             leader = self._cluster().leader(tp)
@@ -178,7 +178,7 @@ class LogWriter(Actor):
             why = "producer %d in %s-%d, error %d"
             self.world.trace.add(self.name, "", word, why, transaction.producer_id, *tp, code)
             transaction.marking.discard(tp)
-            # A marker that was refused is written again, as coordinators do.
+            # A marker that the leader rejected is appended again by finish(), as transaction coordinators do.
             if code == 0:
                 transaction.sequences.pop(tp, None)
 

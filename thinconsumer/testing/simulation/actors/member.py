@@ -1,7 +1,7 @@
-"""An application that reads as a member of a group: it subscribes with a listener, processes and commits.
+"""An application that reads as a member of a group: it subscribes with a listener, processes records and commits.
 
-After a crash it starts from the group's committed offsets. Its driver shows the checkers
-what passes at the client's own sockets.
+After a crash it resumes from the group's committed offsets. Its driver reports the client's requests and responses to
+the checkers.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ..network import SimNetwork
 from ..world import World
 from .application import Application, Behaviour, CallbackFailure
 
-#: The longest processing time of a calm member, in seconds.
+#: The longest processing time after :meth:`MemberActor.calm`, in seconds.
 CALM_THOUGHT_S = 0.3
-#: Timeout of blocking calls, in milliseconds, while another actor waits below on the stack.
+#: Timeout of blocking calls, in milliseconds, while other actors wait below on the stack (see :mod:`..world`).
 BRIEF_MS = 300
-#: Actors that may wait below on the stack for a member to block at all.
+#: A member blocks only if at most this many actors wait below it on the stack.
 DEPTH_MAX = 2
 
 
 class MemberActor(Application):
-    """See the module. :meth:`start` begins."""
+    """A simulated group member, as the module describes; :meth:`start` starts it."""
 
     member: Member
 
@@ -61,12 +61,12 @@ class MemberActor(Application):
         self.topics = sorted(topics)
         self.pattern = pattern
         self.is_calm = False
-        self.pending_callbacks = 0  #: Of commits.
+        self.pending_callbacks = 0  #: Commit callbacks that were not called yet.
         self._log_volume = log_volume
         self._network = network
-        self.driver = self._new_driver()  # faults may come before start()
-        self._next: dict[TopicPartition, OffsetAndMetadata] = {}  #: Behind the processed records of owned partitions.
-        self._owned: set[TopicPartition] = set()  #: By the listener's callbacks.
+        self.driver = self._new_driver()  # a fault before start() may use it
+        self._next: dict[TopicPartition, OffsetAndMetadata] = {}  #: What to commit for each owned partition.
+        self._owned: set[TopicPartition] = set()  #: According to the listener's callbacks.
         self._paused: set[TopicPartition] = set()
         self._is_inside = False  #: Whether a call is under way; calls that its callbacks make are part of it.
 
@@ -126,7 +126,7 @@ class MemberActor(Application):
         self.consumer.raw.close(autocommit=commit, timeout_ms=timeout_ms, leave_group=self.behaviour.leaves)
 
     def calm(self) -> None:
-        """Run, and do nothing odd from now on."""
+        """Recover, and make no extra calls and raise no errors from now on."""
         self.is_calm = True
         self._to_do.clear()  # a queued close would leave the member down
         self._thinks_until = 0.0
@@ -138,7 +138,7 @@ class MemberActor(Application):
         return self.consumer.raw.assignment() if self.is_running else set()
 
     def positions(self) -> dict[TopicPartition, int | None]:
-        """Return the position of each assigned partition; None where there is none yet."""
+        """Return the position of each assigned partition, None for a partition without one yet."""
         if not self.is_running:
             return {}
         return {p.tp: p.cursor.offset if p.has_position else None for p in self.consumer.raw._reader.partitions}
@@ -181,7 +181,7 @@ class MemberActor(Application):
     # -- commits
 
     def _commit(self) -> bool:
-        """Commit and wait; return whether it was written."""
+        """Commit and wait; return whether the commit succeeded."""
         try:
             with self._calling():
                 self.consumer.raw.commit(timeout_ms=self._timeout(2000))
@@ -208,7 +208,7 @@ class MemberActor(Application):
     # -- the listener
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Perhaps ask for positions, seek back, pause, raise."""
+        """Perhaps call position() or committed(), seek back, pause, or raise."""
         with self._in_callback(ASSIGNED, assigned):
             for tp in sorted(assigned):
                 if self.behaviour.asks and self.random.random() < 0.3:
@@ -278,7 +278,7 @@ class MemberActor(Application):
             self._note_error("ask", error)
 
     def _rewind(self, tp: TopicPartition) -> None:
-        """Seek back by some records, from the processed or the committed offset."""
+        """Seek some records back from the next offset to commit, or from the committed offset."""
         at = self._next.get(tp)
         if at is None:
             try:
@@ -309,7 +309,7 @@ class MemberActor(Application):
 
     def _cope_with(self, error: KafkaError) -> None:
         if isinstance(error, FencedInstanceIdError):
-            # An operator would restart the fenced process.
+            # As an operator does, restart the fenced process.
             self.crash()
             self.world.call_later(1.0, lambda: None if self.is_running else self.start())
         elif not isinstance(error, (KafkaTimeoutError, NoBrokersAvailable, InconsistentGroupProtocolError)):
@@ -317,7 +317,7 @@ class MemberActor(Application):
 
     @contextmanager
     def _calling(self, *, polls: bool = False) -> Iterator[None]:
-        """Call the consumer; lines logged meanwhile are counted as this member's."""
+        """Context of calls of the consumer; log lines written inside are counted for this member."""
         member, inside = self.member, self._is_inside
         if not inside:
             self.jury.tell("call_began", member, polls)
@@ -332,14 +332,14 @@ class MemberActor(Application):
                 self.jury.tell("call_ended", member)
 
     def _report(self, event: str, line: int, *what: Any) -> None:
-        """Show checkers an event of the client's connections."""
+        """Report an event of the client's connections to checkers, and trace group requests and responses."""
         if event in ("request_written", "response_read") and what[0].api_key in GROUP_APIS:
             verb, message = ("writes", what[0].message) if event == "request_written" else ("reads", what[1])
             self.note(verb, "%s on %d: %s", type(message).__name__, line, _brief(message))
         self.jury.tell(event, self.member, line, *what)
 
 
-#: Fields that traces show.
+#: Message fields that the trace shows.
 _FIELDS = ("error_code", "generation_id", "generation_id_or_member_epoch", "member_id", "leader", "reason")
 
 

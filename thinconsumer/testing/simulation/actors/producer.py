@@ -1,6 +1,6 @@
-"""An application that writes: the internal producer on a driver of this world, and what it was told of each record.
+"""An application with the package's internal producer, on a simulated driver; it keeps the future of each record.
 
-Values are ``<name>:<number>``, so that a record tells where it comes from whatever its offset is.
+Values are ``<name>:<number>``, which identifies the producer and the record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..world import Actor, World
 class ProducerActor(Actor):
     """Sends ``count`` records to one of ``targets`` every ``interval_s`` seconds, until :meth:`stop`.
 
-    ``receipts`` has each record's: where it is, or why not.
+    ``receipts`` has each record's partition, value and future.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class ProducerActor(Actor):
 
     @property
     def is_idle(self) -> bool:
-        """Whether every record has been settled."""
+        """Whether every record is acknowledged or has failed."""
         return self.producer.idle
 
     def stop(self) -> None:
-        """Write nothing new."""
+        """Send no new records from now on."""
         self.is_stopped = True
 
     def send(self, tp: TopicPartition, count: int = 1) -> None:
-        """Hand records over, to be sent in the next turns."""
+        """Give records to the producer; the next turns send them."""
         for _ in range(count):
             value = b"%s:%d" % (self.name.encode(), self.sent)
             value += b"." * (self.size - len(value))
@@ -76,7 +76,7 @@ class ProducerActor(Actor):
         self.wake()
 
     def turn(self) -> float:
-        """Send what is due, and go on with what was sent."""
+        """Add the records that are due, and let the producer send and receive."""
         now = self.world.now()
         due = NEVER
         try:

@@ -1,4 +1,4 @@
-"""A test's own code as an actor: whatever it does with clients on drivers of this world, it does in turns."""
+"""An actor that runs a test's own code, which may use clients on the simulation's drivers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..world import Actor, World
 
 
 class UserActor(Actor):
-    """Calls ``function`` in each turn; what it returns is how many seconds later the next turn is, ``None``: never.
+    """Calls ``function`` in each turn. It returns the seconds until the next turn; ``None`` ends the turns.
 
-    It may block in clients' calls. Other actors go on meanwhile, on its stack, and delay it if they block.
+    It may block in clients' calls. Meanwhile other actors run on its stack, and delay it if they block too.
     """
 
     def __init__(self, world: World, name: str, function: Callable[[], float | None]) -> None:
@@ -18,6 +18,6 @@ class UserActor(Actor):
         self._function = function
 
     def turn(self) -> float:
-        """Let the test's code have its turn."""
+        """Call the test's code; return the time of its next call."""
         pause = self._function()
         return float("inf") if pause is None else self.world.now() + pause

@@ -1,7 +1,7 @@
 """A member of a group of workers: a :class:`~thinconsumer.member.GroupMember` whose group distributes shards.
 
-A shard is a partition of a topic that does not exist, and assignments are encoded as those of consumers: the checkers
-of groups hold workers to the promises of eager consumers.
+A shard is a partition of a topic that does not exist, and assignments are encoded as consumers encode them. So the
+checkers of consumer groups can check workers as if they were consumers with an eager protocol.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..driver import SimDriver
 from .application import Received
 from .member import MemberActor
 
-SHARD = "shard"  #: The topic of shards.
-#: The options that a GroupMember has, of those of a consumer.
+SHARD = "shard"  #: The topic whose partitions are the shards; no broker has it.
+#: The options of a GroupMember; a consumer's other options are left out.
 OPTIONS = frozenset(field.name for field in fields(GroupMemberOptions))
 
 
 class WorkerActor(MemberActor):
-    """See the module. Each of the group's workers gets about as many of the shards 0 to ``shards - 1``."""
+    """A simulated worker. The shards 0 to ``shards - 1`` are divided evenly between the group's workers."""
 
     shards = 0
 
@@ -55,11 +55,11 @@ class WorkerActor(MemberActor):
         self.worker.close(timeout_ms, leave_group=self.behaviour.leaves)
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the shards that it works on."""
+        """Return the shards assigned to this worker."""
         return set(self._owned) if self.is_running else set()
 
     def positions(self) -> dict[TopicPartition, int | None]:
-        """Return nothing: a shard has no position."""
+        """Return an empty dict: a shard has no position."""
         return {}
 
     def _receive(self, timeout_ms: int) -> Received:
@@ -78,22 +78,22 @@ class WorkerActor(MemberActor):
                 self.worker.drive()
 
     def begin_work(self, share: bytes) -> None:
-        """Own the shards of an assignment."""
+        """Take over the shards of an assignment."""
         topics = decode_assignment(share).assigned_partitions
         with self._in_callback(ASSIGNED, [TopicPartition(t.topic, n) for t in topics for n in t.partitions]):
             pass
 
     def end_work(self, what: str) -> None:
-        """Own nothing: ``what`` is REVOKED or LOST."""
+        """Give up all shards; ``what`` is REVOKED or LOST."""
         with self._in_callback(what, sorted(self._owned)):
             pass
 
 
 class _Worker(GroupMember):
-    """The program's subclass of GroupMember."""
+    """The subclass of GroupMember that an application would write."""
 
     def __init__(self, actor: WorkerActor, driver: SimDriver) -> None:
-        self.reason: str | None = None  #: The next result of :meth:`rejoin_reason`.
+        self.reason: str | None = None  #: The next result of :meth:`rejoin_reason`, which clears it.
         self._actor = actor
         options: Any = {name: value for name, value in actor.options.items() if name in OPTIONS}
         super().__init__("work", driver=driver, **options)

@@ -1,4 +1,4 @@
-"""Promises of the consumer, each held by a checker that sees no internals of clients or brokers.
+"""Checkers of the consumer's guarantees; none of them sees internals of clients or brokers. Each reports:
 
 ==================  ================================================================================================
 of every reader
@@ -8,16 +8,16 @@ OrderChecker        a record that comes twice or too late; a position that goes 
 CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is not assigned, or paused
 BoundsChecker       more in flight, in memory or in one poll than allowed
-PaceChecker         requests and records again and again, without progress
+PaceChecker         requests, or the same records, repeated without progress
 ------------------  ------------------------------------------------------------------------------------------------
 of groups
 ------------------  ------------------------------------------------------------------------------------------------
-Views               (accuses nothing) what each member's coordinator has answered: identity, generation, assignment
-IdentityChecker     a request with a wrong member id or generation; a request behind a parked JoinGroup or SyncGroup
+Views               (nothing) keeps the member id, generation and assignment that each member's coordinator answered
+IdentityChecker     a request with a wrong member id or generation; a request after an unanswered JoinGroup or SyncGroup
 DeliveryChecker     records of a partition that the last assignment does not have, or before its callback
 CallbackChecker     callbacks that contradict each other, the assignment, or the order of the protocol
 Plans               a leader's assignment that gives a partition to two members
-CommitChecker       a commit beyond what is processed, or of another member's partition; a needless second processing
+CommitChecker       a commit of unprocessed records, or of another member's partition; records processed twice
 SingleOwnerChecker  a partition with two owners in one generation
 RebalanceChecker    JoinGroups and heartbeats without backoff; rebalances without an end or without a reason
 LogVolumeChecker    too many log lines

@@ -1,8 +1,8 @@
-"""The events of a simulated run that checkers see, and the classes that pass them on.
+"""The events of a simulated run that checkers receive, and the class that passes them on.
 
-A :class:`Checker` sees what applications ask of their consumer and get from it, the requests and responses on the wire,
-and the committed contents of the logs. It never looks into a client or a broker. The :class:`Jury` passes each event to
-the checkers that override its method.
+A :class:`Checker` sees the calls of applications to their consumer and the results, the requests and responses, and the
+committed contents of the logs. It never looks into a client or a broker. The :class:`Jury` passes each event to the
+checkers that override its method. A *reader* is one consumer from its construction to its close or crash.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Member(SimReader):
 
 @dataclass(eq=False)
 class Checker:
-    """Receives the events whose methods it overrides; calls ``accuse`` when a promise is broken."""
+    """Receives the events whose methods it overrides; calls ``accuse`` to record a violation."""
 
     accuse: Callable[[str], None]
     truth: Callable[[TopicPartition], Truth | None]  #: Returns a partition's committed contents, if it exists.
@@ -93,13 +93,13 @@ class Checker:
     # -- calls and callbacks of a group's member
 
     def call_began(self, member: Member, polls: bool) -> None:
-        """The application calls ``poll`` (``polls``), or another method that keeps the membership alive."""
+        """The application calls ``poll`` (if ``polls``), or another method that steps the consumer."""
 
     def call_ended(self, member: Member) -> None:
-        """That call returned or raised."""
+        """The call that :meth:`call_began` reported has returned or raised."""
 
     def subscribed(self, member: Member, topics: Collection[str] | None) -> None:
-        """``subscribe()`` returned, with these topics, or a pattern (None)."""
+        """``subscribe()`` returned; ``topics`` is None if it got a pattern."""
 
     def closing(self, member: Member) -> None:
         """The application is about to call ``close`` or ``unsubscribe``."""
@@ -140,10 +140,10 @@ class Checker:
     # -- in the logs
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Committed records from ``offset`` on are being lost, by an unclean election that begins ``epoch``.
+        """An unclean election, which begins ``epoch``, is about to lose the committed records from ``offset`` on.
 
-        ``truth`` still has them. If the leader of that epoch was deposed before it began, ``truth`` keeps them; that
-        leader answers its readers as if they were lost all the same.
+        ``truth`` still has them during the call. If the leader of that epoch was deposed before it began, ``truth``
+        keeps them afterwards too, but that leader answers its readers as if they were lost.
         """
 
     # -- of the run

@@ -1,4 +1,4 @@
-"""Is there ever more at once than was allowed: records of a poll, bytes in memory, Fetches on their way?"""
+"""Checks the limits of the records of a poll, the bytes in the buffer, and the Fetch requests in flight."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ....wire.fetch import FetchRequest
 from ..client_tap import SentRequest
 from .base import Checker, Records, SimReader
 
-#: A broker sends one batch whatever the limits are, for each request; brokers of a simulation write none larger.
+#: A Fetch response has at least one batch even if it exceeds the limits. No batch in a simulation is larger than this.
 BATCH_MAX = 128 * 1024
 BROKERS_MAX = 8
 
 
 class BoundsChecker(Checker):
-    """One Fetch at a time on a connection, ``max_poll_records``, ``max_buffered_bytes``."""
+    """Checks one Fetch at a time on a connection, ``max_poll_records`` and ``max_buffered_bytes``."""
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         count = sum(map(len, records.values()))
@@ -24,13 +24,13 @@ class BoundsChecker(Checker):
             self.accuse(f"{reader} was given a partition without a record")
 
     def buffered(self, reader: SimReader, size: int) -> None:
-        """Compare with the bound, which one batch per broker may overshoot."""
+        """Check the size of the buffer, which may exceed ``max_buffered_bytes`` by one batch per broker."""
         limit = reader.max_buffered_bytes + BROKERS_MAX * BATCH_MAX
         if size > limit:
             self.accuse(f"{reader} keeps {size} bytes, with max_buffered_bytes={reader.max_buffered_bytes}")
 
     def request_written(self, reader: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """A fetch session is strictly sequential; only the request that ends it may follow an unanswered Fetch."""
+        """Check that no Fetch follows an unanswered one, unless it ends the fetch session: sessions are sequential."""
         request = sent.message
         if not isinstance(request, FetchRequest) or (request.session_id and request.session_epoch == -1):
             return

@@ -17,19 +17,21 @@ from .views import Views
 
 @dataclass(slots=True)
 class _Heard:
-    """The state that the callbacks of one member add up to."""
+    """The state of one member according to its callbacks."""
 
-    owned: set[TopicPartition] = field(default_factory=set)  #: Even if the callback raised.
-    pending: set[TopicPartition] = field(default_factory=set)  #: Owned partitions whose callback raised.
-    topics: Collection[str] | None = None  #: Subscribed to; None: by pattern.
+    owned: set[TopicPartition] = field(default_factory=set)  #: Owned partitions, also if the callback raised.
+    pending: set[TopicPartition] = field(default_factory=set)  #: Owned partitions whose ASSIGNED callback raised.
+    topics: Collection[str] | None = None  #: The subscribed topics; None: a pattern.
     is_parting: bool = False
-    owes_join: bool = False  #: It gave partitions up for others, and has not joined again.
+    owes_join: bool = False  #: Whether it must rejoin, since it gave partitions up for others.
 
 
 @dataclass(eq=False)
 class CallbackChecker(Checker):
-    """Assigned is disjoint from what is owned, revoked and lost are part of it; all of it under an eager protocol, only
-    what goes under a cooperative one; a loss is never called a revocation.
+    """Checks the partitions of callbacks: assigned ones are not owned yet, revoked and lost ones are owned.
+
+    An eager protocol revokes all owned partitions, a cooperative one only those that move. Partitions are reported as
+    lost, and not as revoked, if the member is no longer in the generation that assigned them.
     """
 
     views: Views
@@ -43,7 +45,7 @@ class CallbackChecker(Checker):
         self._heard.pop(reader, None)
 
     def owned(self, reader: SimReader) -> set[TopicPartition]:
-        """Return the partitions that its callbacks add up to."""
+        """Return the partitions that a member owns according to its callbacks."""
         found = self._heard.get(reader)
         return set() if found is None else found.owned
 
@@ -129,7 +131,7 @@ class CallbackChecker(Checker):
             found.owes_join = False
 
     def finish(self) -> None:
-        """Check that members which gave partitions up have joined again, so that others get them."""
+        """Check that members rejoined after giving partitions up: until then, no other member gets them."""
         for reader, found in self._heard.items():
             if found.owes_join and not found.is_parting:
                 self.accuse(f"{reader} has given partitions up and did not join again, so that nobody gets them")

@@ -32,7 +32,7 @@ PLANS_MAX = 8
 
 @dataclass(eq=False)
 class Plans(Checker):
-    """The assignments of group leaders that a coordinator accepted, by group and generation. Accuses of overlaps."""
+    """Keeps the leader assignments that coordinators accepted, by group and generation; a partition has one owner."""
 
     of: dict[str, dict[int, Plan]] = field(default_factory=dict, init=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)  #: Number of assignments by group.
@@ -63,14 +63,15 @@ class Plans(Checker):
             del plans[old]
 
     def newest(self, group: str) -> int:
-        """Return the newest generation that has a plan, -1 if none has."""
+        """Return the newest generation with an accepted assignment, -1 if there is none."""
         return max(self.of.get(group, {}), default=-1)
 
 
 @dataclass(eq=False)
 class CommitChecker(Checker):
-    """No commit covers unprocessed records; no accepted commit has an old generation, or a partition that the leader's
-    assignment of that generation gives to another member.
+    """Checks that accepted commits cover only processed records, and come from the current generation and the owner.
+
+    The owner is the member to which the leader's assignment of that generation gives the partition.
     """
 
     plans: Plans
@@ -78,7 +79,7 @@ class CommitChecker(Checker):
     name_of: Callable[[bytes], str]
 
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
-        """Add records to the ledger; none may come twice while no member is lost."""
+        """Add records to the group's ledger, which says whether some may not be processed twice."""
         ledger = self.ledgers[member.group]
         for record in ledger.process(records):
             where = f"{record.topic}-{record.partition} offset {record.offset}"
@@ -90,7 +91,7 @@ class CommitChecker(Checker):
         ledger = self.ledgers.get(request.group_id)
         if ledger is None:
             return
-        # Request and response may have a topic's name, its id, or both.
+        # Requests and responses have a topic's name or its id, depending on the version.
         taken = {
             TopicPartition(self._name(topic), row.partition_index)
             for topic in response.topics
@@ -113,7 +114,7 @@ class CommitChecker(Checker):
                     what = f"offset {row.committed_offset} of {where}, and offset {missing} was never processed"
                     self.accuse(f"{client} has committed {what}")
                 owner = next((who for who, share in plan.items() if tp in share), member_id)
-                # A static member that comes back within its session has a new id and its old partitions.
+                # A static member that restarts within its session timeout has a new id and its old partitions.
                 is_itself = request.group_instance_id is not None and _sans_uuid(owner) == _sans_uuid(member_id)
                 if owner != member_id and not is_itself:
                     self.accuse(f"{client} has committed {where} in generation {generation}, in which it is {owner}'s")

@@ -1,4 +1,4 @@
-"""Is what was delivered what the log holds, and was it ever allowed to be seen?"""
+"""Checks that delivered records are equal to those in the log, and that the isolation level allows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .base import Checker, Records, SimReader
 
 
 class ContentChecker(Checker):
-    """Every record is one that was committed, under read_committed by its transaction too, equal in every field."""
+    """Checks that each record was committed and is equal in every field; under read_committed, its transaction too."""
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():

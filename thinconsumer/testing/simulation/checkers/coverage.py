@@ -1,13 +1,13 @@
 """Checks that no record is skipped.
 
-For each partition of a reader there is an offset up to which it has seen everything that counts. When it goes beyond,
-by a record or by its position, no record that counts may lie in between. Records that no longer count (expired,
-compacted, lost) may be missing, and so may records that a seek skipped.
+The checker keeps the offset up to which a reader has got every record that counts (see :class:`~..truth.Truth`). When a
+record or the position is beyond that offset, no record that counts may lie in between. Records that no longer count
+(expired, compacted, lost) may be missing, and so may records that a seek skipped.
 
-After an unclean election a reader may have records that no longer count. From its next record that counts on, it must
-have read everything from where, by the newest leader's answer (KIP-320), the epoch of its last record ended. A leader
-that never had this epoch answers with the end of the one before; a reader whose position is below that end goes on from
-its position, as Java's consumer does, since the protocol tells it no more.
+After an unclean election a reader may have records that no longer count. It must then read again from the end of its
+last record's epoch, as the newest leader answers it (KIP-320). A leader that never had this epoch answers with the end
+of the epoch before; a reader whose position is below that end continues from its position, as Java's consumer does,
+since the protocol tells it no more.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .epochs import never_had, too_old_to_know
 
 @dataclass(slots=True)
 class _Covered:
-    """How far one partition has been read without a hole."""
+    """How far a reader has read one partition without skipping a record."""
 
-    up_to: int | None  #: None: wherever it starts is right.
-    last: tuple[int, int] | None = None  #: Offset and epoch of the record before, as far as the reader knows.
+    up_to: int | None  #: Every record below was read; None: it may start anywhere.
+    last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record, if known.
 
 
 @dataclass(eq=False)
 class CoverageChecker(Checker):
-    """Every record that counts is delivered before any later one, and before the position passes it."""
+    """Checks that each record that counts is delivered before any later record, and before the position passes it."""
 
     _covered: dict[SimReader, dict[TopicPartition, _Covered]] = field(default_factory=dict, init=False)
 
@@ -43,23 +43,23 @@ class CoverageChecker(Checker):
         self._covered.pop(reader, None)
 
     def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
-        """A new one starts by policy: at the beginning, or somewhere."""
+        """Expect a new partition from the beginning if ``auto_offset_reset`` is "earliest", else from any offset."""
         before = self._covered[reader]
         start = 0 if reader.policy == "earliest" else None
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Expect everything from there on; beyond the log's end "latest" may restart anywhere."""
+        """Expect every record from ``offset`` on; "latest" may restart anywhere after a seek beyond the log's end."""
         truth = self.truth(tp)
         is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
         self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
-        """Expect everything from the beginning; at the end, any record may come first."""
+        """Expect every record from the beginning; after ``seek_to_end()``, any record may come first."""
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """A reader beyond the loss without an epoch to validate resets by policy, and "latest" skips records."""
+        """Let readers beyond the lost records restart anywhere, unless "earliest": without an epoch they reset."""
         for reader, by_tp in self._covered.items():
             covered = by_tp.get(truth.tp)
             beyond = covered is not None and (covered.up_to is None or covered.up_to > offset)
@@ -77,9 +77,9 @@ class CoverageChecker(Checker):
                     return
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """After a leader's answer about an epoch that it never had, readers below cannot know where the logs diverged.
+        """Allow readers to skip to the end offset that a leader answered for an epoch that it never had.
 
-        A leader older than the epoch rejects it, and "latest" may then restart anywhere.
+        They cannot know where the logs diverged. If a leader is older than the epoch, "latest" may restart anywhere.
         """
         for tp, epoch, end in never_had(request, response):
             truth = self.truth(tp)
@@ -89,8 +89,8 @@ class CoverageChecker(Checker):
                 covered.up_to = max(covered.up_to, end)
                 last = covered.last
                 if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
-                    # The records it has read do not count. It is not sent to where their epoch has ended, but to where
-                    # that of a marker behind them would have: that is what it asked about.
+                    # The records that it has read do not count, and it asked about the epoch of a transaction marker
+                    # after them: it continues from that epoch's end, not from the end of the records' epoch.
                     covered.up_to, covered.last = end, (end - 1, epoch)
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
@@ -106,7 +106,7 @@ class CoverageChecker(Checker):
         if covered.up_to is None:
             covered.up_to = offset
         elif covered.up_to < offset <= truth.end and covered.last is not None and covered.last[1] >= truth.latest_epoch:
-            # Else it may have passed markers of a history that does not count.
+            # With an older epoch it may have passed transaction markers that do not count.
             missing = truth.first_from(covered.up_to, offset, committed=reader.read_committed)
             if missing is not None:
                 self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)
@@ -117,9 +117,9 @@ class CoverageChecker(Checker):
         return [(who, by_tp[tp]) for who, by_tp in self._covered.items() if who.name == client and tp in by_tp]
 
     def _cover(self, reader: SimReader, covered: _Covered, truth: Truth, offset: int, epoch: int) -> bool:
-        """Note that a record was read; return whether all was well."""
+        """Note that a record was read; return False if records before it were skipped."""
         if truth.successor(offset, epoch) is not None:
-            covered.last = offset, epoch  # of a leader that was deposed: others have written there, too
+            covered.last = offset, epoch  # a deposed leader's record: it does not count
             if covered.up_to is not None:
                 covered.up_to = offset + 1
             return True
@@ -138,18 +138,18 @@ class CoverageChecker(Checker):
 
     @staticmethod
     def _send_back(reader: SimReader, covered: _Covered, truth: Truth) -> None:
-        """If what was read last does not count, owe everything from where its epoch has ended."""
+        """If the last record no longer counts, expect every record from the end of its epoch."""
         if covered.last is None or covered.up_to is None or truth.successor(*covered.last) is None:
             return
         back = truth.answer_for(covered.last[1])
         if reader.policy != "earliest":
-            covered.up_to = None  # it may have found itself out of range first
+            covered.up_to = None  # its position may have been out of range, so that it was reset
         elif back is not None:
             covered.up_to = min(covered.up_to, back)
 
     @staticmethod
     def _forgive(reader: SimReader, covered: _Covered, truth: Truth) -> None:
-        """A reader below the log's new start resets by policy, which may skip to the end."""
+        """Let a reader below the log start offset skip the deleted records, or start anywhere unless "earliest"."""
         if covered.up_to is not None and covered.up_to < truth.start:
             covered.up_to = truth.start if reader.policy == "earliest" else None
 

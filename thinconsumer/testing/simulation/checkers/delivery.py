@@ -12,7 +12,7 @@ from .views import Views
 
 @dataclass(eq=False)
 class DeliveryChecker(Checker):
-    """Records come only of what the last sync gave, between the listener's "assigned" and "revoked" or "lost"."""
+    """Checks that records are of partitions in the last assignment, after "assigned" and before "revoked" or "lost"."""
 
     views: Views
     _has: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
@@ -21,14 +21,14 @@ class DeliveryChecker(Checker):
         self._has[reader] = set()
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """A partition is gone when REVOKED or LOST is called."""
+        """Note that partitions are no longer owned once REVOKED or LOST is called."""
         if what != ASSIGNED:
             self._has[member] -= set(tps)
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """A partition is owned when ASSIGNED has returned."""
+        """Note that partitions are owned once ASSIGNED has returned."""
         if what == ASSIGNED and error is None:
             self._has[member] |= set(tps)
 

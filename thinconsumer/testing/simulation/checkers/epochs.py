@@ -1,6 +1,6 @@
-"""Answers of leaders about the ends of epochs and logs that excuse what readers do next (KIP-320).
+"""Finds leaders' answers after which readers may legally skip or repeat records (KIP-320).
 
-Reads OffsetForLeaderEpoch and ListOffsets on the wire, and does not judge the answers.
+The functions read OffsetForLeaderEpoch and ListOffsets requests and responses.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ....wire.offset_for_leader_epoch import (
 
 
 def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Yield partitions with an epoch that the leader's log never had, the epoch before it there, and that one's end."""
+    """Yield partitions whose requested epoch the leader's log never had; the epoch before it, and its end offset."""
     for tp, asked, data in _answers(request, response):
         if 0 <= data.leader_epoch < asked.leader_epoch:
             yield tp, data.leader_epoch, data.end_offset
 
 
 def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions whose leader is older than the requested epoch and answers that it is unknown; the epoch.
+    """Yield partitions, and the requested epoch, if the leader is older than it and answers that it is unknown.
 
-    If that epoch exists, the leader is deposed without knowledge of it. The reader resets by policy, as Java's
-    consumer does at once: a topic that was deleted and created again looks the same.
+    If that epoch exists, the leader was deposed and does not know it. The reader resets at once, as Java's consumer
+    does: for a topic that was deleted and created again, the answer would be the same.
     """
     for tp, asked, data in _answers(request, response):
         if data.leader_epoch < 0 and 0 <= asked.current_leader_epoch < asked.leader_epoch:
@@ -37,7 +37,7 @@ def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[Topic
 
 
 def looked_up(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions of a ListOffsets answer, and the epoch of the leader that answered."""
+    """Yield partitions of a successful ListOffsets response, and the leader epoch in the request."""
     if not isinstance(request, ListOffsetsRequest) or not isinstance(response, ListOffsetsResponse):
         return
     asked = {(t.name, p.partition_index): p.current_leader_epoch for t in request.topics for p in t.partitions}

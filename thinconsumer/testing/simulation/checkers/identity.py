@@ -1,4 +1,4 @@
-"""Checks member ids and generations in group requests, and that no request follows a parked JoinGroup or SyncGroup."""
+"""Checks member ids and generations in group requests, and that none follows an unanswered JoinGroup or SyncGroup."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ PARKED = {JoinGroupRequest.API_KEY: "JoinGroup", SyncGroupRequest.API_KEY: "Sync
 
 @dataclass(eq=False)
 class IdentityChecker(Checker):
-    """Heartbeats, syncs and commits carry the id and generation of the last answer; joins keep the id, or drop it when
-    they have to; nothing follows an unanswered join or sync on its connection.
+    """Checks that Heartbeat, SyncGroup and OffsetCommit carry the member id and generation of the last response.
+
+    JoinGroup must keep the member id, unless the coordinator rejected it. No request may follow an unanswered JoinGroup
+    or SyncGroup on its connection: the broker would not handle it before answering that one.
     """
 
     views: Views
@@ -55,7 +57,7 @@ class IdentityChecker(Checker):
             self.accuse(f"{member} joins as nobody, although its id, {view.member_id}, holds: it leaves a ghost behind")
 
     def _is_of_this_moment(self, view: View) -> bool:
-        """Return whether its identity changed in this step: the request may have been queued before."""
+        """Return whether the member id or generation changed just now: the request may have been queued before."""
         return view.changed_at == self.views.now()
 
     def _check_stamp(self, member: Member, view: View, what: str, member_id: str, generation: int) -> None:

@@ -1,8 +1,8 @@
-"""Checks that each partition's records and positions only go forwards, unless something allows to go back.
+"""Checks that each partition's records and positions only go forwards, unless the reader has a reason to go back.
 
-A seek allows it, and so does a loss of committed records by an unclean election, after which readers go back to where
-the logs diverge (KIP-320). A deposed leader without the epoch of the last record makes the reader reset by policy. A
-reader may go back at any time until it has read a record of the new leader's.
+Such reasons are a seek, and a loss of committed records by an unclean election: readers go back to where the logs
+diverge (KIP-320), at any time until they have read a record of the new leader. If a deposed leader does not know the
+last record's epoch, the reader resets by ``auto_offset_reset``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from .epochs import looked_up, too_old_to_know
 
 @dataclass(slots=True)
 class _Expected:
-    """Of one partition of a reader."""
+    """What may come next from one partition of a reader."""
 
-    next: int | None = None  #: The lowest offset that may come next; None: any.
-    doubt: int | None = None  #: The epoch that a loss began: until something of it was read, it may go back.
-    #: A loss began right behind what was read. Where a reader stands beyond, behind a marker say, is no place to keep.
+    next: int | None = None  #: The lowest offset that may come next; None: any offset.
+    doubt: int | None = None  #: The epoch that lost records: until one of its records is read, it may go back.
+    #: Records were lost right after the last record that was read. A position beyond it (after a transaction marker,
+    #: for example) is then not kept in ``next``, since the reader may go back.
     parted: bool = False
-    sought: bool = False  #: The user's seek has set ``next``, and nothing has come since.
+    sought: bool = False  #: A seek has set ``next``, and no record has come since.
 
 
 @dataclass(eq=False)
 class OrderChecker(Checker):
-    """No record comes twice, none before its turn, and positions do not go back."""
+    """Checks that no record comes twice or out of order, and that positions do not go back."""
 
     _expected: dict[SimReader, dict[TopicPartition, _Expected]] = field(default_factory=dict, init=False)
 
@@ -45,20 +46,20 @@ class OrderChecker(Checker):
         self._expected[reader] = {tp: before.get(tp) or _Expected() for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """The next one is that or a later one; where there is no such offset, the policy decides."""
+        """Expect no record before ``offset``; if the log does not have that offset, any record may come (a reset)."""
         expected = self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None, sought=True)
         truth = self.truth(tp)
         back = truth.answer_for(epoch) if truth is not None else None
         if truth is not None and back is not None and back < offset:
-            expected.doubt = truth.latest_epoch  # what was before it has been lost: it will be sent back
+            expected.doubt = truth.latest_epoch  # records before it were lost: the reader will go back
         elif truth is not None and epoch >= 0:
-            expected.doubt = truth.rival(offset - 1, epoch)  # a deposed leader may be asked
+            expected.doubt = truth.rival(offset - 1, epoch)  # it may fetch from a deposed leader
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
         self._expected[reader][tp] = _Expected()
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """A reader beyond the loss may go back: to the loss, or by policy if its epoch is unknown."""
+        """Allow readers beyond the lost records to go back to them, or to reset if their epoch is unknown."""
         for by_tp in self._expected.values():
             expected = by_tp.get(truth.tp)
             if expected is not None and (expected.next is None or expected.next > offset):
@@ -70,7 +71,7 @@ class OrderChecker(Checker):
         for tp, found in records.items():
             expected, truth = self._expected[reader].get(tp), self.truth(tp)
             if expected is None or truth is None or not found:
-                continue  # nothing to compare; that there is nothing is for BoundsChecker to accuse
+                continue  # nothing to compare; BoundsChecker reports empty lists
             at = None if expected.doubt is not None or _has_expired(expected, truth) else expected.next
             for record in found:
                 offset = record.offset
@@ -80,7 +81,7 @@ class OrderChecker(Checker):
                 at = offset + 1
             last = found[-1]
             expected.next, expected.parted, expected.sought = at, False, False
-            # Records of a deposed leader are taken back; records that a deposed leader lacks may be.
+            # The reader goes back from a deposed leader's record, and may go back from one that a deposed leader lacks.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
                 successor = truth.rival(last.offset, last.leader_epoch)
@@ -90,9 +91,9 @@ class OrderChecker(Checker):
                 expected.doubt = None
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """After an answer of a leader too old for the reader's epoch, the policy decides: any record may come.
+        """Allow any record (a reset) after the answer of a leader that is older than the reader's epoch.
 
-        The same holds after a seek beyond that leader's log, and its answer to ListOffsets.
+        The same holds for a deposed leader's ListOffsets response after a seek, which may be beyond its log.
         """
         for tp, believed in looked_up(request, response):
             truth = self.truth(tp)
@@ -122,8 +123,8 @@ class OrderChecker(Checker):
 
 
 def _has_expired(expected: _Expected, truth: Truth) -> bool:
-    """Whether the policy may decide, since what was next was deleted.
+    """Return whether the reader may reset, since the next record was deleted.
 
-    It may even go back: a new leader may not have replicated the deletion yet, and have an older start.
+    It may even go back: a new leader may not have replicated the deletion yet, so that its log starts earlier.
     """
     return expected.next is not None and expected.next < truth.start

@@ -1,7 +1,7 @@
 """Checks that only assigned partitions that are not paused are delivered and fetched.
 
-A Fetch that was sent before a pause may be answered after it. But the requests of a fetch session are strictly
-sequential (KIP-227): the first that follows an answer given after the pause must have forgotten the partition.
+A Fetch that was sent before a pause may be answered after it. But a fetch session is strictly sequential (KIP-227): the
+first request after that response must have removed the partition from the session.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .base import Checker, Records, SimReader
 
 @dataclass(eq=False)
 class OwnershipChecker(Checker):
-    """Records come only of partitions that are assigned and not paused, and brokers are not made to send others.
+    """Checks that polled and fetched records are of partitions that are assigned and not paused.
 
-    DeliveryChecker compares with the coordinator's answers.
+    DeliveryChecker compares them with the coordinator's responses.
     """
 
     _assigned: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)

@@ -1,7 +1,7 @@
 """Checks that no client repeats requests or connection attempts without progress.
 
-Counts the requests of each two seconds per reader, node and API. A Fetch that returned records is progress and does not
-count. The limits are far above what backoffs allow, and far below what a loop without one makes.
+Requests are counted per reader, node and API, in windows of two seconds. A Fetch that returned records is progress and
+does not count. The limits are far above what backoffs allow, and far below what a busy loop reaches.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 
 @dataclass(eq=False)
 class PaceChecker(Checker):
-    """No kind of request is repeated without bound, and no records are sent again and again."""
+    """Checks that no kind of request is repeated in a busy loop, and that no records are sent again and again."""
 
-    _watched: set[str] = field(default_factory=set, init=False)  #: Names of readers; other clients are not limited.
+    _watched: set[str] = field(default_factory=set, init=False)  #: Names of readers; other clients have no limits.
     _counts: dict[tuple[str, int, int], tuple[float, int]] = field(default_factory=dict, init=False)
     _dials: Counter[str] = field(default_factory=Counter, init=False)
     _requests: Counter[str] = field(default_factory=Counter, init=False)
@@ -48,7 +48,7 @@ class PaceChecker(Checker):
             self.accuse(f"{member} has dialled {self._dials[member.name]} times, and brokers got {requests} requests")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Uncount a Fetch that returned records, and check whether the same records are sent again."""
+        """Do not count a Fetch that returned records, and check whether the same records are sent again."""
         if client not in self._watched or not isinstance(response, FetchResponse):
             return
         fruitful = False

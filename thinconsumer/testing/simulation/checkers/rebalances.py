@@ -20,18 +20,18 @@ WINDOW_S = 10.0
 #: Joins, and heartbeats, of one member within the window: about three times as many as in runs without a bug.
 JOINS_MAX = 40
 BEATS_MAX = 40
-#: Rebalances of a group from the end of all faults on until it is quiet, and for each member besides.
+#: Limit of a group's rebalances after the end of all faults, and its increase per member.
 REBALANCES_MAX, REBALANCES_PER_MEMBER = 8, 4
-#: The most lines at INFO and above that a member may log per incident, and besides.
+#: Limit of a member's log lines at INFO and above: so many per incident, and a constant.
 LINES_PER_INCIDENT, LINES_BESIDES = 5, 10
 
 
 @dataclass(eq=False)
 class RebalanceChecker(Checker):
-    """Joins and heartbeats have a pace; after the faults there are few rebalances, and then none."""
+    """Limits the rates of JoinGroups and Heartbeats, and checks that rebalances stop some time after the faults."""
 
     plans: Plans
-    is_quiet: bool = field(default=False, init=False)  #: Whether no member has a reason to join.
+    is_quiet: bool = field(default=False, init=False)  #: Whether a join is a violation.
     _since: dict[tuple[SimReader, int], tuple[float, int]] = field(default_factory=dict, init=False)
     _now: float = field(default=0.0, init=False)
     #: Rebalances by group before the faults ended.
@@ -53,7 +53,7 @@ class RebalanceChecker(Checker):
         self._before = self.plans.counts.copy()
 
     def expect(self, group: str, members: int) -> None:
-        """A group has so many members now."""
+        """Set the number of members of a group, which raises its limit of rebalances."""
         self._members[group] = members
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
@@ -76,7 +76,7 @@ class RebalanceChecker(Checker):
 
 @dataclass(eq=False)
 class LogVolumeChecker(Checker, logging.Handler):
-    """Members log a few lines about their group per incident: a rebalance, a callback, a lost connection."""
+    """Limits a member's log lines about its group per incident: a rebalance, a callback, a lost connection."""
 
     calling: list[Member] = field(default_factory=list, init=False)  #: The members in a call, the innermost last.
     lines: dict[SimReader, list[str]] = field(default_factory=dict, init=False)
@@ -100,7 +100,7 @@ class LogVolumeChecker(Checker, logging.Handler):
         self._incidents[member] += 1
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count a line for the member that is in a call."""
+        """Count a line for the innermost member that is inside a call."""
         if not self.calling:
             return
         member = self.calling[-1]

@@ -14,10 +14,10 @@ from .views import View, Views
 
 @dataclass(eq=False)
 class SingleOwnerChecker(Checker):
-    """A partition that a member is assigned has no other owner among the members of that generation.
+    """Checks that a partition assigned to a member has no other owner among the members of that generation.
 
-    A member that was cut off while its group went on does not count: it cannot know, and the coordinator rejects its
-    commits.
+    A member that was cut off while its group rebalanced is ignored: it may still own the partition, and the coordinator
+    rejects its commits.
     """
 
     views: Views
@@ -47,8 +47,8 @@ class SingleOwnerChecker(Checker):
     @staticmethod
     def _takes_part(other: Member, theirs: View, ours: View, plan: Plan) -> bool:
         """Return whether the other member is in this generation."""
-        # A static member stays in the group for as long as its session lasts, without having joined.
+        # A static member is assigned partitions until its session times out, even if it has not joined this generation.
         absent = other.instance_id is not None and theirs.generation < ours.shared_in
-        # A callback that comes late may be of an older generation than the others'.
+        # A member's last callback may be from the generation before, if it has not handled the newest yet.
         is_near = ours.shared_in - 1 <= theirs.shared_in <= ours.shared_in
         return theirs.member_id in plan and is_near and not absent and not theirs.expelled

@@ -1,7 +1,7 @@
-"""The state of each member by the responses that it has read: its member id, generation and assignment.
+"""The state of each member according to the responses that it has read: its member id, generation and assignment.
 
-Accuses nothing: other checkers compare members' requests and callbacks with this state. A response counts from the
-moment in which the client has read it.
+Records no violations: other checkers compare members' requests and callbacks with this state. A response takes effect
+when the client has read it.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ EXPULSIONS = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FE
 
 @dataclass(slots=True)
 class View:
-    """The state of one member by its responses."""
+    """The state of one member according to the responses that it has read."""
 
     member_id: str = ""
     generation: int = -1
-    share: Share = frozenset()  #: Of the last sync; empty once it was expelled.
-    shared_in: int = -1  #: The generation of that sync.
-    before: tuple[str, int] = "", -1  #: Id and generation before the last change ...
+    share: Share = frozenset()  #: The last SyncGroup's assignment; empty once it is no member.
+    shared_in: int = -1  #: The generation of that SyncGroup.
+    before: tuple[str, int] = "", -1  #: Member id and generation before the last change ...
     changed_at: float = -1.0  #: ... and when that was: a request of the same moment may have been queued before.
-    expelled: str = ""  #: Why it is no member any more; empty while it is one.
-    unknown: set[str] = field(default_factory=set)  #: Ids that the coordinator said it does not know.
+    expelled: str = ""  #: The reason why it is no longer a member; empty while it is one.
+    unknown: set[str] = field(default_factory=set)  #: Ids rejected with UNKNOWN_MEMBER_ID.
     rebalancing: bool = False  #: Whether a rebalance is under way, by its responses and requests.
-    may_forget: bool = False  #: It may have dropped its id: it was stalled for too long, or rejected while it joined.
-    missed: bool = False  #: It joined after a generation without it, and no callback has run since.
-    parked_on: int = 0  #: The connection that a join or sync is unanswered on; 0: none is.
-    commits_on: int = 0  #: The connection that it has committed on last ...
-    named: tuple[str, int] | None = None  #: ... and the coordinator's address by FindCoordinator since.
-    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Where its connections go.
+    may_forget: bool = False  #: It may have dropped its id, since it was stalled, rejected or is closing.
+    missed: bool = False  #: It missed a generation before its last join, and no callback has run since.
+    parked_on: int = 0  #: The connection with an unanswered JoinGroup or SyncGroup; 0: none.
+    commits_on: int = 0  #: The connection of its last commit ...
+    named: tuple[str, int] | None = None  #: ... and the coordinator found since then.
+    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Host and port of each connection.
     attended_at: float = 0.0
     polled_at: float = 0.0
-    doubted_since: float | None = None  #: Since when it must confirm its membership with a heartbeat.
-    asked_at: float = 0.0  #: When it wrote the last heartbeat, join or sync.
+    doubted_since: float | None = None  #: Since when a heartbeat must confirm its membership.
+    asked_at: float = 0.0  #: When it wrote the last Heartbeat, JoinGroup or SyncGroup.
 
 
 @dataclass(eq=False)
 class Views(Checker):
-    """The views of all members; the jury passes events to it first."""
+    """The views of all members. It must be the first checker that gets an event, since others read its state."""
 
     now: Callable[[], float]
     of: dict[SimReader, View] = field(default_factory=dict, init=False)
@@ -67,7 +67,7 @@ class Views(Checker):
     def ended(self, reader: SimReader) -> None:
         self.of.pop(reader, None)
 
-    # -- at its interface
+    # -- calls of the application
 
     def call_began(self, member: Member, polls: bool) -> None:
         view, now = self.of[member], self.now()
@@ -126,7 +126,7 @@ class Views(Checker):
     def _take(self, view: View, line: int, request: Message | None, response: Message) -> None:
         if isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
             if line != view.parked_on:
-                return  # it has asked anew elsewhere since
+                return  # it has sent another JoinGroup or SyncGroup on a newer connection
             view.parked_on = 0
         if isinstance(response, JoinGroupResponse) and isinstance(request, JoinGroupRequest):
             self._take_join(view, request, response)
@@ -137,7 +137,7 @@ class Views(Checker):
         elif isinstance(response, FindCoordinatorResponse):
             self._take_coordinator(view, response)
         elif line != view.commits_on:
-            return  # it has committed the same elsewhere since, if this is about a commit at all
+            return  # no response to a commit, or it has committed on a newer connection since
         elif isinstance(response, OffsetCommitResponse) and isinstance(request, OffsetCommitRequest):
             self._take_commit(view, line, request, response)
 
@@ -187,7 +187,7 @@ class Views(Checker):
             self._expel(view, code)
 
     def _take_coordinator(self, view: View, response: FindCoordinatorResponse) -> None:
-        for row in response.coordinators:  # members of the simulation ask in a version that has these
+        for row in response.coordinators:  # members send a version (4 or later) with this array
             if not row.error_code:
                 view.named = row.host, row.port
 
@@ -196,15 +196,15 @@ class Views(Checker):
         codes = {row.error_code for topic in response.topics for row in topic.partitions}
         if stamp != (view.member_id, view.generation) or not codes & EXPULSIONS:
             return
-        # In a rebalance the JoinGroup's answer decides; and a deposed coordinator may not have the member.
+        # During a rebalance the JoinGroup's response decides, and a former coordinator may not know the member.
         if view.rebalancing or view.named not in (None, view.lines.get(line)):
-            view.may_forget = True  # it may ignore this answer
+            view.may_forget = True  # it may ignore this response
             return
         for code in sorted(codes & EXPULSIONS):
             self._expel(view, code)
 
     def _proven(self, view: View) -> None:
-        """Take the membership as confirmed at the time of the request."""
+        """Note that the coordinator confirmed the membership at the time of the last request."""
         if view.doubted_since is not None and view.asked_at >= view.doubted_since:
             view.doubted_since = None
 
