@@ -68,7 +68,7 @@ class TopicBuffer:
         self.available: list[int] = []  #: Partitions with a leader.
         self.queues: dict[int, PartitionQueue] = {}
         self.unassigned: deque[UnassignedRecord] = deque()
-        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)  #: Batch of unassigned records' futures.
+        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)  #: The batch of unassigned records' futures.
         self.used_at = -NEVER
 
 

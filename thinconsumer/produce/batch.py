@@ -89,7 +89,7 @@ class ProducerBatch:
     def move(self, event: BatchEvent) -> None:
         """Change the state; raise ``IllegalStateError`` if the event is impossible in the current state."""
         after = next_state(BATCH_TRANSITIONS, {}, self.state, event, self)
-        assert after is not None  # the table of ignored events is empty
+        assert after is not None  # None would mean an ignored event; here every event has an effect
         self.state = after
 
     def acknowledge(self, base_offset: int, append_time: int) -> None:

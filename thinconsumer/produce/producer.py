@@ -142,7 +142,7 @@ class Producer(InternalClient):
 
     @property
     def _default_timeout_ms(self) -> float:
-        """``delivery_timeout_ms`` and the extension of deadlines after a late call."""
+        """``delivery_timeout_ms`` plus the extension of deadlines after a late call, in ms."""
         return self.settings.delivery_timeout_ms + 1000
 
     def _make_room(self, size: int) -> None:
@@ -168,7 +168,7 @@ class Producer(InternalClient):
 
 
 def _as_bytes(what: str, data: object) -> bytes:
-    """Return ``data`` as bytes. A copy of a bytearray, which the application may change before it is sent."""
+    """Return ``data`` as bytes; a bytearray is copied, since the application may change it before it is sent."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     raise IllegalArgumentError(f"the {what} must be bytes or None, not {type(data).__name__}: serialize it first")

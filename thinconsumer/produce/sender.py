@@ -69,7 +69,7 @@ class NothingToSend(KafkaError):
 
 
 class Sender:
-    """The manager of Produce requests."""
+    """Returns the Produce requests to send, and handles their responses and timeouts."""
 
     asker = "produce"
 
@@ -248,7 +248,7 @@ class Sender:
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> bytes:
         """Return the encoded batch, the same bytes for every attempt with the same base sequence."""
         if batch.state is BatchState.OPEN:
-            batch.move(BatchEvent.SEAL)  # else a later record has no sequence number
+            batch.move(BatchEvent.SEAL)  # a record added after encoding would have no sequence number
         sequences = queue.sequences
         if sequences.producer_id == NO_ID:
             sequences.adopt(self._ids.producer_id, self._ids.epoch)

@@ -1,6 +1,6 @@
 """The producer id, epoch and sequence numbers of one partition's batches.
 
-With them, the broker distinguishes a retry from a gap (KIP-98), and a new epoch has it reject batches of the old one.
+By sequence numbers the broker tells a retry from a gap (KIP-98); after a new epoch it rejects batches of the old one.
 Java's producer has one epoch for all partitions. Here each partition has its own, which brokers accept: without
 transactions they keep producer state per partition.
 """

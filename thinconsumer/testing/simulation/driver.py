@@ -60,7 +60,7 @@ class SimDriver(MemoryDriver):
         return self.clock.wall_time() + self.wall_skew
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out commands and pass on what has arrived; if nothing has, run events until then or ``deadline``.
+        """Carry out commands and pass on the mail; without mail, first run events until there is some or ``deadline``.
 
         Returns whether the endpoint or a stream was called.
         """

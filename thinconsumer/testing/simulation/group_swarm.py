@@ -152,7 +152,7 @@ class GroupSwarm(Swarm):
         counts["lines"] = sum(map(len, self.log_volume.lines.values()))
         return counts + self.callbacks.counts
 
-    # -- the world
+    # -- the cluster's state
 
     def truth(self, tp: TopicPartition) -> Truth | None:
         """Return the committed contents of a partition, even if it was deleted: topic names are never reused."""

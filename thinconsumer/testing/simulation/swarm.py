@@ -161,7 +161,7 @@ class Swarm:
         counts["events"] = sim.world.happened
         return counts
 
-    # -- the world
+    # -- topics and their contents
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
         """Create a topic, to which the log writer will append. Raises: ControllerError."""

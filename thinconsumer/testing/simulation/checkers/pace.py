@@ -14,12 +14,12 @@ from ....wire.fetch import FetchResponse
 from .base import Checker, SimReader
 
 WINDOW_S = 2.0
-#: Requests of one kind to one node within the window.
+#: Limit of a reader's requests of one API to one node within the window.
 FRUITLESS_MAX = 150
-#: Times in a row that a broker may send records of the same offset of a partition to a client: once in a while they are
-#: lost with their connection or come too late, but each retry has to get further in the end.
+#: How often in a row a broker may send a client the records at the same offset of a partition. Some responses are lost
+#: with their connection or arrive too late, but repeated fetches must make progress in the end.
 REPEATS_MAX = 40
-#: Connection attempts of a client in a run, and how many more for each of its requests: backoffs allow far fewer.
+#: Limit of a client's connection attempts in a run, and its increase per request: backoffs allow far fewer.
 DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 
 
