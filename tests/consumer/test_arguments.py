@@ -114,7 +114,7 @@ def test_seeking_before_there_is_an_assignment_is_refused(member, call):
         ({"key_deserializer": AsyncDeserializer()}, "deserialize method is an async def"),
         ({"key_deserializer": functools.partial(never_awaited, 1)}, "an async def"),
         ({"default_offset_commit_callback": never_awaited}, "an async def"),
-        ({"bootstrap_servers": ["a:1,b:2"]}, "write each as an entry of its own"),
+        ({"bootstrap_servers": ["a:1,b:2"]}, "write one list entry for each server"),
     ],
 )
 def test_options_of_the_wrong_shape_say_what_to_write_instead(options, says):
