@@ -131,10 +131,10 @@ def test_a_failure_says_how_to_repeat_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("swarm", "seeds", "seconds"), [(ReaderSwarm, range(1, 11), 0.6), (GroupSwarm, range(2, 5), 1.5)]
+    ("swarm", "seeds", "seconds"), [(ReaderSwarm, range(1, 11), 1.0), (GroupSwarm, range(2, 5), 2.5)]
 )
 def test_worlds_are_cheap(swarm: type[Swarm], seeds: range, seconds: float) -> None:
-    """On one core, all worlds of readers take less than 90 seconds of CPU time, and those of groups too."""
+    """Busy cores need 0.7 s of CPU time for a world of readers, and 1.6 s for one of groups."""
     began = time.process_time()
     for seed in seeds:
         swarm(seed).run()
