@@ -12,7 +12,9 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median, quantiles
+from typing import Any
 
 from clusters import broker, environment, unique
 
@@ -43,6 +45,15 @@ class Probe:
         print(median(self.latencies) / 1e6, quantiles(self.latencies, n=100)[98] / 1e6, self.cpu / self.count * 1e6)
 
 
+def poll_until_done(poll: Callable[[], Mapping[Any, Sequence[Any]]], probe: Probe) -> None:
+    """Pass the records of each poll to the probe, until it has them all."""
+    while True:
+        for records in poll().values():
+            for record in records:
+                if probe.took(record.value):
+                    return
+
+
 def thinconsumer(bootstrap: str, topic: str, probe: Probe) -> None:
     from thinconsumer import Consumer, TopicPartition
 
@@ -50,11 +61,7 @@ def thinconsumer(bootstrap: str, topic: str, probe: Probe) -> None:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.poll(timeout_ms=2000)
         probe.ready()
-        while True:
-            for records in consumer.poll(timeout_ms=1000).values():
-                for record in records:
-                    if probe.took(record.value):
-                        return
+        poll_until_done(lambda: consumer.poll(timeout_ms=1000), probe)
 
 
 def kafka_python(bootstrap: str, topic: str, probe: Probe) -> None:
@@ -64,11 +71,7 @@ def kafka_python(bootstrap: str, topic: str, probe: Probe) -> None:
     consumer.assign([TopicPartition(topic, 0)])
     consumer.poll(timeout_ms=2000)
     probe.ready()
-    while True:
-        for records in consumer.poll(timeout_ms=1000).values():
-            for record in records:
-                if probe.took(record.value):
-                    return
+    poll_until_done(lambda: consumer.poll(timeout_ms=1000), probe)
 
 
 def confluent(bootstrap: str, topic: str, probe: Probe) -> None:
