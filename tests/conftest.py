@@ -11,15 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from realkafka.fixtures import (  # noqa: F401 - fixtures and hooks for every folder
-    _three,
-    kafka,
-    kafka3,
-    kafka28,
-    new_topic,
-    own_kafka,
-    pytest_terminal_summary,
-)
+from realkafka.fixtures import _three, kafka, kafka3, kafka28, new_topic, own_kafka, pytest_terminal_summary  # noqa: F401 - fixtures and hooks for every folder
 
 from thinconsumer.errors import SaslAuthenticationFailedError
 

@@ -38,10 +38,7 @@ def metrics() -> ConsumerMetrics:
 # -- sensors
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.0, 50.0), st.integers(-100, 100)), max_size=50),
-    st.floats(0.0, 100.0),
-)
+@given(st.lists(st.tuples(st.floats(0.0, 50.0), st.integers(-100, 100)), max_size=50), st.floats(0.0, 100.0))
 def test_window_holds_all_values_of_the_last_30_s_and_none_older_than_60_s(steps, rest):
     sensor = Sensor()
     now, seen = NOW, []
@@ -149,11 +146,7 @@ def test_group_metrics_from_counts(metrics):
     assert (row["heartbeat-total"], row["last-heartbeat-seconds-ago"]) == (2, 6)
     assert row["heartbeat-response-time-max"] == pytest.approx(3)
     assert (row["join-total"], row["join-time-max"], row["sync-total"]) == (1, 500, 0)
-    assert (row["rebalance-total"], row["rebalance-latency-total"], row["rebalance-latency-max"]) == (
-        3,
-        4000,
-        2000,
-    )
+    assert (row["rebalance-total"], row["rebalance-latency-total"], row["rebalance-latency-max"]) == (3, 4000, 2000)
     assert row["last-rebalance-seconds-ago"] == 5
     assert row["failed-rebalance-total"] == 0
     assert row["partition-revoked-latency-max"] == 250

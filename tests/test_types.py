@@ -6,14 +6,7 @@ import kafka.structs
 import pytest
 from kafka.consumer.fetcher import ConsumerRecord as KafkaPythonRecord
 
-from thinconsumer import (
-    ConsumerRecord,
-    Node,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    PartitionInfo,
-    TopicPartition,
-)
+from thinconsumer import ConsumerRecord, Node, OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 RECORD = ConsumerRecord(
     topic="orders", partition=1, leader_epoch=2, offset=3, timestamp=4, timestamp_type=0,

@@ -73,8 +73,7 @@ class NetworkClient:
             settings,
             Backoff(options.reconnect_backoff_ms / 1000, options.reconnect_backoff_max_ms / 1000),
             Backoff(
-                options.socket_connection_setup_timeout_ms / 1000,
-                options.socket_connection_setup_timeout_max_ms / 1000,
+                options.socket_connection_setup_timeout_ms / 1000, options.socket_connection_setup_timeout_max_ms / 1000
             ),
             random,
         )

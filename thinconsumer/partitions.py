@@ -57,23 +57,14 @@ TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
         # A seek inside the callback sets the start position, so the committed offset is not fetched after it.
         **_BY_USER,
     },
-    _S.AWAITING_COMMITTED: {
-        _E.COMMITTED_FOUND: _S.VALIDATING,
-        _E.COMMITTED_MISSING: _S.AWAITING_RESET,
-        **_BY_USER,
-    },
+    _S.AWAITING_COMMITTED: {_E.COMMITTED_FOUND: _S.VALIDATING, _E.COMMITTED_MISSING: _S.AWAITING_RESET, **_BY_USER},
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
         # An out-of-range position past the log end with an epoch: OffsetForLeaderEpoch finds the truncation offset.
         _E.LEADER_CHANGED: _S.VALIDATING,
         **_BY_USER,
     },
-    _S.VALIDATING: {
-        _E.VALIDATED: _S.FETCHING,
-        _E.TRUNCATED: _S.FETCHING,
-        _E.LEADER_CHANGED: _S.VALIDATING,
-        **_BY_USER,
-    },
+    _S.VALIDATING: {_E.VALIDATED: _S.FETCHING, _E.TRUNCATED: _S.FETCHING, _E.LEADER_CHANGED: _S.VALIDATING, **_BY_USER},
     _S.FETCHING: {_E.LEADER_CHANGED: _S.VALIDATING, **_BY_USER},
 }
 

@@ -6,11 +6,7 @@ from thinconsumer.admin import Admin, ClientOptions
 from thinconsumer.broker import Edit, Reply
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 
 class World:

@@ -4,13 +4,7 @@ import sys
 
 import pytest
 
-from thinconsumer.assignors.base import (
-    Assignment,
-    GroupMetadata,
-    PartitionAssignor,
-    RebalanceProtocol,
-    sort_key,
-)
+from thinconsumer.assignors.base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, sort_key
 
 
 def test_names_are_sorted_by_utf16_code_unit_as_in_java():

@@ -41,10 +41,7 @@ def after(members, shares, generation):
     """Return the members with their new assignment, as they join the next rebalance."""
     return {
         name: Subscription(
-            said.topics,
-            owned_partitions=shares[name].partitions,
-            generation_id=generation,
-            rack_id=said.rack_id,
+            said.topics, owned_partitions=shares[name].partitions, generation_id=generation, rack_id=said.rack_id
         )
         for name, said in members.items()
     }
@@ -122,10 +119,7 @@ def test_a_stable_group_keeps_its_assignment_although_others_are_as_balanced(clu
 def test_partitions_move_to_members_in_their_rack(cluster, member, words):
     """KIP-881: as long as the balance stays the same."""
     view = cluster(t="a b a b")
-    members = {
-        "m": member("t", "t-0 t-1", generation=5, rack="a"),
-        "n": member("t", "t-2 t-3", generation=5, rack="b"),
-    }
+    members = {"m": member("t", "t-0 t-1", generation=5, rack="a"), "n": member("t", "t-2 t-3", generation=5, rack="b")}
     first = plan(view, members)
     assert words(first) == {"m": "t-0", "n": "t-3"}
     assert words(plan(view, after(members, first, 6))) == {"m": "t-0 t-2", "n": "t-1 t-3"}

@@ -24,11 +24,7 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 ORDERS_ID = b"o" * 16
 

@@ -10,16 +10,8 @@ from thinconsumer.broker.directory import ClusterDirectory
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from thinconsumer.wire.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 TP = TopicPartition("t", 0)
 

@@ -86,10 +86,7 @@ def test_keys_are_printed_before_a_separator(say, full):
     [
         (["{topic}x"], "there is no topic '{topic}x'; did you mean '{topic}'?"),
         (["{topic}:3"], "{topic} has no partition 3: its partitions are 0 to 2"),
-        (
-            ["{topic}", "--from", "5"],
-            "{topic}-0 has offsets 0 to 0, but not 5: choose another start with --from",
-        ),
+        (["{topic}", "--from", "5"], "{topic}-0 has offsets 0 to 0, but not 5: choose another start with --from"),
     ],
 )
 def test_missing_topics_partitions_and_offsets_are_errors_with_advice(say, topic, words, said):

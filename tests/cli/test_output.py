@@ -15,13 +15,7 @@ def record(key=b"k", value=b"v", headers=()):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (None, None),
-        (b"", ""),
-        ("käse".encode(), "käse"),
-        (b"\xff\x00", {"base64": "/wA="}),
-    ],
+    ("data", "said"), [(None, None), (b"", ""), ("käse".encode(), "käse"), (b"\xff\x00", {"base64": "/wA="})]
 )
 def test_bytes_are_converted_to_json_and_back(data, said):
     assert output.bytes_as_json(data) == said

@@ -79,8 +79,7 @@ def test_topics_with_partitions_are_parsed(text, value):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", ":0", "orders:", "orders:a", "orders:1-", "orders:-1", "orders:1,,2", "orders:5-2", "orders:0-9999999"],
+    "text", ["", ":0", "orders:", "orders:a", "orders:1-", "orders:-1", "orders:1,,2", "orders:5-2", "orders:0-9999999"]
 )
 def test_invalid_partitions_are_refused(text):
     """A typo must not build a set of billions either."""

@@ -98,16 +98,8 @@ def test_records_are_sent_before_the_input_ends(commands, cluster, topic):
 @pytest.mark.parametrize(
     ("given", "words", "said"),
     [
-        (
-            "a=1\nb\nc=2\n",
-            ["--key-separator", "="],
-            "line 2: there is no '=' between key and value (the line before",
-        ),
-        (
-            "a=1\nb=2\nc\n",
-            ["--key-separator", "="],
-            "line 3: there is no '=' between key and value (the 2 lines",
-        ),
+        ("a=1\nb\nc=2\n", ["--key-separator", "="], "line 2: there is no '=' between key and value (the line before"),
+        ("a=1\nb=2\nc\n", ["--key-separator", "="], "line 3: there is no '=' between key and value (the 2 lines"),
         ("[" * 100_000, ["--json"], "line 1: the JSON is nested too deeply (no line is written)"),
         ('{"value": "a"}\nnonsense\n', ["--json"], "line 2: not JSON"),
         ('{"valeu": "a"}\n', ["--json"], "line 1: a record has no field 'valeu'"),

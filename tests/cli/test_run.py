@@ -151,14 +151,8 @@ def test_a_closed_standard_stream_is_replaced_by_the_null_device(commands, close
     ("words", "advice"),
     [
         (["consume", "orders"], "Skip the record with --from"),
-        (
-            ["consume", "orders", "--group", "billing"],
-            "Skip the record: Consumer.commit() an offset",
-        ),
-        (
-            ["consume", "orders", "--group=billing"],
-            "Skip the record: Consumer.commit() an offset",
-        ),
+        (["consume", "orders", "--group", "billing"], "Skip the record: Consumer.commit() an offset"),
+        (["consume", "orders", "--group=billing"], "Skip the record: Consumer.commit() an offset"),
     ],
 )
 def test_the_advice_for_a_corrupt_record_depends_on_the_group(monkeypatch, capsys, words, advice):

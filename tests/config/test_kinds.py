@@ -39,11 +39,7 @@ TAKES = [
     (kinds.Servers(), "a, b:1,,[::1]:2", (HostPort("a", 9092), HostPort("b", 1), HostPort("::1", 2))),
     (kinds.Servers(), ["a:1", "a:1", "b"], (HostPort("a", 1), HostPort("b", 9092))),
     (kinds.OffsetReset(), "by_duration:PT1S", OffsetResetPolicy(OffsetResetStrategy.BY_DURATION, 1000)),
-    (
-        kinds.OffsetReset(),
-        OffsetResetPolicy(OffsetResetStrategy.NONE),
-        OffsetResetPolicy(OffsetResetStrategy.NONE),
-    ),
+    (kinds.OffsetReset(), OffsetResetPolicy(OffsetResetStrategy.NONE), OffsetResetPolicy(OffsetResetStrategy.NONE)),
     (kinds.Function("()"), selectors.SelectSelector, selectors.SelectSelector),
     (kinds.Assignors(), ["range", OwnAssignor], ("range", OwnAssignor)),
     (kinds.SocketOptions(), [[6, 1, 1], (1, 2, b"x")], ((6, 1, 1), (1, 2, b"x"))),

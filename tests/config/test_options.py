@@ -111,10 +111,7 @@ def test_the_default_is_a_valid_value(name):
 NUMBERS = [name for name, option in OPTIONS.items() if isinstance(option.kind, (Integer, MillisecondsOrNever))]
 
 BOUNDS = {
-    (
-        0,
-        2**63 - 1,
-    ): "metadata_max_age_ms metadata_recovery_rebootstrap_trigger_ms retry_backoff_ms "
+    (0, 2**63 - 1): "metadata_max_age_ms metadata_recovery_rebootstrap_trigger_ms retry_backoff_ms "
     "retry_backoff_max_ms reconnect_backoff_ms reconnect_backoff_max_ms consumer_timeout_ms",
     (1, 2**63 - 1): "socket_connection_setup_timeout_ms socket_connection_setup_timeout_max_ms connections_max_idle_ms",
     (65536, 2**63 - 1): "max_buffered_bytes",

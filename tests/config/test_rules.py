@@ -22,10 +22,7 @@ EDGES = {
         {"request_timeout_ms": 999, "connections_max_idle_ms": 1000},
         {"request_timeout_ms": 1000},
     ),
-    ("fetch_min_bytes", "fetch_max_bytes"): (
-        {"fetch_min_bytes": 10, "fetch_max_bytes": 10},
-        {"fetch_min_bytes": 11},
-    ),
+    ("fetch_min_bytes", "fetch_max_bytes"): ({"fetch_min_bytes": 10, "fetch_max_bytes": 10}, {"fetch_min_bytes": 11}),
     ("fetch_min_bytes", "max_buffered_bytes"): (
         {"fetch_min_bytes": 70000, "max_buffered_bytes": 70000},
         {"fetch_min_bytes": 70001},

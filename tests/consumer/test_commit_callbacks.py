@@ -93,18 +93,7 @@ class Commits:
                 self.is_up = True
 
 
-ACTS = [
-    "commit",
-    "commit",
-    "commit and raise",
-    "poll",
-    "drive",
-    "unsubscribe",
-    "subscribe",
-    "be away",
-    "kill",
-    "start",
-]
+ACTS = ["commit", "commit", "commit and raise", "poll", "drive", "unsubscribe", "subscribe", "be away", "kill", "start"]
 
 
 @settings(max_examples=100)

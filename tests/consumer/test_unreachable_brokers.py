@@ -47,10 +47,7 @@ def test_a_listener_that_requires_a_login_is_named_within_the_bootstrap_timeout(
     ("peer", "cause"),
     [
         (ScriptedPeer(b"\x15\x03\x03\0\2\2F", then_close=True), "the port expects TLS (set security_protocol='SSL')"),
-        (
-            ScriptedPeer(then_close=True),
-            "(set security_protocol='SSL') or is not a Kafka listener",
-        ),
+        (ScriptedPeer(then_close=True), "(set security_protocol='SSL') or is not a Kafka listener"),
         (ScriptedPeer(b"HTTP/1.1 400 Bad Request\r\n\r\n", then_close=True), "not Kafka: an HTTP server"),
     ],
     ids=["TLS alert", "closes", "HTTP"],

@@ -235,9 +235,7 @@ class Sent:
             topic = topics.setdefault(where.topic, FetchableTopicResponse(topic=where.topic, topic_id=topic_id))
             topic.partitions.append(PartitionData(partition_index=where.partition, **fields))
         response = FetchResponse(
-            error_code=error_code,
-            session_id=session_id if self.version >= 7 else 0,
-            responses=list(topics.values()),
+            error_code=error_code, session_id=session_id if self.version >= 7 else 0, responses=list(topics.values())
         )
         if endpoints:
             response.node_endpoints = [NodeEndpoint(node_id=n, host=h, port=9092) for n, h in endpoints.items()]

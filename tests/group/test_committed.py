@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.errors import (
-    GroupAuthorizationFailedError,
-    KafkaConnectionError,
-    TopicAuthorizationFailedError,
-)
+from thinconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, TopicAuthorizationFailedError
 from thinconsumer.group.committed import PARTITIONS_MAX
 from thinconsumer.partitions import PositionEvent, PositionState
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
@@ -233,11 +229,7 @@ def test_a_call_retries_only_partitions_with_retriable_errors(world):
 @pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
 @pytest.mark.parametrize(
     ("code", "node"),
-    [
-        (Code.COORDINATOR_LOAD_IN_PROGRESS, 1),
-        (Code.COORDINATOR_NOT_AVAILABLE, None),
-        (Code.NOT_COORDINATOR, None),
-    ],
+    [(Code.COORDINATOR_LOAD_IN_PROGRESS, 1), (Code.COORDINATOR_NOT_AVAILABLE, None), (Code.NOT_COORDINATOR, None)],
     ids=lambda x: getattr(x, "name", str(x)),
 )
 def test_coordinator_errors_are_retried_or_start_a_search(world, waiting, version, code, node):

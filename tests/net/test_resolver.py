@@ -22,8 +22,7 @@ def test_localhost_has_addresses_of_this_machine():
 
 
 @pytest.mark.parametrize(
-    ("host", "family"),
-    [("127.0.0.1", socket.AF_INET), ("10.20.30.40", socket.AF_INET), ("::1", socket.AF_INET6)],
+    ("host", "family"), [("127.0.0.1", socket.AF_INET), ("10.20.30.40", socket.AF_INET), ("::1", socket.AF_INET6)]
 )
 def test_numeric_addresses(host, family):
     (address,) = numeric(host, 9092)

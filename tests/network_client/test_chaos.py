@@ -243,8 +243,7 @@ OPERATIONS = [
 
 @settings(max_examples=200)
 @given(
-    seed=st.integers(0, 3),
-    story=st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 1000)), max_size=80),
+    seed=st.integers(0, 3), story=st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 1000)), max_size=80)
 )
 def test_every_request_gets_one_answer_whatever_happens(seed, story):
     chaos = Chaos(seed)

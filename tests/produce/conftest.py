@@ -6,12 +6,7 @@ from thinconsumer.broker.faults import Reply
 from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.records.batch import HEADER
 from thinconsumer.testing import MemoryCluster
-from thinconsumer.wire.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from thinconsumer.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 
 
 class World:

@@ -10,10 +10,7 @@ from thinconsumer.produce.sequences import EPOCH_MAX
 from thinconsumer.testing.clock import SOME_DAY
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.produce import (
-    BatchIndexAndErrorMessage,
-    ProduceRequest,
-)
+from thinconsumer.wire.produce import BatchIndexAndErrorMessage, ProduceRequest
 
 T0 = TopicPartition("t", 0)
 AGAIN = {Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE}

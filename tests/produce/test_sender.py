@@ -207,11 +207,7 @@ def test_the_timeout_names_the_last_error_and_the_number_of_attempts(world):
     [
         (lambda w: w.network.refuse("kafka1", 9092), "t", "no broker reachable: kafka1:9092"),
         (lambda w: None, "nowhere", "UNKNOWN_TOPIC_OR_PARTITION"),
-        (
-            lambda w: w.cluster.on("InitProducerId", Reply(Code.COORDINATOR_LOAD_IN_PROGRESS)),
-            "t",
-            "InitProd",
-        ),
+        (lambda w: w.cluster.on("InitProducerId", Reply(Code.COORDINATOR_LOAD_IN_PROGRESS)), "t", "InitProd"),
         (lambda w: w.cluster.remove_leader(("t", 0)), "t", "no leader known; the topic has 1 partitions"),
         (lambda w: w.cluster.on("Produce", Silence()), "t", "sent 1 times; last: no answer yet"),
     ],

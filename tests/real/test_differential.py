@@ -11,16 +11,7 @@ import time
 from pprint import pformat
 
 import pytest
-from differential import (  # noqa: F401 - they put their scripts on the list
-    admin,
-    commits,
-    fetching,
-    frames,
-    groups,
-    offsets,
-    producing,
-    transactions,
-)
+from differential import admin, commits, fetching, frames, groups, offsets, producing, transactions  # noqa: F401 - they put their scripts on the list
 from differential.scripts import SCRIPTS
 from differential.talk import PLANS, MemoryWorld, SocketWorld, World
 from realkafka.admin import Administration

@@ -106,10 +106,7 @@ def _join_failures(trouble: Trouble, seconds: float) -> Iterator[str]:
 @pytest.mark.soak(180)
 @pytest.mark.timeout(600)
 def test_every_offset_once_while_leaders_come_and_go(
-    kafka3: KafkaCluster,
-    new_topic: Callable[..., str],
-    soak_seconds: float,
-    record_property: Callable[..., None],
+    kafka3: KafkaCluster, new_topic: Callable[..., str], soak_seconds: float, record_property: Callable[..., None]
 ) -> None:
     """No record is lost, repeated or reordered, and each is read within a bound; the times are printed."""
     topic = new_topic(kafka3, PARTITIONS, 3)
@@ -121,10 +118,7 @@ def test_every_offset_once_while_leaders_come_and_go(
     with Consumer(bootstrap_servers=kafka3.bootstrap, **options) as consumer:
         consumer.assign(tps)
         assert threading.active_count() == threads_before
-        with (
-            Background(lambda: watch(kafka3, topic, notes), every=0.1),
-            Background(lambda: read(consumer, notes)),
-        ):
+        with Background(lambda: watch(kafka3, topic, notes), every=0.1), Background(lambda: read(consumer, notes)):
             with Background(writer.step, every=0.01):
                 wait_for(lambda: len(notes.delivered) == PARTITIONS, 30, "records of every partition")
                 for happened in _join_failures(Trouble(kafka3, topic, notes), soak_seconds):

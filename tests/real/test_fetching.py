@@ -184,8 +184,7 @@ def test_partitions_added_while_the_topic_is_read(kafka: Administration, new_top
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"),
-    [("earliest", 60), ("latest", 100), ("by_duration:PT1H", 60), ("none", None)],
+    ("policy", "expected"), [("earliest", 60), ("latest", 100), ("by_duration:PT1H", 60), ("none", None)]
 )
 def test_records_deleted_under_the_position(
     kafka: Administration, new_topic: NewTopic, policy: str, expected: int | None

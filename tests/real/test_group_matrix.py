@@ -86,9 +86,7 @@ class Proxy:
         self._faults.clear()
 
     def _run(self) -> None:
-        server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, sock=self._listener, limit=2**26),
-        )
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, sock=self._listener, limit=2**26))
         self._loop.run_forever()
         server.close()
         self._loop.run_until_complete(self._end())

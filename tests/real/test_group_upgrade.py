@@ -84,11 +84,7 @@ def test_two_rolling_bounces_change_the_protocol(
 @pytest.mark.timeout(900)
 @pytest.mark.skipif("not config.getoption('--soak')", reason="twenty processes one after the other: --soak")
 def test_two_rolling_bounces_of_processes_change_the_protocol(
-    kafka3: KafkaCluster,
-    new_topic: Callable[..., str],
-    tmp_path: Path,
-    record_property: Callable[..., None],
-    way: str,
+    kafka3: KafkaCluster, new_topic: Callable[..., str], tmp_path: Path, record_property: Callable[..., None], way: str
 ) -> None:
     """No record is lost or processed twice; each member is a process."""
     topic = new_topic(kafka3, PARTITIONS, 3)

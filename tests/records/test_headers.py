@@ -80,8 +80,7 @@ def test_truncated_headers_are_malformed_also_after_good_ones():
 
 
 @pytest.mark.parametrize(
-    ("raw", "name"),
-    [(b"\xff", "\ufffd"), (b"a\xe2\x82", "a\ufffd"), (b"\xed\xa0\x80b", "\ufffdb"), (b"\xc3\xa9", "é")],
+    ("raw", "name"), [(b"\xff", "\ufffd"), (b"a\xe2\x82", "a\ufffd"), (b"\xed\xa0\x80b", "\ufffdb"), (b"\xc3\xa9", "é")]
 )
 def test_names_that_are_not_utf8_read_as_in_java(raw, name):
     block = b"\2" + bytes([2 * len(raw)]) + raw + b"\1"

@@ -4,12 +4,7 @@ import pickle
 
 import pytest
 
-from thinconsumer import (
-    KafkaError,
-    TopicAuthorizationFailedError,
-    TopicPartition,
-    UnknownTopicOrPartitionError,
-)
+from thinconsumer import KafkaError, TopicAuthorizationFailedError, TopicPartition, UnknownTopicOrPartitionError
 from thinconsumer.broker import Reply
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.spark.cluster_client import COMMIT_PAUSE_S

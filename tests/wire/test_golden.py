@@ -10,12 +10,7 @@ from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.header import (
-    decode_request_header,
-    decode_response_header,
-    encode_request,
-    encode_response,
-)
+from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_request, encode_response
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 BY_MODULE = {request.__module__.rsplit(".", 1)[1]: request for request in REQUESTS.values()}

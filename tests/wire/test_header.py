@@ -4,12 +4,7 @@ import pytest
 
 from thinconsumer.errors import IllegalArgumentError, KafkaProtocolError
 from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from thinconsumer.wire.header import (
-    decode_request_header,
-    decode_response_header,
-    encode_request,
-    encode_response,
-)
+from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_request, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 BODY = HeartbeatRequest(group_id="g")

@@ -7,19 +7,11 @@ from dataclasses import replace
 import pytest
 
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from thinconsumer.wire.schema import (
-    NEVER,
-    NO_VERSIONS,
-    ZERO_UUID,
-    Primitive,
-    parse_versions,
-    wire_fields,
-)
+from thinconsumer.wire.schema import NEVER, NO_VERSIONS, ZERO_UUID, Primitive, parse_versions, wire_fields
 
 
 @pytest.mark.parametrize(
-    ("text", "versions"),
-    [("0+", (0, NEVER)), ("3", (3, 3)), ("3-7", (3, 7)), ("none", NO_VERSIONS)],
+    ("text", "versions"), [("0+", (0, NEVER)), ("3", (3, 3)), ("3-7", (3, 7)), ("none", NO_VERSIONS)]
 )
 def test_versions_are_written_as_kafka_writes_them(text: str, versions: tuple[int, int]) -> None:
     assert parse_versions(text) == versions

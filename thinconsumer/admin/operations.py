@@ -145,11 +145,7 @@ def create_partitions(*, validate_only: bool) -> Operation[str, None]:
         return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms, validate_only=validate_only)
 
     return Operation(
-        CreatePartitionsRequest,
-        ("CreatePartitions", Scope.TOPIC),
-        Routing.CONTROLLER,
-        build,
-        _errors_reader("results"),
+        CreatePartitionsRequest, ("CreatePartitions", Scope.TOPIC), Routing.CONTROLLER, build, _errors_reader("results")
     )
 
 

@@ -91,8 +91,7 @@ def _check_revocations(
             new = given.get(tp, member)
             if new != member and tp not in subscriptions[new].owned_partitions:
                 raise InvalidAssignmentError(
-                    f"assigned {_name(tp)} to {new}, but {member} owns it and has to revoke it first",
-                    assignor,
+                    f"assigned {_name(tp)} to {new}, but {member} owns it and has to revoke it first", assignor
                 )
 
 

@@ -121,11 +121,7 @@ class Cluster:
     # -- operations
 
     def create_topic(
-        self,
-        name: str,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
+        self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> TopicImage:
         """Create a topic. Raises: ControllerError."""
         return self.controller.create_topic(name, partitions, replication_factor, configs)

@@ -212,9 +212,7 @@ class ServerConnection:
             edited = action.edited
             done = self._answer
             self._call = call = self._new_call(
-                header,
-                call.request,
-                lambda message: done(header, None if message is None else edited(call, message)),
+                header, call.request, lambda message: done(header, None if message is None else edited(call, message))
             )
             self._handle(call, api)
         elif isinstance(action, Raw):

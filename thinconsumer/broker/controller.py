@@ -97,12 +97,7 @@ class Controller:
         return topic
 
     def create_partitions(
-        self,
-        name: str,
-        count: int,
-        assignment: Sequence[Sequence[int]] | None = None,
-        *,
-        validate_only: bool = False,
+        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None, *, validate_only: bool = False
     ) -> TopicImage:
         """Increase the partition count of a topic to ``count``; ``assignment`` is for the new partitions.
 

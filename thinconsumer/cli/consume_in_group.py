@@ -63,11 +63,7 @@ def check_options(options: argparse.Namespace) -> None:
 
 def config_for(options: argparse.Namespace) -> dict[str, Any]:
     """Return the consumer options of a group member."""
-    return {
-        "group_id": options.group,
-        "auto_offset_reset": options.start.kind,
-        "auto_commit_interval_ms": COMMIT_MS,
-    }
+    return {"group_id": options.group, "auto_offset_reset": options.start.kind, "auto_commit_interval_ms": COMMIT_MS}
 
 
 @contextmanager

@@ -35,10 +35,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *, prog: str, description: str | None = None) -> None:
         super().__init__(
-            prog=prog,
-            description=description,
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            prog=prog, description=description, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         #: Parsers by action, such as ``list``.
         self.actions: dict[str, Parser] = {}

@@ -22,16 +22,7 @@ from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from .cluster import check_topic, connected_admin
 from .output import Progress, bytes_from_json
-from .parsing import (
-    CommandError,
-    OneOf,
-    Parser,
-    UsageError,
-    add_cluster,
-    add_progress,
-    add_properties,
-    client_config,
-)
+from .parsing import CommandError, OneOf, Parser, UsageError, add_cluster, add_progress, add_properties, client_config
 
 READ_BYTES = 256 * 1024
 DELIVERY_TIMEOUT_MS = 30_000
@@ -145,10 +136,9 @@ class RecordWriter:
         self._unsettled.append((number, future))
 
     def _before(self) -> str:
-        return {
-            0: "no line is written",
-            1: "the line before it is written",
-        }.get(self._written, f"the {self._written:,} lines before it are written")
+        return {0: "no line is written", 1: "the line before it is written"}.get(
+            self._written, f"the {self._written:,} lines before it are written"
+        )
 
     def _how_far(self) -> str:
         seconds = max(time.monotonic() - self._started, 0.001)

@@ -137,9 +137,7 @@ class ConsumerConfig:
     )
 
     request_timeout_ms: int = _link(
-        _POSITIVE_INT32,
-        30000,
-        "How long a request may take, including the wait for its connection, before it fails.",
+        _POSITIVE_INT32, 30000, "How long a request may take, including the wait for its connection, before it fails."
     )
     retry_backoff_ms: int = _link(
         _INT64,
@@ -206,9 +204,7 @@ class ConsumerConfig:
     )
 
     key_deserializer: Deserializer | None = _read(
-        DeserializerKind(),
-        None,
-        "Converts a record's key from bytes; a missing key stays None. None: raw bytes.",
+        DeserializerKind(), None, "Converts a record's key from bytes; a missing key stays None. None: raw bytes."
     )
     value_deserializer: Deserializer | None = _read(
         DeserializerKind(),
@@ -264,9 +260,7 @@ class ConsumerConfig:
         "`'read_committed'` leaves out records of aborted transactions and stops before those of open ones (KIP-98).",
     )
     client_rack: str = _read(
-        Text(),
-        "",
-        "The client's rack, to fetch from a replica in the same rack (KIP-392). Empty: from the leader.",
+        Text(), "", "The client's rack, to fetch from a replica in the same rack (KIP-392). Empty: from the leader."
     )
 
     auto_offset_reset: OffsetResetPolicy = _position(

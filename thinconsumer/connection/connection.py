@@ -15,13 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..driver import Address
-from ..errors import (
-    IllegalStateError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaProtocolError,
-    KafkaTimeoutError,
-)
+from ..errors import IllegalStateError, KafkaConnectionError, KafkaError, KafkaProtocolError, KafkaTimeoutError
 from ..timers import NEVER
 from ..wire import Message
 from ..wire.header import decode_response_header, encode_request

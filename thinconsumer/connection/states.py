@@ -69,12 +69,7 @@ _ENDS = {_E.CLOSE: _C.CLOSING, _E.CONNECTION_LOST: _C.DISCONNECTED}
 
 CONNECTION_TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, ConnectionState]] = {
     _C.CONNECTING: {_E.CONNECTION_MADE: _C.NEGOTIATING, **_ENDS},
-    _C.NEGOTIATING: {
-        _E.RECEIVED: _C.NEGOTIATING,
-        _E.SENT: _C.NEGOTIATING,
-        _E.NEGOTIATED: _C.AUTHENTICATING,
-        **_ENDS,
-    },
+    _C.NEGOTIATING: {_E.RECEIVED: _C.NEGOTIATING, _E.SENT: _C.NEGOTIATING, _E.NEGOTIATED: _C.AUTHENTICATING, **_ENDS},
     _C.AUTHENTICATING: {
         _E.RECEIVED: _C.AUTHENTICATING,
         _E.SENT: _C.AUTHENTICATING,
@@ -116,7 +111,7 @@ ROUTE_TRANSITIONS: Mapping[RouteState, Mapping[RouteEvent, RouteState]] = {
 }
 
 ROUTE_IGNORED: Mapping[tuple[RouteState, RouteEvent], str] = {
-    (_R.DISCONNECTED, _V.CLOSED): "a node can move or vanish while its route has no connection",
+    (_R.DISCONNECTED, _V.CLOSED): "a node can move or vanish while its route has no connection"
 }
 
 S = TypeVar("S", bound=enum.Enum)

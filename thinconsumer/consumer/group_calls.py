@@ -113,11 +113,7 @@ class GroupCalls:
                 reader.managers.metrics.record_call_time("commit_sync", now() - began, now())
                 reader.run_commit_callbacks()
 
-    def commit_async(
-        self,
-        offsets: ToCommit | None = None,
-        callback: CommitCallback | None = None,
-    ) -> None:
+    def commit_async(self, offsets: ToCommit | None = None, callback: CommitCallback | None = None) -> None:
         """Queue a commit, which later calls send; do not wait for it.
 
         Commits are sent one at a time in the order of the calls. Queued commits are merged, so that an older offset

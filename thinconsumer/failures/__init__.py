@@ -6,15 +6,4 @@ This package has no state of connections, partitions or groups: it returns an ac
 from .outages import GRACE, OutageLog
 from .policy import EXPULSIONS, IN_DOUBT, Action, Rule, Scope, Told, rule, waits_for_user
 
-__all__ = [
-    "EXPULSIONS",
-    "GRACE",
-    "IN_DOUBT",
-    "Action",
-    "OutageLog",
-    "Rule",
-    "Scope",
-    "Told",
-    "rule",
-    "waits_for_user",
-]
+__all__ = ["EXPULSIONS", "GRACE", "IN_DOUBT", "Action", "OutageLog", "Rule", "Scope", "Told", "rule", "waits_for_user"]

@@ -156,9 +156,7 @@ _NO_TOPIC: dict[Code, Rule] = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.FAIL, "the call named this topic"),
     Code.UNKNOWN_TOPIC_ID: Rule(_A.FAIL, "the call named this topic"),
 }
-_LEADER: dict[Code, Rule] = {
-    Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
-}
+_LEADER: dict[Code, Rule] = {Code.UNKNOWN_SERVER_ERROR: _INTERNAL}
 _FETCH: dict[Code, Rule] = {
     Code.OFFSET_OUT_OF_RANGE: Rule(_A.RESET_POSITION, "the records were deleted, or the log was truncated"),
     Code.CORRUPT_MESSAGE: Rule(_A.RAISE, "the broker cannot read its log at this offset; Java's consumer raises, too"),
@@ -222,7 +220,7 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
     ("OffsetCommit", _S.PARTITION): _COMMIT,
     ("Produce", _S.PARTITION): _PRODUCE,
     ("InitProducerId", _S.CONSUMER): {
-        Code.UNKNOWN_SERVER_ERROR: Rule(_A.RETRY, "the broker's block of producer ids could not be refilled"),
+        Code.UNKNOWN_SERVER_ERROR: Rule(_A.RETRY, "the broker's block of producer ids could not be refilled")
     },
     ("DescribeTopics", _S.TOPIC): _NO_TOPIC,
     ("CreateTopics", _S.TOPIC): _CONTROLLER,

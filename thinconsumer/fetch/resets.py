@@ -39,11 +39,7 @@ class Resets:
     """Finds a position for every partition in state AWAITING_RESET."""
 
     def __init__(
-        self,
-        settings: ConsumerConfig,
-        partitions: Partitions,
-        metadata: Metadata,
-        lookups: OffsetLookups,
+        self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, lookups: OffsetLookups
     ) -> None:
         self._policy = settings.auto_offset_reset
         self._new_partition_policy = settings.new_partition_offset_reset
@@ -128,12 +124,7 @@ class Resets:
             self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
         elif position > end and epoch >= 0:
             # OffsetForLeaderEpoch with the position's epoch finds the exact truncation offset, so no reset is needed.
-            log.info(
-                "%s-%s: position %s is past the log end %s: validating it",
-                *partition.tp,
-                position,
-                end,
-            )
+            log.info("%s-%s: position %s is past the log end %s: validating it", *partition.tp, position, end)
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
         elif timestamp_of(self._policy, wall_time) is None:

@@ -65,13 +65,7 @@ class Validation:
 
     asker = ASKER
 
-    def __init__(
-        self,
-        settings: ConsumerConfig,
-        partitions: Partitions,
-        metadata: Metadata,
-        random: Random,
-    ) -> None:
+    def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random) -> None:
         self._settings = settings
         self._partitions = partitions
         self._metadata = metadata
@@ -215,9 +209,7 @@ class Validation:
             for tp, asked in group.items():
                 topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic)).partitions.append(
                     OffsetForLeaderPartition(
-                        partition=tp.partition,
-                        current_leader_epoch=asked.leader_epoch,
-                        leader_epoch=asked.fetch_epoch,
+                        partition=tp.partition, current_leader_epoch=asked.leader_epoch, leader_epoch=asked.fetch_epoch
                     )
                 )
             return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))

@@ -109,10 +109,7 @@ def _measured(settings: GroupSettings, failure: Failure) -> str:
     seconds = failure.seconds_since_poll
     if seconds is None or failure.reason not in _FROM_ABSENCE:
         return ""
-    limits = {
-        "session_timeout_ms": settings.session_timeout_ms,
-        "max_poll_interval_ms": settings.max_poll_interval_ms,
-    }
+    limits = {"session_timeout_ms": settings.session_timeout_ms, "max_poll_interval_ms": settings.max_poll_interval_ms}
     exceeded = [f"{name}={limit}" for name, limit in limits.items() if seconds * 1000 > limit]
     beyond = f", which exceeds {' and '.join(exceeded)}" if exceeded else ""
     return f" ({seconds:.1f} s after the last poll{beyond})"

@@ -17,12 +17,7 @@ from typing import Any, NamedTuple
 
 from ..calls import Call
 from ..connection.request import Answer, Request
-from ..errors import (
-    BrokerResponseError,
-    GroupAuthorizationFailedError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-)
+from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState

@@ -33,8 +33,7 @@ def shapes(view: ClusterView, topics: Collection[str], *, racks: bool) -> dict[s
     """Return the shape of every topic; an unknown topic has no partitions."""
     return {
         topic: TopicShape(
-            view.partition_count(topic),
-            tuple(view.racks(p) for p in view.partitions.get(topic, ())) if racks else (),
+            view.partition_count(topic), tuple(view.racks(p) for p in view.partitions.get(topic, ())) if racks else ()
         )
         for topic in sorted(topics)
     }

@@ -21,15 +21,7 @@ from typing import Any, NamedTuple
 
 from ..errors import KafkaError
 
-__all__ = [
-    "DECOMPRESSED_BYTES_MAX",
-    "Codec",
-    "CodecError",
-    "MissingCodecError",
-    "available",
-    "compress",
-    "decompress",
-]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "CodecError", "MissingCodecError", "available", "compress", "decompress"]
 
 #: The maximum decompressed size of a batch. Brokers limit only the compressed size (``max.message.bytes``, 1 MB by
 #: default). Java's consumer has no limit, because it decompresses piece by piece; this decoder decompresses a batch at

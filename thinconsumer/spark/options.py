@@ -18,15 +18,7 @@ from ..config.kinds import Boolean, Choice, Integer, Kind, Text, did_you_mean
 from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
-from .offsets import (
-    EARLIEST,
-    LATEST,
-    Offsets,
-    parse_assignment,
-    parse_offsets,
-    parse_timestamps,
-    partition_names,
-)
+from .offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, partition_names
 
 T = TypeVar("T")
 KAFKA = "kafka."

@@ -43,11 +43,7 @@ POLL_S = 0.5
 DELETED_AFTER_S = 5.0
 #: fetch.max.wait.ms is short: Fetch finds the range's data at once, but the prefetch after its end may find none, and
 #: the next task's Fetch on this connection would wait behind it.
-_TASK_DEFAULTS = {
-    "auto.offset.reset": "none",
-    "fetch.max.wait.ms": "10",
-    "max.poll.records": "1000000",
-}
+_TASK_DEFAULTS = {"auto.offset.reset": "none", "fetch.max.wait.ms": "10", "max.poll.records": "1000000"}
 
 
 #: A global of an importable module, since Spark unpickles everything else again for each task.

@@ -155,9 +155,7 @@ class _Reader:
     def _tasks(self, plan: ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
         self._handle_losses(plan)
         ranges = split_ranges(
-            plan.ranges,
-            parts_min=self._options.min_partitions,
-            records_max=self._options.max_records_per_partition,
+            plan.ranges, parts_min=self._options.min_partitions, records_max=self._options.max_records_per_partition
         )
         return [InputPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
 

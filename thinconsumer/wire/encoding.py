@@ -11,16 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from .primitives import (
-    STRING_MAX,
-    UVARINTS,
-    Write,
-    null_refused,
-    string_too_long,
-    unsupported,
-    uvarint,
-    write_tags,
-)
+from .primitives import STRING_MAX, UVARINTS, Write, null_refused, string_too_long, unsupported, uvarint, write_tags
 from .schema import NO_VERSIONS, Primitive, Struct, WireField, string, wire_fields
 from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource
 

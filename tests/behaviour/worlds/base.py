@@ -13,11 +13,7 @@ from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from thinconsumer.wire.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
+from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest
 from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.error_codes import BY_CODE, Code

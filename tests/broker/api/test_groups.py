@@ -12,11 +12,7 @@ from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.leave_group import LeaveGroupRequest, MemberIdentity
 from thinconsumer.wire.list_groups import ListGroupsRequest
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 HEARTBEAT = HeartbeatRequest(group_id="billing", member_id="m", generation_id=1)

@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 
 from thinconsumer.broker.api.offset_commit import API
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 VERSIONS = range(API.lowest, API.highest + 1)
 UNKNOWN_PARTITION, UNKNOWN_ID = 3, 100

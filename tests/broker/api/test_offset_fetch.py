@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 
 from thinconsumer.broker.api.offset_fetch import API
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

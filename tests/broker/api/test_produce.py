@@ -87,12 +87,7 @@ def test_each_partition_has_its_own_result(cluster, client):
     wanted = [("t", 2, batch()), ("t", 9, batch()), ("t", 0, batch(b"x", b"y")), ("t", 1, b"rubbish")]
     answer = client.ask(produce(cluster, *wanted))
     told = {row.index: (row.error_code, row.base_offset) for row in rows(answer)}
-    assert told == {
-        2: (0, 0),
-        9: (Code.UNKNOWN_TOPIC_OR_PARTITION, -1),
-        0: (0, 0),
-        1: (Code.INVALID_RECORD, -1),
-    }
+    assert told == {2: (0, 0), 9: (Code.UNKNOWN_TOPIC_OR_PARTITION, -1), 0: (0, 0), 1: (Code.INVALID_RECORD, -1)}
 
 
 def test_log_append_time_is_returned(new_cluster, client_of):

@@ -22,11 +22,7 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.leave_group import MemberIdentity
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from thinconsumer.wire.txn_offset_commit import (
@@ -199,10 +195,7 @@ class World:
         asked = PendingRequest()
         self.coordinator.heartbeat(
             HeartbeatRequest(
-                group_id=group,
-                generation_id=seat.generation,
-                member_id=seat.member_id,
-                group_instance_id=instance,
+                group_id=group, generation_id=seat.generation, member_id=seat.member_id, group_instance_id=instance
             ),
             asked,
         )

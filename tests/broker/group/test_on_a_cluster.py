@@ -14,11 +14,7 @@ from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from thinconsumer.wire.txn_offset_commit import (
@@ -235,8 +231,7 @@ def test_transactional_offsets_end_to_end(version: int, commit: bool, moves: boo
         member_id=one.member_id,
         topics=[
             TxnOffsetCommitRequestTopic(
-                name="orders",
-                partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=8)],
+                name="orders", partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=8)]
             )
         ],
     )

@@ -53,10 +53,7 @@ def test_contradicting_entries_are_removed(epochs, epoch, start, entries):
     assert epochs.entries == entries
 
 
-@pytest.mark.parametrize(
-    ("end", "entries"),
-    [(30, 3), (26, 3), (25, 2), (11, 2), (10, 1), (1, 1), (0, 0)],
-)
+@pytest.mark.parametrize(("end", "entries"), [(30, 3), (26, 3), (25, 2), (11, 2), (10, 1), (1, 1), (0, 0)])
 def test_truncation(epochs, end, entries):
     epochs.truncate_to(end)
     assert len(epochs.entries) == entries
@@ -64,12 +61,7 @@ def test_truncation(epochs, end, entries):
 
 @pytest.mark.parametrize(
     ("start", "entries"),
-    [
-        (0, [(1, 0), (3, 10), (4, 25)]),
-        (5, [(1, 5), (3, 10), (4, 25)]),
-        (10, [(3, 10), (4, 25)]),
-        (30, [(4, 30)]),
-    ],
+    [(0, [(1, 0), (3, 10), (4, 25)]), (5, [(1, 5), (3, 10), (4, 25)]), (10, [(3, 10), (4, 25)]), (30, [(4, 30)])],
 )
 def test_deletion_from_the_front(epochs, start, entries):
     epochs.start_at(start)

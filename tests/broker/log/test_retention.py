@@ -33,8 +33,7 @@ def test_segments_are_filled_to_segment_bytes(filled):
 
 
 @pytest.mark.parametrize(
-    ("keep", "start"),
-    [(-1, 0), (10_000, 0), (9_999, 0), (7_001, 0), (7_000, 3), (4_000, 6), (1_000, 9), (0, 10)],
+    ("keep", "start"), [(-1, 0), (10_000, 0), (9_999, 0), (7_001, 0), (7_000, 3), (4_000, 6), (1_000, 9), (0, 10)]
 )
 def test_retention_by_size(filled, keep, start):
     log = filled(retention_ms=-1, retention_bytes=keep)

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.txn.log_format import (
-    TransactionLogValue,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
+from thinconsumer.broker.txn.log_format import TransactionLogValue, decode_key, decode_value, encode_key, encode_value
 from thinconsumer.broker.txn.states import IDLE_STATES, TransactionState
 from thinconsumer.broker.txn.transaction import TransactionMetadata
 from thinconsumer.errors import KafkaProtocolError

@@ -14,11 +14,7 @@ from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from thinconsumer.wire.txn_offset_commit import (
     TxnOffsetCommitRequest,

@@ -4,11 +4,7 @@ from typing import Any
 
 from thinconsumer.wire.delete_groups import DeleteGroupsRequest
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest
-from thinconsumer.wire.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,

@@ -30,10 +30,7 @@ CONNECTOR = (
     "org.apache.kafka:kafka-clients:3.9.1",
     "org.apache.commons:commons-pool2:2.12.1",
 )
-LOG4J2 = (
-    "org.apache.logging.log4j:log4j-core:2.24.3",
-    "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
-)
+LOG4J2 = ("org.apache.logging.log4j:log4j-core:2.24.3", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 
 
 class NoJars(Exception):

@@ -79,10 +79,7 @@ def kafka_python_producer(bootstrap: str, **options: Any) -> Iterator[Any]:
     from kafka import KafkaProducer
 
     with quiet_kafka_python():
-        producer = KafkaProducer(
-            bootstrap_servers=bootstrap.split(","),
-            **{"linger_ms": 5, **options},
-        )
+        producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), **{"linger_ms": 5, **options})
         try:
             yield producer
         finally:

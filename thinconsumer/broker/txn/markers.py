@@ -48,11 +48,7 @@ class TransactionCompletion:
     """Completes one transaction after its end is logged. ``metadata`` is its completed state."""
 
     def __init__(
-        self,
-        node: BrokerNode,
-        shard: TransactionCoordinatorShard,
-        txn: Transaction,
-        metadata: TransactionMetadata,
+        self, node: BrokerNode, shard: TransactionCoordinatorShard, txn: Transaction, metadata: TransactionMetadata
     ) -> None:
         self._node = node
         self._shard = shard

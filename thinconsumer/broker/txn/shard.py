@@ -30,10 +30,7 @@ log = logging.getLogger(__name__)
 TOMBSTONES_MAX = 100
 
 #: Error codes for clients when the log rejects a record; other codes are returned unchanged.
-_ANSWERS: Mapping[int, Code] = {
-    **APPEND_ERRORS,
-    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
-}
+_ANSWERS: Mapping[int, Code] = {**APPEND_ERRORS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE}
 
 
 class TransactionCoordinatorShard:

@@ -576,8 +576,4 @@ class ClassicMember:
 
 
 #: Events after a prepare, revoke or lose that raised: each counts as done, because the rebalance waits for it.
-_AFTER_EXCEPTION = {
-    _S.REVOKING_BEFORE_JOIN: _E.PREPARED,
-    _S.REVOKING_AFTER_SYNC: _E.REVOKED,
-    _S.LOSING: _E.LOST,
-}
+_AFTER_EXCEPTION = {_S.REVOKING_BEFORE_JOIN: _E.PREPARED, _S.REVOKING_AFTER_SYNC: _E.REVOKED, _S.LOSING: _E.LOST}

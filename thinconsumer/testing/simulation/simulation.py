@@ -116,12 +116,7 @@ class Simulation:
         return SimDriver(self.world, self.network, name, lambda event, *what: self.jury.tell(event, reader, *what))
 
     def consumer(
-        self,
-        assign: Assignment = (),
-        *,
-        name: str = "",
-        behaviour: Behaviour | None = None,
-        **options: Any,
+        self, assign: Assignment = (), *, name: str = "", behaviour: Behaviour | None = None, **options: Any
     ) -> ConsumerActor:
         """Start an application with a consumer of assigned partitions; ``options`` are the Consumer's.
 

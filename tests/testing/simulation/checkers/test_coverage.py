@@ -43,9 +43,7 @@ def test_repeated_records_pass(court):
 
 
 @pytest.mark.parametrize(
-    ("polls", "missing"),
-    [([(1,)], 0), ([(0, 2)], 1), ([(0, 1), (4, 5)], 2), ([(0, 1, 2), (0,), (4,)], 3)],
-    ids=str,
+    ("polls", "missing"), [([(1,)], 0), ([(0, 2)], 1), ([(0, 1), (4, 5)], 2), ([(0, 1, 2), (0,), (4,)], 3)], ids=str
 )
 def test_gap_before_a_record_is_a_violation(court, polls, missing):
     for offsets in polls:
