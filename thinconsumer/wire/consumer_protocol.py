@@ -96,7 +96,7 @@ def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes | N
 
 
 def decode_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
-    """Decode an assignment of any version. A member that the group leader assigns nothing may get empty bytes.
+    """Decode an assignment of any version. Empty bytes, which a group leader may send, are an empty assignment.
 
     Raises:
         KafkaProtocolError: The bytes are no assignment, or a partition number is negative.

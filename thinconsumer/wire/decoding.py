@@ -148,7 +148,7 @@ class _Decoder:
             self.source.line(f"{target} = {self.structure(wire.of)}")
 
     def length(self, prefix: tuple[str, int]) -> str:
-        """Emit the code that reads a length or count; return its variable, which is one higher in flexible versions."""
+        """Emit the code that reads a length or count; return the variable that holds it, plus one if flexible."""
         name = self.source.fresh("n")
         self.pending.append(("B" if self.flexible else prefix[0], name))
         self.flush()
@@ -161,7 +161,7 @@ class _Decoder:
         """Emit the code that reads a string, bytes or records."""
         length = self.length(LENGTH_PREFIX[of.name])
         if self.flexible and of.name == "string":
-            # Compact strings (KIP-482) could exceed the 16-bit length of others; Kafka rejects those, too.
+            # Compact lengths (KIP-482) can exceed the 32,767 bytes to which Kafka limits strings in every version.
             with self.source.block(f"if {length} > {STRING_MAX + 1}:"):
                 self.source.line(f"bad_length({what!r}, {length} - 1, pos)")
         if not nullable:

@@ -109,7 +109,7 @@ class _Encoder:
         self.source.line(f"{self.write}(UVARINTS[{name}] if {name} < {len(UVARINTS)} else uvarint({name}))")
 
     def measure(self, wire: WireField, name: str, length: str, what: str, lines: list[str]) -> None:
-        """Emit ``lines``, which compute a length or count, and the encoding of None if the field is nullable."""
+        """Emit ``lines``, which compute the length or count of ``name``; for None it is the value that encodes None."""
         if self.flexible:
             lines.append(f"{length} += 1")
         if wire.nullable.last >= 0:

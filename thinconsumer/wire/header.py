@@ -1,4 +1,4 @@
-"""Request headers (versions 1 and 2) and response headers (versions 0 and 1), without the size before them.
+"""Request headers (versions 1 and 2) and response headers (versions 0 and 1), without the frame's size field.
 
 Flexible message versions use the newer header, with two exceptions: the client id keeps its non-compact encoding, and
 the response to ApiVersions keeps header version 0, because the client does not know the broker's versions yet. Follows

@@ -162,7 +162,7 @@ class StructType(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
         cls = super().__new__(mcs, name, bases, namespace)
-        # ``slots=True`` calls this method again, for a copy of the class with ``__slots__``: leave it as it is.
+        # ``slots=True`` calls this method again, for a copy of the class with ``__slots__``, which is complete.
         return cls if "__slots__" in namespace else dataclass(slots=True, kw_only=True)(cls)
 
 

@@ -1,1 +1,1 @@
-"""The request handlers: modules with one :class:`~thinconsumer.broker.call.Api` as ``API``, or several as ``APIS``."""
+"""Request handlers: each module has one :class:`~thinconsumer.broker.call.Api` in ``API``, or several in ``APIS``."""

@@ -1,9 +1,9 @@
 """ApiVersions 0 to 4: the supported versions of every API.
 
-Follows ``ApiVersionsRequest.isValid`` and ``ApiVersionsResponse``. The connection itself answers versions that are too
-new, in version 0 (KIP-511). From version 3 on clients send their software name, and the response lists features
-(KIP-584); up to version 3 features with minimum level 0 are omitted, because old clients cannot read them. Of Kafka
-4.3's features only those are listed that this broker implements: no new group protocol, no share groups.
+Follows ``ApiVersionsRequest.isValid`` and ``ApiVersionsResponse``. If the request's version is too new, ``connection``
+responds in version 0 (KIP-511), without this handler. From version 3 on clients send their software name, and the
+response lists features (KIP-584); version 3 omits features with minimum level 0, because old clients cannot read them.
+The new group protocol (KIP-848) and share groups are not listed, because this broker does not implement them.
 """
 
 from __future__ import annotations

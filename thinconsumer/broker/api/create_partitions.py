@@ -50,7 +50,7 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
     controller = call.node.cluster.controller
     known = controller.image.topics.get(topic.name)
     if known is not None and topic.count - len(known.partitions) > RECORDS_MAX:
-        # Kafka's controller fails with an unexpected exception, for which clients get this code.
+        # Kafka's controller throws an unexpected exception if one request adds this many partitions.
         return CreatePartitionsTopicResult(name=topic.name, error_code=int(Code.UNKNOWN_SERVER_ERROR))
     assignment = None if topic.assignments is None else [list(one.broker_ids) for one in topic.assignments]
     try:

@@ -1,7 +1,7 @@
 """DeleteRecords 0 to 2: advance the log start offsets of partitions.
 
-Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the response waits until every live replica
-has followed, or for the request's timeout, and returns the lowest log start offset of the replicas (low watermark).
+Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the response waits until the log start offset
+of every live replica has advanced, or for the request's timeout, and returns the lowest of them (low watermark).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _LowWatermarkTarget(NamedTuple):
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Advance the log start offsets, and respond when the followers have them."""
+    """Advance the leader's log start offsets, and respond when the followers have advanced theirs."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
     targets = [_start(call, tp, offset) for tp, offset in last.items()]

@@ -2,8 +2,8 @@
 
 Combines ``fetch_sessions``, ``reading`` and ``delayed_fetch``, and builds the response for the request's version.
 Follows ``KafkaApis.handleFetchRequest`` and ``ReplicaManager.fetchMessages``. Version 7 adds fetch sessions, 11 the
-preferred read replica, 12 diverging epochs, 13 topic ids, 16 the current leader (KIP-951). As in Kafka, a partition
-that is unknown to this broker does not end the wait of the others.
+preferred read replica, 12 diverging epochs, 13 topic ids, 16 the current leader (KIP-951). As in Kafka, a request with
+known and unknown partitions waits for data of the known ones; the error of the others does not end the wait.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
-    """Return the error response; below version 13 every partition has the code, too: early clients read no other."""
+    """Return the error response; below version 13 every partition has the code, as in versions with no other."""
     topics = []
     if version < FIRST_WITH_IDS:
         topics = [

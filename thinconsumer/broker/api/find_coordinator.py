@@ -20,7 +20,7 @@ NO_BROKER = BrokerImage(-1, "", -1)
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Look up the leader of each key's partition."""
+    """Return for each key the leader of its partition of ``__consumer_offsets`` or ``__transaction_state``."""
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
         return refuse(request, call.version, int(Code.INVALID_REQUEST))
@@ -37,7 +37,7 @@ def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoor
         return _single(code, NO_BROKER)
     refused = [_one_of_many(key, code, NO_BROKER) for key in request.coordinator_keys]
     for one in refused:
-        one.error_message = _message(code)  # as in Kafka, only if the whole request fails
+        one.error_message = _message(code)  # Kafka sends no message if only single keys fail
     return FindCoordinatorResponse(coordinators=refused)
 
 
@@ -45,7 +45,7 @@ API = Api(FindCoordinatorRequest, 0, 6, handle, refuse)
 
 
 def _look_up(call: ApiCall, key: str) -> tuple[int, BrokerImage]:
-    if call.request.key_type == SHARE:  # as for keys that Kafka cannot parse: no share groups here
+    if call.request.key_type == SHARE:  # Kafka's code for a malformed share group key; this broker has no share groups
         return int(Code.INVALID_REQUEST), NO_BROKER
     code, broker = call.node.coordinator_for(call.request.key_type, key)
     return code, broker or NO_BROKER

@@ -1,4 +1,4 @@
-"""The APIs of groups and their members, except offsets: the group coordinator answers them.
+"""The APIs of groups and their members, except those of offsets; the group coordinator implements them.
 
 Follows ``KafkaApis``. JoinGroup and SyncGroup are parked: JoinGroup until all members have joined, SyncGroup until the
 leader's assignment is in the log.
@@ -30,8 +30,9 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 def join_group(call: ApiCall) -> Message | None:
     """JoinGroup 0 to 9: join a group, or its next generation.
 
-    Version 0 has no rebalance timeout. Version 4 rejects a new member once, with a member id (KIP-394); version 5 adds
-    static members (KIP-345), version 7 the protocol type (KIP-559), version 9 ``skip_assignment`` (KIP-814).
+    Version 0 has no rebalance timeout. From version 4 on a new member's first request is rejected with a member id to
+    join with (KIP-394); version 5 adds static members (KIP-345), 7 the protocol type (KIP-559), 9 ``skip_assignment``
+    (KIP-814).
     """
 
     def reply(response: JoinGroupResponse) -> None:
@@ -95,7 +96,7 @@ def list_groups(call: ApiCall) -> Message:
 
 
 def describe_groups(call: ApiCall) -> Message:
-    """DescribeGroups 0 to 6: the state and members of groups, as the coordinator has committed them.
+    """DescribeGroups 0 to 6: the state and members of groups, up to the coordinator's last committed write.
 
     Version 3 adds authorized operations (KIP-430): all of them, since this broker has no ACLs. Version 4 adds static
     members; version 6 returns GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043).
@@ -114,10 +115,7 @@ def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) ->
 
 
 def delete_groups(call: ApiCall) -> Message | None:
-    """DeleteGroups 0 to 2: delete empty groups with their offsets (KIP-229); respond when the log has it.
-
-    Version 2 is flexible; version 3 is newer than 4.3.
-    """
+    """DeleteGroups 0 to 2: delete empty groups with their offsets (KIP-229); respond when the log has the deletion."""
     call.node.group_coordinator.delete(
         call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
     )

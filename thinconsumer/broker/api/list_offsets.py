@@ -51,7 +51,7 @@ def handle(call: ApiCall) -> Message:
     """Look up the requested offset of every partition."""
     request: ListOffsetsRequest = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # as in Kafka, which throws an exception
+        return refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # Kafka throws an unexpected exception
     times = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
     duplicates = {tp for tp in times if times.count(tp) > 1} if len(set(times)) < len(times) else set()
     return ListOffsetsResponse(topics=[_topic(call, topic, duplicates) for topic in _by_name(request)])

@@ -26,7 +26,7 @@ from ..image import ClusterImage, PartitionImage
 from ..naming import is_internal, topic_name_error
 
 FIRST_WITH_IDS = 12
-#: Bits of all operations on a topic, and on the cluster; this broker has no ACLs.
+#: The authorized operations as bits: all that exist, because this broker has no ACLs.
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 

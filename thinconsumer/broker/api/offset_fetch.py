@@ -1,7 +1,8 @@
 """OffsetFetch 1 to 10: a group's committed offsets.
 
-From version 2 on null requests all topics, and group errors have a field; version 7 adds require_stable, which rejects
-partitions with pending transactional offsets (KIP-447); version 8 several groups (KIP-709), version 10 topic ids.
+From version 2 on null requests all topics, and the response has an error code for the group. Version 7 adds
+require_stable: partitions with pending transactional offsets get an error (KIP-447). Version 8 adds several groups
+(KIP-709), version 10 topic ids.
 Follows ``KafkaApis.handleOffsetFetchRequest`` and ``OffsetFetchResponse``.
 """
 
@@ -84,7 +85,7 @@ def _ask(call: ApiCall, group: OffsetFetchRequestGroup, reply: Callable[[OffsetF
 def _translated(
     image: ClusterImage, group: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """Return the request with topic names, and the error rows of unknown topic ids."""
+    """Return the group's topics with names instead of ids, and the response entries of unknown ids."""
     if group.topics is None:
         return group, []
     known: list[OffsetFetchRequestTopics] = []

@@ -102,10 +102,10 @@ def end_txn(call: ApiCall) -> Message | None:
 
 
 def add_partitions_to_txn(call: ApiCall) -> Message | None:
-    """AddPartitionsToTxn 0 to 5: add partitions to transactions, or verify them; respond when all results are there.
+    """AddPartitionsToTxn 0 to 5: add partitions to transactions, or verify that they were added.
 
     Up to version 3 it is sent by clients, for one transaction; from 4 on by brokers, for several, to add or to verify
-    (KIP-890). One unknown partition rejects all of its transaction.
+    (KIP-890). If one partition is unknown, no partition of its transaction is added.
     """
     request: AddPartitionsToTxnRequest = call.request
     transactions = request.transactions if call.version >= FIRST_OF_BROKERS else [_of_client(request)]

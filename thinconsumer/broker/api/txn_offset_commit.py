@@ -1,8 +1,9 @@
 """TxnOffsetCommit 0 to 5: commit offsets of a group within a transaction.
 
-Sent to the group coordinator, which adds its partition to the transaction (version 5) or verifies it (0 to 4), and then
-writes the offsets, pending until the transaction ends. Version 3 adds the member (KIP-447). Follows
-``KafkaApis.handleTxnOffsetCommitRequest`` and ``GroupCoordinatorService.commitTransactionalOffsets``.
+The group coordinator adds the group's partition of ``__consumer_offsets`` to the transaction (version 5) or verifies
+that the producer has added it (0 to 4). It then writes the offsets, which take effect when the transaction commits.
+Version 3 adds the member (KIP-447). Follows ``KafkaApis.handleTxnOffsetCommitRequest`` and
+``GroupCoordinatorService.commitTransactionalOffsets``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..transaction_verification import TransactionalProducer
 from ..txn.offsets import add_or_verify_offsets
 from .offset_commit import merged_topics, split_by_existence
 
-#: Clients below version 2 can crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
+#: Clients that send lower versions can crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
 FIRST_WITH_LOADING = 2
 
 

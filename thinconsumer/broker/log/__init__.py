@@ -1,4 +1,5 @@
 """One replica's log: batches, producer state, transactions, leader epochs, retention and compaction.
 
-Has no role, followers or clock: ``partition`` decides about appends and the high watermark.
+A log has no clock and does not distinguish leaders from followers: ``partition`` appends to it, and computes the high
+watermark.
 """

@@ -1,8 +1,8 @@
 """The batches of a log in offset order, with fast search and reads.
 
-Owns parallel lists with one entry per batch, so that a read is two bisections, a slice and a join. Positions are byte
-positions since the list was created; they continue when batches at the front are dropped, and restart with
-:meth:`BatchList.replace`.
+Owns parallel lists with one entry per batch, so that a read is two bisections, a slice and a join. Positions count the
+bytes from the first batch that was ever in the list: when batches at the front are dropped, those of later batches stay
+the same. :meth:`BatchList.replace` restarts them at 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .stored import StoredBatch
 
 
 class BatchList:
-    """Batches with ascending offsets, with gaps after compaction."""
+    """Batches with ascending offsets; compaction leaves gaps between them."""
 
     __slots__ = ("_data", "_ends", "_highest", "_nexts", "items", "start_position")
 

@@ -27,7 +27,7 @@ def clean(
     delete_retention_ms: int,
     start: int = 0,
 ) -> list[StoredBatch]:
-    """Return all batches with those below ``end`` cleaned; forget aborted transactions without records.
+    """Return the log's batches after cleaning those below ``end``; forget aborted transactions that have none left.
 
     ``start`` is the log start offset: records before it are ignored, though their batch may still exist.
     """

@@ -22,7 +22,7 @@ class LeaderEpochs:
         return self.entries[-1][0] if self.entries else -1
 
     def assign(self, epoch: int, start: int) -> None:
-        """Set the start offset of an epoch; entries that contradict it are removed."""
+        """Set the start offset of an epoch; remove entries with the same or a later epoch or start offset."""
         entries = self.entries
         if epoch < 0 or (entries and entries[-1][0] == epoch and entries[-1][1] <= start):
             return

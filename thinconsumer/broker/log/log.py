@@ -1,7 +1,7 @@
 """One replica's log: appends, reads and truncation, with the resulting epochs, producer state and transactions.
 
-Follows Kafka's ``UnifiedLog``. Has no role: the caller passes the leader epoch and the high watermark. Segments
-exist only where clients can observe them, in retention.
+Follows Kafka's ``UnifiedLog``. The caller passes the leader epoch and the high watermark. The log is not divided into
+segments; only ``retention``, which deletes whole ones, computes where they would end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GROWN_BYTES = 1 << 20
 class Log:
     """A log; ``start_offset`` is the log start offset, ``end_offset`` the log end offset.
 
-    ``high_watermark`` is the replica's last known one. The log only keeps it, for the replica after a restart.
+    ``high_watermark`` is kept for the replica after a restart of its broker; the log does not use it.
     """
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, store: PartitionFile | None = None) -> None:
@@ -51,7 +51,7 @@ class Log:
         self.producers = ProducerStateManager()
         self._store: PartitionFile | None = None
         self._size_compacted = 0  #: Size after the last compaction.
-        self._stored_from = 0  #: Position of the store's first byte.
+        self._stored_from = 0  #: Position (see ``batches``) of the first byte in the store.
         if store is not None:
             self._load(store.load())
             self._store = store
@@ -115,7 +115,7 @@ class Log:
         if batch.producer_id >= 0:
             seen = self.producers.duplicate_of(batch) if from_client else None
             if seen is not None:
-                # Kafka returns the batch's timestamp here even for CreateTime topics.
+                # For a duplicate Kafka returns the batch's timestamp even if the topic has CreateTime.
                 return AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
             self.producers.check(batch, from_client)
         return self._append(batch, -1 if log_append_time is None else log_append_time)
@@ -318,10 +318,10 @@ class Log:
             self._stored_from = self._batches.start_position
 
     def _rewrite_store(self, batches: Iterable[StoredBatch]) -> bool:
-        """Replace the store's batches; return False if that fails: memory must then keep the old ones, too."""
+        """Replace the store's batches; return False if the disk is full, so that memory keeps the old ones, too."""
         if self._store is not None:
             try:
                 self._store.rewrite(batch.data for batch in batches)
             except OSError:
-                return False  # the disk is full; a later run tries again
+                return False
         return True

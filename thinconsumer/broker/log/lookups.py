@@ -36,7 +36,7 @@ def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offs
 
 
 def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset | None:
-    """Return the first record with the highest timestamp; the last record of a batch with LogAppendTime."""
+    """Return the first record with the highest timestamp; with LogAppendTime, the last record of its batch."""
     highest: StoredBatch | None = None
     for batch in batches.items:
         if batch.base_offset >= end_offset:
@@ -60,8 +60,7 @@ def _columns(batch: StoredBatch) -> tuple[Sequence[int], Sequence[int]]:
     try:
         found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
     except KafkaError:
-        # Records of large batches are not validated on append, and a codec may be missing. The lookup then returns the
-        # batch itself.
+        # Large batches are not fully validated on append, and a codec may be missing: the batch counts as one record.
         return (batch.base_offset,), (batch.max_timestamp,)
     assert found is not None
     return found.offsets, found.timestamps

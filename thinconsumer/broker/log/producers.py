@@ -93,7 +93,7 @@ class ProducerStateManager:
         if known is None:
             if from_client:
                 self._check_first(batch, is_known=False)
-            return  # any sequence number is valid: its earlier batches may have been deleted
+            return  # any sequence number is valid, because the producer's earlier batches may have been deleted
         if batch.producer_epoch < known.epoch:
             raise _old_epoch(batch.producer_id, batch.producer_epoch, known.epoch)
         if from_client:

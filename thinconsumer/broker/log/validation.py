@@ -1,14 +1,12 @@
 """Validation of batches from producers, before a leader appends them.
 
-Follows Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``, in their order. Kafka decodes every
-record of every batch; here only batches with few records are decoded, which is what tests send, and all batches of
-topics with configs about single records. For larger batches only the record lengths are followed, which detects bytes
-that are no records. Kafka additionally detects records longer than their fields and single timestamps out of range, and
-corrects a wrong ``maxTimestamp``.
+The checks and their order follow Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``. Kafka decodes
+all records. Here small batches, as sent by tests, are decoded, and all batches of topics whose configs restrict keys
+or old timestamps. Of a larger batch only the record lengths are checked; Kafka would also reject records longer than
+their fields and single timestamps out of range, and correct a wrong ``maxTimestamp``.
 
-Stricter than Kafka: it accepts an uncompressed batch with offset deltas other than 0, 1, 2, ..., and renumbers those of
-a compressed one. Here both are rejected, because the decoder requires ascending offsets; no current producer sends
-them.
+Kafka accepts an uncompressed batch with offset deltas other than 0, 1, 2, ..., and renumbers those of a compressed one.
+Here both are rejected, because the decoder requires ascending offsets; no current producer sends them.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ RECORDS_READ_MAX = 20
 RECORD_ERRORS_MAX = 1_000
 UP_TO_MAGIC = _CRC_AT = 17
 _MAGIC = 2
-#: Record lengths by the bytes of their varints; negative lengths are mapped to more than any batch has.
+#: Record lengths by the one or two bytes that encode them; a negative length is mapped to one above any batch size.
 _ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _KNOWN_CODECS = frozenset(compression.Codec)
 _INT64 = Struct(">q")
