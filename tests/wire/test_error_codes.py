@@ -87,8 +87,8 @@ def test_codes_become_typed_errors(code: int, error: type[BrokerResponseError]) 
 def test_an_error_names_broker_api_and_partition() -> None:
     error = to_error(6, api="Fetch", node_id=3, partition=TopicPartition("orders", 0), detail="moved to 4")
     assert str(error) == (
-        "broker 3 answered NOT_LEADER_OR_FOLLOWER to Fetch for orders-0: this broker neither leads the partition nor, "
-        "where that would do, has a replica of it (moved to 4)"
+        "broker 3 answered NOT_LEADER_OR_FOLLOWER to Fetch for orders-0: this broker is not the partition's leader, "
+        "nor a replica where one suffices (moved to 4)"
     )
     assert (error.code, error.name, error.retriable, error.api, error.node_id) == (
         6, "NOT_LEADER_OR_FOLLOWER", True, "Fetch", 3,
@@ -99,7 +99,7 @@ def test_an_error_names_broker_api_and_partition() -> None:
 
 
 def test_an_error_without_details() -> None:
-    assert str(to_error(7)) == "broker answered REQUEST_TIMED_OUT: the broker ran out of time for this request"
+    assert str(to_error(7)) == "broker answered REQUEST_TIMED_OUT: the broker did not complete the request in time"
 
 
 def test_code_0_makes_no_exception() -> None:

@@ -62,38 +62,30 @@ class Code(enum.IntEnum):
         retriable = does in (RETRIABLE, REFRESH)
         self.row = ErrorCode(code, self.name, retriable, does == REFRESH, does == REJOIN, text, error)
 
-    UNKNOWN_SERVER_ERROR = -1, "the broker failed unexpectedly; its log says more"
+    UNKNOWN_SERVER_ERROR = -1, "the broker failed unexpectedly; see its log"
     NONE = 0, "no error"
     OFFSET_OUT_OF_RANGE = 1, "the offset is outside the partition's log", FINAL, OffsetOutOfRangeError
     CORRUPT_MESSAGE = 2, "a record batch is broken (checksum, size), or lacks a key in a compacted topic", RETRIABLE
-    UNKNOWN_TOPIC_OR_PARTITION = (
-        3, "this broker has no such topic or partition, or may not show it", REFRESH, UnknownTopicOrPartitionError,
-    )  # fmt: skip
+    UNKNOWN_TOPIC_OR_PARTITION = 3, "this broker has no such topic or partition", REFRESH, UnknownTopicOrPartitionError
     INVALID_FETCH_SIZE = 4, "the fetch size is not valid"
     LEADER_NOT_AVAILABLE = 5, "the partition has no leader at the moment; an election is under way", REFRESH
-    NOT_LEADER_OR_FOLLOWER = (
-        6, "this broker neither leads the partition nor, where that would do, has a replica of it", REFRESH,
-    )  # fmt: skip
-    REQUEST_TIMED_OUT = 7, "the broker ran out of time for this request", RETRIABLE
+    NOT_LEADER_OR_FOLLOWER = 6, "this broker is not the partition's leader, nor a replica where one suffices", REFRESH
+    REQUEST_TIMED_OUT = 7, "the broker did not complete the request in time", RETRIABLE
     BROKER_NOT_AVAILABLE = 8, "the broker is not available"
     REPLICA_NOT_AVAILABLE = 9, "the replica is not available on this broker", REFRESH
     MESSAGE_TOO_LARGE = 10, "a record is larger than the broker's message.max.bytes or the topic's max.message.bytes"
     STALE_CONTROLLER_EPOCH = 11, "another controller has taken over"
     OFFSET_METADATA_TOO_LARGE = 12, "the metadata beside a committed offset is longer than offset.metadata.max.bytes"
-    NETWORK_EXCEPTION = 13, "the connection was lost before the answer came", REFRESH
-    COORDINATOR_LOAD_IN_PROGRESS = (
-        14, "the coordinator is still loading the group's or the transaction's state", RETRIABLE,
-    )  # fmt: skip
+    NETWORK_EXCEPTION = 13, "the connection was lost before the response arrived", REFRESH
+    COORDINATOR_LOAD_IN_PROGRESS = 14, "the coordinator is still loading the group's or transaction's state", RETRIABLE
     COORDINATOR_NOT_AVAILABLE = 15, "the coordinator is not available at the moment", RETRIABLE
     NOT_COORDINATOR = 16, "another broker is the coordinator now", RETRIABLE
     INVALID_TOPIC_EXCEPTION = 17, "the topic's name is not legal, or the topic is an internal one"
     RECORD_LIST_TOO_LARGE = 18, "the batch is larger than a log segment"
-    NOT_ENOUGH_REPLICAS = 19, "fewer replicas are in sync than min.insync.replicas asks for", RETRIABLE
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
-        20, "written, but by then fewer replicas were in sync than min.insync.replicas asks for", RETRIABLE,
-    )  # fmt: skip
+    NOT_ENOUGH_REPLICAS = 19, "fewer replicas are in sync than min.insync.replicas requires", RETRIABLE
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, "appended, but too few replicas are in sync (min.insync.replicas)", RETRIABLE
     INVALID_REQUIRED_ACKS = 21, "acks must be -1, 0 or 1"
-    ILLEGAL_GENERATION = 22, "the group has moved on to another generation; this member has to rejoin", REJOIN
+    ILLEGAL_GENERATION = 22, "the group has another generation now; this member has to rejoin", REJOIN
     INCONSISTENT_GROUP_PROTOCOL = (
         23,
         "this member shares no assignor or protocol type with the group's other members",
@@ -101,10 +93,10 @@ class Code(enum.IntEnum):
         InconsistentGroupProtocolError,
     )
     INVALID_GROUP_ID = 24, "the group id is not valid", FINAL, InvalidGroupIdError
-    UNKNOWN_MEMBER_ID = 25, "the coordinator does not know this member (any more); it has to rejoin", REJOIN
+    UNKNOWN_MEMBER_ID = 25, "the coordinator has no such member (any more); this member has to rejoin", REJOIN
     INVALID_SESSION_TIMEOUT = (
         26,
-        "session_timeout_ms is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
+        "session_timeout_ms is below the broker's group.min.session.timeout.ms or above group.max.session.timeout.ms",
         FINAL,
         InvalidSessionTimeoutError,
     )
@@ -112,23 +104,19 @@ class Code(enum.IntEnum):
     INVALID_COMMIT_OFFSET_SIZE = 28, "the commit is too large for one record batch"
     TOPIC_AUTHORIZATION_FAILED = 29, "not authorized for the topic", FINAL, TopicAuthorizationFailedError
     GROUP_AUTHORIZATION_FAILED = 30, "not authorized for the group", FINAL, GroupAuthorizationFailedError
-    CLUSTER_AUTHORIZATION_FAILED = 31, "not authorized for this on the cluster", FINAL, ClusterAuthorizationFailedError
-    INVALID_TIMESTAMP = 32, "a record's timestamp is outside what the topic accepts"
-    UNSUPPORTED_SASL_MECHANISM = (
-        33, "the broker does not offer this SASL mechanism", FINAL, SaslAuthenticationFailedError,
-    )  # fmt: skip
-    ILLEGAL_SASL_STATE = (
-        34, "the request does not fit the present state of the SASL exchange", FINAL, SaslAuthenticationFailedError,
-    )  # fmt: skip
-    UNSUPPORTED_VERSION = 35, "the broker does not speak this version of the API", FINAL, UnsupportedVersionError
+    CLUSTER_AUTHORIZATION_FAILED = 31, "not authorized for the operation", FINAL, ClusterAuthorizationFailedError
+    INVALID_TIMESTAMP = 32, "a record's timestamp is outside the range that the topic accepts"
+    UNSUPPORTED_SASL_MECHANISM = 33, "the broker lacks this SASL mechanism", FINAL, SaslAuthenticationFailedError
+    ILLEGAL_SASL_STATE = 34, "the request is out of order in the SASL exchange", FINAL, SaslAuthenticationFailedError
+    UNSUPPORTED_VERSION = 35, "the broker does not support this version of the API", FINAL, UnsupportedVersionError
     TOPIC_ALREADY_EXISTS = 36, "a topic of this name exists already"
     INVALID_PARTITIONS = 37, "the number of partitions is not valid"
     INVALID_REPLICATION_FACTOR = 38, "the replication factor is below 1 or above the number of brokers"
     INVALID_REPLICA_ASSIGNMENT = 39, "the replica assignment is not valid"
     INVALID_CONFIG = 40, "the configuration is not valid"
     NOT_CONTROLLER = 41, "this broker is not the controller", RETRIABLE
-    INVALID_REQUEST = 42, "the request is malformed or inconsistent; the broker's log says more"
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, "the topic's message format is too old for this"
+    INVALID_REQUEST = 42, "the request is malformed or inconsistent; see the broker's log"
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, "the topic's message format is too old for this request"
     POLICY_VIOLATION = 44, "a policy of the broker forbids this"
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, "a batch's sequence number leaves a gap"
     DUPLICATE_SEQUENCE_NUMBER = 46, "a batch with this sequence number was written already"
@@ -136,20 +124,20 @@ class Code(enum.IntEnum):
     INVALID_TXN_STATE = 48, "the transaction is in another state than the request assumes"
     INVALID_PRODUCER_ID_MAPPING = 49, "the producer id does not belong to the transactional id"
     INVALID_TRANSACTION_TIMEOUT = 50, "the transaction timeout is above the broker's transaction.max.timeout.ms"
-    CONCURRENT_TRANSACTIONS = 51, "another operation on the same transaction is still going on", RETRIABLE
+    CONCURRENT_TRANSACTIONS = 51, "another operation on the same transaction is in progress", RETRIABLE
     TRANSACTION_COORDINATOR_FENCED = 52, "another transaction coordinator has taken over"
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "not authorized for the transactional id", FINAL, AuthorizationError
-    SECURITY_DISABLED = 54, "the broker runs without an authorizer"
-    OPERATION_NOT_ATTEMPTED = 55, "not tried, because something else in the same request failed"
-    KAFKA_STORAGE_ERROR = 56, "the broker has trouble with the disk of this partition", REFRESH
+    SECURITY_DISABLED = 54, "the broker has no authorizer"
+    OPERATION_NOT_ATTEMPTED = 55, "not attempted, because another part of the same request failed"
+    KAFKA_STORAGE_ERROR = 56, "the broker failed to access the partition's log on disk", REFRESH
     LOG_DIR_NOT_FOUND = 57, "the broker has no such log directory"
-    SASL_AUTHENTICATION_FAILED = 58, "the credentials were refused", FINAL, SaslAuthenticationFailedError
-    UNKNOWN_PRODUCER_ID = 59, "the broker no longer knows the producer id"
+    SASL_AUTHENTICATION_FAILED = 58, "the credentials were rejected", FINAL, SaslAuthenticationFailedError
+    UNKNOWN_PRODUCER_ID = 59, "the broker has no state of this producer id (any more)"
     REASSIGNMENT_IN_PROGRESS = 60, "the partition is being moved"
-    DELEGATION_TOKEN_AUTH_DISABLED = 61, "the broker has delegation tokens switched off"
-    DELEGATION_TOKEN_NOT_FOUND = 62, "the broker does not know the delegation token"
+    DELEGATION_TOKEN_AUTH_DISABLED = 61, "delegation tokens are disabled on the broker"
+    DELEGATION_TOKEN_NOT_FOUND = 62, "the broker has no such delegation token"
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, "this principal neither owns the delegation token nor may renew it"
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, "delegation tokens cannot be asked for over such a connection"
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, "delegation tokens cannot be requested over this connection"
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, "not authorized for the delegation token", FINAL, AuthorizationError
     DELEGATION_TOKEN_EXPIRED = 66, "the delegation token has expired"
     INVALID_PRINCIPAL_TYPE = 67, "the principal's type is not supported"
@@ -157,30 +145,28 @@ class Code(enum.IntEnum):
     GROUP_ID_NOT_FOUND = 69, "there is no such group"
     FETCH_SESSION_ID_NOT_FOUND = 70, "the broker has dropped the fetch session", RETRIABLE
     INVALID_FETCH_SESSION_EPOCH = 71, "the fetch session's epoch is not the one the broker expects", RETRIABLE
-    LISTENER_NOT_FOUND = 72, "the leader does not have the listener that was asked", REFRESH
-    TOPIC_DELETION_DISABLED = 73, "the broker has deletion of topics switched off"
-    FENCED_LEADER_EPOCH = 74, "the broker knows a newer leader epoch than the request has", REFRESH
-    UNKNOWN_LEADER_EPOCH = 75, "the request has a newer leader epoch than the broker knows yet", RETRIABLE
-    UNSUPPORTED_COMPRESSION_TYPE = 76, "the data is compressed in a way this version of the API cannot carry"
-    STALE_BROKER_EPOCH = 77, "the broker was registered anew in the meantime"
-    OFFSET_NOT_AVAILABLE = 78, "the new leader does not know the high watermark for certain yet", RETRIABLE
+    LISTENER_NOT_FOUND = 72, "the leader has no listener like the one that received the request", REFRESH
+    TOPIC_DELETION_DISABLED = 73, "topic deletion is disabled on the broker"
+    FENCED_LEADER_EPOCH = 74, "the request's leader epoch is older than the broker's", REFRESH
+    UNKNOWN_LEADER_EPOCH = 75, "the request's leader epoch is newer than the broker's", RETRIABLE
+    UNSUPPORTED_COMPRESSION_TYPE = 76, "this version of the API does not support the batch's compression codec"
+    STALE_BROKER_EPOCH = 77, "the broker has registered again, with a newer epoch"
+    OFFSET_NOT_AVAILABLE = 78, "the new leader's high watermark is not up to date yet", RETRIABLE
     MEMBER_ID_REQUIRED = 79, "the member has to join again with the member id it was just given", REJOIN
     PREFERRED_LEADER_NOT_AVAILABLE = 80, "the preferred leader is not available", REFRESH
     GROUP_MAX_SIZE_REACHED = 81, "the group is full: group.max.size", FINAL, GroupMaxSizeReachedError
-    FENCED_INSTANCE_ID = (
-        82, "another member with the same group_instance_id has taken over", FINAL, FencedInstanceIdError,
-    )  # fmt: skip
+    FENCED_INSTANCE_ID = 82, "another member with the same group_instance_id has joined", FINAL, FencedInstanceIdError
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, "no replica that may lead is available", REFRESH
-    ELECTION_NOT_NEEDED = 84, "the leader is already the one asked for", REFRESH
+    ELECTION_NOT_NEEDED = 84, "the partition already has the requested leader", REFRESH
     NO_REASSIGNMENT_IN_PROGRESS = 85, "the partition is not being moved"
     GROUP_SUBSCRIBED_TO_TOPIC = 86, "the group is subscribed to the topic"
-    INVALID_RECORD = 87, "the broker found a record not valid"
-    UNSTABLE_OFFSET_COMMIT = 88, "a transaction is about to change these committed offsets", RETRIABLE
-    THROTTLING_QUOTA_EXCEEDED = 89, "a quota is used up for now", RETRIABLE
+    INVALID_RECORD = 87, "the broker found an invalid record"
+    UNSTABLE_OFFSET_COMMIT = 88, "an ongoing transaction may change these committed offsets", RETRIABLE
+    THROTTLING_QUOTA_EXCEEDED = 89, "a quota is exhausted for now", RETRIABLE
     PRODUCER_FENCED = 90, "a newer producer with the same transactional id has taken over"
-    RESOURCE_NOT_FOUND = 91, "the request names something that does not exist"
-    DUPLICATE_RESOURCE = 92, "the request names the same thing twice"
-    UNACCEPTABLE_CREDENTIAL = 93, "the credential does not meet the broker's demands"
+    RESOURCE_NOT_FOUND = 91, "the request names a resource that does not exist"
+    DUPLICATE_RESOURCE = 92, "the request names the same resource twice"
+    UNACCEPTABLE_CREDENTIAL = 93, "the credential does not meet the broker's requirements"
     INCONSISTENT_VOTER_SET = 94, "sender or receiver is not one of the expected voters"
     INVALID_UPDATE_VERSION = 95, "the update's version is not valid"
     FEATURE_UPDATE_FAILED = 96, "the features could not be updated"
@@ -191,15 +177,13 @@ class Code(enum.IntEnum):
     DUPLICATE_BROKER_REGISTRATION = 101, "another broker uses this id already"
     BROKER_ID_NOT_REGISTERED = 102, "no broker with this id is registered"
     INCONSISTENT_TOPIC_ID = 103, "the topic of this name has another id now", REFRESH
-    INCONSISTENT_CLUSTER_ID = 104, "this is another cluster than the one asked for"
+    INCONSISTENT_CLUSTER_ID = 104, "the request expects another cluster id"
     TRANSACTIONAL_ID_NOT_FOUND = 105, "there is no such transactional id"
     FETCH_SESSION_TOPIC_ID_ERROR = 106, "the fetch session mixes topic ids and names", RETRIABLE
-    INELIGIBLE_REPLICA = 107, "a replica in the new in-sync set may not be there"
-    NEW_LEADER_ELECTED = 108, "done, but the partition has another leader now"
-    OFFSET_MOVED_TO_TIERED_STORAGE = (
-        109, "the offset lives in remote storage, which this version of the API cannot follow",
-    )  # fmt: skip
-    FENCED_MEMBER_EPOCH = 110, "the member's epoch is too old; it has to give up its partitions and join again", REJOIN
+    INELIGIBLE_REPLICA = 107, "a replica of the new in-sync set is not eligible"
+    NEW_LEADER_ELECTED = 108, "the change was made, but the partition has another leader now"
+    OFFSET_MOVED_TO_TIERED_STORAGE = 109, "the offset is in remote storage, which this version of the API cannot read"
+    FENCED_MEMBER_EPOCH = 110, "the member's epoch is too old; it has to give up its partitions and rejoin", REJOIN
     UNRELEASED_INSTANCE_ID = 111, "another member with the same group_instance_id has not left yet"
     UNSUPPORTED_ASSIGNOR = 112, "the group does not support this server-side assignor"
     STALE_MEMBER_EPOCH = 113, "the member's epoch is not the current one; retry after the next heartbeat"
@@ -207,8 +191,8 @@ class Code(enum.IntEnum):
     UNSUPPORTED_ENDPOINT_TYPE = 115, "this kind of endpoint is not supported"
     UNKNOWN_CONTROLLER_ID = 116, "there is no such controller"
     UNKNOWN_SUBSCRIPTION_ID = 117, "the telemetry subscription is not known (any more)"
-    TELEMETRY_TOO_LARGE = 118, "the telemetry is larger than the broker takes"
-    INVALID_REGISTRATION = 119, "the controller refused the broker's registration"
+    TELEMETRY_TOO_LARGE = 118, "the telemetry is larger than the broker accepts"
+    INVALID_REGISTRATION = 119, "the controller rejected the broker's registration"
     TRANSACTION_ABORTABLE = 120, "the transaction must be aborted; the producer remains usable"
     INVALID_RECORD_STATE = 121, "the record cannot be acknowledged in its present state"
     SHARE_SESSION_NOT_FOUND = 122, "the broker has dropped the share session", RETRIABLE
@@ -224,7 +208,7 @@ class Code(enum.IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132, "a newer streams topology has taken over"
     SHARE_SESSION_LIMIT_REACHED = 133, "the broker has as many share sessions as it allows", RETRIABLE
     GROUP_DELETION_FAILED = 134, "the group could not be deleted"
-    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, "the broker could not take the streams topology's description"
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, "the broker could not store the streams topology's description"
     CONTROLLER_ID_NOT_REGISTERED = 136, "no controller with this id is registered"
 
 
