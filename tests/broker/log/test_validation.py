@@ -59,8 +59,9 @@ def code(log, tools):
         ({"magic": 3}, "CORRUPT_MESSAGE"),
         ({"magic": -1}, "CORRUPT_MESSAGE"),
         ({"magic": 1}, "INVALID_RECORD"),
-        ({"length": 2**31 - 1}, "INVALID_RECORD"),
-        ({"length": 60}, "INVALID_RECORD"),
+        ({"length": 2**31 - 1}, "UNKNOWN_SERVER_ERROR"),  # the size overflows in Java
+        ({"length": 60}, "CORRUPT_MESSAGE"),  # the rest is cut off, so the checksum is wrong
+        ({"length": 1000}, "INVALID_RECORD"),
         ({"count": 1}, "INVALID_RECORD"),
         ({"count": 3}, "INVALID_RECORD"),
         ({"count": 0, "last_offset_delta": -1}, "INVALID_RECORD"),

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ...records.compression import Codec
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.current_leader import NodeEndpoint
@@ -27,7 +27,8 @@ from ...wire.produce import (
     TopicProduceResponse,
 )
 from ..call import Api, ApiCall
-from ..log.log import AppendInfo, AppendRefused
+from ..log.log import AppendInfo, AppendRefused, StoredBatch
+from ..log.validation import parse_batch
 from ..transaction_verification import FIRST_TO_ADD_PARTITIONS, TransactionalProducer, add_or_verify_for_produce
 from .fetch import add_current_leader
 
@@ -40,13 +41,6 @@ FIRST_WITH_LEADERS = 10
 FIRST_WITH_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"  #: Clients with this id may write to internal topics.
 
-LOG_OVERHEAD = 12
-UP_TO_MAGIC = 17
-LENGTH_MIN = 14
-#: Batch header: offset, length, leader epoch, magic, CRC, attributes, last delta, timestamps, producer, sequence.
-_HEADER = Struct(">qiibIhiqqqhi")
-_CODEC, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
-
 #: Errors for which Kafka omits the log start offset.
 _WITHOUT_LOG_START = (
     Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_LEADER_OR_FOLLOWER, Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE,
@@ -54,7 +48,7 @@ _WITHOUT_LOG_START = (
 )  # fmt: skip
 
 
-def handle(call: ApiCall) -> Message | None:
+def _handle(call: ApiCall) -> Message | None:
     """Append the batches; respond once each is appended or rejected. With ``acks=0`` there is no response."""
     request: ProduceRequest = call.request
     if call.version < FIRST_ACCEPTED:
@@ -63,7 +57,7 @@ def handle(call: ApiCall) -> Message | None:
     producing = _ProduceRequest(call)
     code = producing.parse()
     if code and request.acks:
-        return refuse(request, call.version, code)
+        return _refuse(request, call.version, code)
     if code:
         call.close_connection()
     else:
@@ -71,8 +65,7 @@ def handle(call: ApiCall) -> Message | None:
     return None
 
 
-def refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse:
-    """Return the response with an error code in every partition."""
+def _refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse:
     topics = [
         TopicProduceResponse(
             name=topic.name,
@@ -84,18 +77,7 @@ def refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse:
     return ProduceResponse(responses=topics)
 
 
-API = Api(ProduceRequest, 0, 13, handle, refuse)
-
-
-class _Batch(NamedTuple):
-    """The header fields that are needed before the log validates a batch."""
-
-    data: memoryview
-    codec: int
-    is_transactional: bool
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
+API = Api(ProduceRequest, 0, 13, _handle, _refuse)
 
 
 #: As in Kafka, only these errors have a message.
@@ -104,15 +86,6 @@ _TRANSACTION_ERROR_MESSAGES = {
     int(Code.INVALID_TXN_STATE): "The partition was not added to the transaction.",
     int(Code.NOT_ENOUGH_REPLICAS): "The transaction coordinator could not be reached.",
 }
-_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD
-
-
-class _InvalidBatch(Exception):
-    """A partition's data is rejected before it is passed to the log."""
-
-    def __init__(self, code: Code) -> None:
-        super().__init__(code.name)
-        self.code = int(code)
 
 
 @dataclass(slots=True)
@@ -122,7 +95,7 @@ class _PartitionProduce:
     name: str
     topic_id: bytes
     response: PartitionProduceResponse
-    batch: _Batch | None = None  #: None once the batch is rejected or appended.
+    batch: StoredBatch | None = None  #: None once the batch is rejected or appended.
 
     @property
     def tp(self) -> TopicPartition:
@@ -157,10 +130,13 @@ class _ProduceRequest:
                 self._entries[topic.topic_id if by_id else topic.name, data.index] = entry
                 if data.records is None:
                     return int(Code.UNKNOWN_SERVER_ERROR)
+                batch: StoredBatch | None = None
                 try:
-                    batch: _Batch | None = _parse_single_batch(memoryview(data.records), call.version)
-                except _InvalidBatch as error:
-                    batch = None
+                    batch = parse_batch(data.records)
+                    if batch.codec == Codec.ZSTD and call.version < FIRST_WITH_ZSTD:
+                        batch = None
+                        entry.refuse(Code.UNSUPPORTED_COMPRESSION_TYPE)
+                except AppendRefused as error:
                     entry.refuse(error.code, _BATCH_ERROR_MESSAGES.get(error.code))
                 if name is None:
                     entry.refuse(Code.UNKNOWN_TOPIC_ID)
@@ -186,7 +162,11 @@ class _ProduceRequest:
             if partition.log.producers.would_begin_transaction(batch.producer_id, batch.producer_epoch):
                 to_verify.append(entry)
                 partition.log.producers.start_verification(
-                    *batch[3:], is_strict=call.version >= FIRST_TO_ADD_PARTITIONS, now_ms=call.node.schedule.wall_ms()
+                    batch.producer_id,
+                    batch.producer_epoch,
+                    batch.base_sequence,
+                    is_strict=call.version >= FIRST_TO_ADD_PARTITIONS,
+                    now_ms=call.node.schedule.wall_ms(),
                 )
         if not to_verify:
             self._append()
@@ -207,7 +187,7 @@ class _ProduceRequest:
                 entry.refuse(code, _TRANSACTION_ERROR_MESSAGES.get(code))
         self._append()
 
-    def _transactional(self) -> Iterable[tuple[_PartitionProduce, _Batch]]:
+    def _transactional(self) -> Iterable[tuple[_PartitionProduce, StoredBatch]]:
         for entry in self._entries.values():
             batch = entry.batch
             if batch is not None and batch.is_transactional and batch.producer_id >= 0:
@@ -289,35 +269,3 @@ def _add_record_errors(response: PartitionProduceResponse, refusal: AppendRefuse
 
 def _failed(index: int, code: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
-
-
-def _parse_single_batch(data: memoryview, version: int) -> _Batch:
-    """Return the single batch in the data. Raises: _InvalidBatch."""
-    size = _batch_size(data)
-    if size == 0 or data[16] != 2:
-        raise _InvalidBatch(Code.INVALID_RECORD)
-    if size < _HEADER.size:
-        raise _InvalidBatch(Code.CORRUPT_MESSAGE)
-    header = _HEADER.unpack_from(data)
-    codec = header[5] & _CODEC
-    if codec == _ZSTD and version < FIRST_WITH_ZSTD:
-        raise _InvalidBatch(Code.UNSUPPORTED_COMPRESSION_TYPE)
-    if _batch_size(data[size:]):
-        raise _InvalidBatch(Code.INVALID_RECORD)
-    return _Batch(data[:size], codec, bool(header[5] & _TRANSACTIONAL), *header[9:12])
-
-
-def _batch_size(data: memoryview) -> int:
-    """Return the size of the first batch, 0 if it is incomplete. Raises: _InvalidBatch."""
-    if len(data) < LOG_OVERHEAD:
-        return 0
-    length = int.from_bytes(data[8:12], "big", signed=True)
-    if length < LENGTH_MIN:
-        raise _InvalidBatch(Code.CORRUPT_MESSAGE)
-    if length > _LENGTH_MAX:
-        raise _InvalidBatch(Code.UNKNOWN_SERVER_ERROR)  # the size overflows in Java
-    if len(data) < UP_TO_MAGIC:
-        return 0
-    if data[16] > 2:
-        raise _InvalidBatch(Code.CORRUPT_MESSAGE)
-    return LOG_OVERHEAD + length if len(data) >= LOG_OVERHEAD + length else 0

@@ -33,6 +33,7 @@ RECORDS_READ_MAX = 20
 RECORD_ERRORS_MAX = 1_000
 UP_TO_MAGIC = _CRC_AT = 17
 _MAGIC = 2
+_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD
 #: Record lengths by the one or two bytes that encode them; a negative length is mapped to one above any batch size.
 _ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _KNOWN_CODECS = frozenset(compression.Codec)
@@ -57,9 +58,8 @@ def validate_batch(
         AppendRefused: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR or
             UNSUPPORTED_COMPRESSION_TYPE.
     """
-    view = memoryview(data)
-    _validate_size(view)
-    header = StoredBatch.of(bytes(view))
+    header = parse_batch(data)
+    view = memoryview(header.data)
     if from_client and header.base_offset != 0:
         raise AppendRefused(Code.INVALID_RECORD, f"the base offset is {header.base_offset}; producers must send 0")
     if len(view) > config.max_message_bytes:
@@ -90,23 +90,33 @@ def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int,
     return bytes(out)
 
 
-def _validate_size(view: memoryview) -> None:
-    """Reject anything but one complete batch of magic 2. Raises: AppendRefused."""
-    if len(view) < UP_TO_MAGIC:
-        raise AppendRefused(Code.INVALID_RECORD, f"{len(view)} bytes are too few for a batch")
-    length = int.from_bytes(view[8:12], "big", signed=True)
-    magic = view[16]
-    if length < LENGTH_MIN[0] or magic > _MAGIC:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, f"batch length {length} or magic {magic} is invalid")
-    if magic != _MAGIC:
-        raise AppendRefused(Code.INVALID_RECORD, f"the magic is {magic}; producers must send 2")
-    if length < LENGTH_MIN[_MAGIC]:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, f"batch length {length} is below {LENGTH_MIN[_MAGIC]}, the minimum")
-    size = LOG_OVERHEAD + length
-    if size > len(view):
-        raise AppendRefused(Code.INVALID_RECORD, f"the batch has {size} bytes, but only {len(view)} were sent")
-    if size < len(view):
+def parse_batch(data: bytes | bytearray | memoryview) -> StoredBatch:
+    """Return the single batch in the data; as in Kafka, cut off an incomplete one after it. Raises: AppendRefused."""
+    view = memoryview(data)
+    size = _batch_size(view)
+    if size == 0 or view[16] != _MAGIC:
+        raise AppendRefused(Code.INVALID_RECORD, f"the {len(view)} bytes do not begin with a complete batch of magic 2")
+    if size < HEADER_SIZE:
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"the batch has {size} bytes, fewer than its header")
+    if _batch_size(view[size:]):
         raise AppendRefused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the only allowed batch")
+    return StoredBatch.of(data if isinstance(data, bytes) and size == len(data) else bytes(view[:size]))
+
+
+def _batch_size(view: memoryview) -> int:
+    """Return the size of the first batch, 0 if it is incomplete. Raises: AppendRefused."""
+    if len(view) < LOG_OVERHEAD:
+        return 0
+    length = int.from_bytes(view[8:12], "big", signed=True)
+    if length < LENGTH_MIN[0]:
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"batch length {length} is below {LENGTH_MIN[0]}, the minimum")
+    if length > _LENGTH_MAX:  # the size overflows in Java
+        raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"batch length {length} is above {_LENGTH_MAX}, the maximum")
+    if len(view) < UP_TO_MAGIC:
+        return 0
+    if view[16] > _MAGIC:
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"the magic is {view[16]}; producers must send 2")
+    return LOG_OVERHEAD + length if len(view) >= LOG_OVERHEAD + length else 0
 
 
 def _validate_header(header: StoredBatch) -> None:
