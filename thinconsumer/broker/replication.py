@@ -106,7 +106,7 @@ class Replication:
     def _truncate_to_leader(self, target: PartitionReplica, source: PartitionReplica) -> None:
         """Truncate the follower epoch by epoch until both logs agree on where the latest one ends."""
         log = target.log
-        while (latest := log.latest_epoch) >= 0:
+        while (latest := log.epochs.latest) >= 0:
             epoch, end = source.log.end_of_epoch(latest)
             if epoch < 0:
                 end = source.log.start_offset

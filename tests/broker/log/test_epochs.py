@@ -50,13 +50,13 @@ def test_end_offset_is_unknown_without_epochs():
 )
 def test_contradicting_entries_are_removed(epochs, epoch, start, entries):
     epochs.assign(epoch, start)
-    assert epochs.entries == entries
+    assert epochs == entries
 
 
 @pytest.mark.parametrize(("end", "entries"), [(30, 3), (26, 3), (25, 2), (11, 2), (10, 1), (1, 1), (0, 0)])
 def test_truncation(epochs, end, entries):
     epochs.truncate_to(end)
-    assert len(epochs.entries) == entries
+    assert len(epochs) == entries
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_truncation(epochs, end, entries):
 )
 def test_deletion_from_the_front(epochs, start, entries):
     epochs.start_at(start)
-    assert epochs.entries == entries
+    assert epochs == entries

@@ -11,7 +11,7 @@ from thinconsumer.wire.error_codes import Code
 
 
 def test_empty_log(log):
-    assert (log.start_offset, log.end_offset, log.latest_epoch, log.epochs, log.size_bytes) == (0, 0, -1, [], 0)
+    assert (log.start_offset, log.end_offset, log.epochs.latest, log.epochs, log.size_bytes) == (0, 0, -1, [], 0)
     assert log.read(0, 0, 100, at_least_one=True) == b""
     assert list(log.read_batches(0, 10)) == []
     assert log.last_stable_offset(0) == 0
@@ -136,7 +136,7 @@ def test_batch_across_the_truncation_offset_is_removed(log, write):
 def test_truncation_removes_an_epoch_without_records(log, write):
     write(b"a")
     log.begin_epoch(3)
-    assert log.latest_epoch == 3
+    assert log.epochs.latest == 3
     log.truncate_to(1)
     assert log.epochs == [(0, 0)]
 

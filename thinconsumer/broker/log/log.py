@@ -47,7 +47,7 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self._batches = BatchList()
-        self._epochs = LeaderEpochs()
+        self.epochs = LeaderEpochs()
         self.producers = ProducerStateManager()
         self._store: PartitionFile | None = None
         self._size_compacted = 0  #: Size after the last compaction.
@@ -59,7 +59,7 @@ class Log:
     def __repr__(self) -> str:
         return (
             f"<Log {self.tp.topic}-{self.tp.partition} offsets {self.start_offset} to {self.end_offset}, "
-            f"{len(self._batches)} batches, {self.size_bytes} bytes, epoch {self.latest_epoch}>"
+            f"{len(self._batches)} batches, {self.size_bytes} bytes, epoch {self.epochs.latest}>"
         )
 
     @property
@@ -72,21 +72,11 @@ class Log:
         """Whether the log has grown enough since the last compaction."""
         return self.size_bytes > 2 * self._size_compacted + GROWN_BYTES
 
-    @property
-    def latest_epoch(self) -> int:
-        """The latest leader epoch, -1 if unknown."""
-        return self._epochs.latest
-
-    @property
-    def epochs(self) -> list[tuple[int, int]]:
-        """Leader epochs with their start offsets, ascending."""
-        return self._epochs.entries
-
     # -- appends
 
     def begin_epoch(self, epoch: int) -> None:
         """Start a leader epoch at the log end offset."""
-        self._epochs.assign(epoch, self.end_offset)
+        self.epochs.assign(epoch, self.end_offset)
 
     def append(
         self, data: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int, from_client: bool = True
@@ -172,7 +162,7 @@ class Log:
         return AppendInfo(batch.base_offset, batch.next_offset, log_append_time)
 
     def _add_batch(self, batch: StoredBatch) -> None:
-        self._epochs.assign(batch.leader_epoch, batch.base_offset)
+        self.epochs.assign(batch.leader_epoch, batch.base_offset)
         self._batches.append(batch)
         self.producers.note(batch)
         self.end_offset = batch.next_offset
@@ -200,7 +190,7 @@ class Log:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the highest epoch up to this one and its end offset (KIP-320); (-1, -1) if unknown."""
-        return self._epochs.end_of(epoch, self.end_offset)
+        return self.epochs.end_of(epoch, self.end_offset)
 
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> lookups.TimestampedOffset | None:
         """Return the first record below ``end_offset`` with at least this timestamp."""
@@ -235,7 +225,7 @@ class Log:
         A batch that spans the offset is removed as a whole; the log then ends at its base offset, so that the follower
         fetches the batch again.
         """
-        self._epochs.truncate_to(min(offset, self.end_offset))
+        self.epochs.truncate_to(min(offset, self.end_offset))
         if offset >= self.end_offset:
             return
         at = self._batches.index_of(offset)
@@ -247,14 +237,14 @@ class Log:
         self.end_offset = offset
         if offset < self.start_offset:
             self._move_start(offset)
-        self._epochs.truncate_to(offset)
+        self.epochs.truncate_to(offset)
         self.producers.rebuild(self._batches.items)
 
     def start_at(self, offset: int) -> None:
         """Remove all records and continue at an offset: the leader has deleted everything before it."""
         self._batches.replace(())
         self._stored_from = 0
-        self._epochs = LeaderEpochs()
+        self.epochs = LeaderEpochs()
         self.producers = ProducerStateManager()
         self.end_offset = offset
         if self._store is not None:
@@ -267,7 +257,7 @@ class Log:
         if offset <= self.start_offset:
             return
         self._batches.drop_front(self._batches.index_of(offset))
-        self._epochs.start_at(offset)
+        self.epochs.start_at(offset)
         self.producers.transactions.forget_before(offset)
         self._move_start(offset)
         self._shrink_store()

@@ -160,7 +160,7 @@ def test_transaction_unknown_to_its_coordinator_is_aborted_at_the_end():
     assert not desk.log_writer.finish()
     assert desk.finish() == 1
     assert not desk.logs()[0].open_transactions()
-    assert desk.sim.cluster.truth(TPS[0]).is_hidden(at, desk.logs()[0].latest_epoch)
+    assert desk.sim.cluster.truth(TPS[0]).is_hidden(at, desk.logs()[0].epochs.latest)
     assert desk.events()[-1] == "aborted"
 
 
