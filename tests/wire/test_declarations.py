@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from thinconsumer.wire import ZERO_UUID, Message, Struct
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.schema import NEVER, Primitive, WireField, parse_versions, wire_fields
@@ -135,35 +133,11 @@ def test_ignorable_and_defaults_equal_kafkas_in_all_versions(message: type[Messa
 def test_key_and_flexible_versions_equal_kafkas(message: type[Message]) -> None:
     facts = FACTS["current"][message.__name__]
     assert facts["apiKey"] == message.API_KEY
-    assert facts["type"] == ("request" if message in REQUESTS.values() else "response")
+    request = REQUESTS[message.API_KEY]
+    assert message.__name__ == request.__name__.removesuffix("Request") + facts["type"].title()
+    assert message is (request if facts["type"] == "request" else request.RESPONSE)
     flexible = facts["flexibleVersions"]
     assert (NEVER if flexible == "none" else parse_versions(flexible).first) == message.FLEXIBLE
-
-
-def test_request_and_response_have_equal_versions(message: type[Message]) -> None:
-    """A request in version 5 is answered in version 5."""
-    request = REQUESTS[message.API_KEY]
-    assert request.RESPONSE.VERSIONS == request.VERSIONS
-    assert request.RESPONSE.FLEXIBLE == request.FLEXIBLE
-    assert request.RESPONSE.__name__ == request.__name__.removesuffix("Request") + "Response"
-
-
-@pytest.mark.parametrize(
-    ("api", "versions"),
-    [
-        ("Fetch", (0, 18)),
-        ("ListOffsets", (0, 11)),
-        ("Metadata", (0, 13)),
-        ("OffsetCommit", (0, 10)),
-        ("OffsetFetch", (0, 10)),
-        ("ApiVersions", (0, 5)),
-        ("OffsetForLeaderEpoch", (0, 4)),
-    ],
-)
-def test_all_versions_from_the_first_to_the_latest_are_supported(api: str, versions: tuple[int, int]) -> None:
-    """Brokers from 2.1 on offer version 0 of all these; 4.4 offers the highest."""
-    by_name = {request.__name__: request for request in REQUESTS.values()}
-    assert versions == by_name[f"{api}Request"].VERSIONS
 
 
 def test_kafka_messages_json_covers_every_api() -> None:

@@ -62,13 +62,13 @@ def test_the_header_of_an_unsupported_version_is_readable() -> None:
     "frame",
     [
         b"\0\x0c\0\4\0\0\0\5\0\2me",  # no tagged fields
-        b"\0\x0c\0\4\0\0\0\5\0\2me\1",  # ... or not the one it claims
+        b"\0\x0c\0\4\0\0\0\5\0\2me\1",  # one tagged field claimed, none present
         b"\0\x0c\0\4\0\0\0\5\0\2me\xff\xff\xff\xff\x0f",
         b"\0\x0c\0\4\0\0\0\5\0\3me",  # a client id that is cut off
-        b"\0\x0c\0\3\0\0\0\5\0\3me",  # ... in a header without tagged fields, too
+        b"\0\x0c\0\3\0\0\0\5\0\3me",  # the same in a header without tagged fields
         b"\0\x0c\0\3\0\0\0\5\xff\xfe",
-        b"\0\x0c\0\4\0\0\0\5\xff\xfe",  # ... of negative length
-        b"\0\x0c\0\4\0\0\0\5\0\2\xff\xff\0",  # ... not UTF-8
+        b"\0\x0c\0\4\0\0\0\5\xff\xfe",  # a client id of negative length
+        b"\0\x0c\0\4\0\0\0\5\0\2\xff\xff\0",  # a client id that is not UTF-8
         b"\x7f\x0c\0\4\0\0\0\5\0\2me\0",  # no such API
         b"\0\x0c\0\4\0\0\0\5\0",
         b"",

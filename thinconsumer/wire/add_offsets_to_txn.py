@@ -23,9 +23,6 @@ class AddOffsetsToTxnResponse(Message):
 class AddOffsetsToTxnRequest(Message):
     """Ask the transaction coordinator to add a group's offsets to the transaction."""
 
-    API_KEY = 25
-    VERSIONS = (0, 4)
-    FLEXIBLE = 3
     RESPONSE = AddOffsetsToTxnResponse
 
     transactional_id: str = string("0+")

@@ -64,9 +64,6 @@ class AddPartitionsToTxnTransaction(Struct):
 class AddPartitionsToTxnRequest(Message):
     """Add partitions: ``transactions`` from version 4 on, the ``v3_and_below`` fields before."""
 
-    API_KEY = 24
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
     RESPONSE = AddPartitionsToTxnResponse
 
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")

@@ -55,9 +55,6 @@ class ApiVersionsResponse(Message):
 class ApiVersionsRequest(Message):
     """Ask for the supported APIs. From version 3 on brokers reject an empty software name or version."""
 
-    API_KEY = 18
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
     RESPONSE = ApiVersionsResponse
 
     client_software_name: str = string("3+", ignorable=True)

@@ -45,9 +45,6 @@ class CreatePartitionsTopic(Struct):
 class CreatePartitionsRequest(Message):
     """Add partitions or, with ``validate_only``, only check whether the request would succeed."""
 
-    API_KEY = 37
-    VERSIONS = (0, 3)
-    FLEXIBLE = 2
     RESPONSE = CreatePartitionsResponse
 
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic, "0+")

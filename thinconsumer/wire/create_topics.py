@@ -73,9 +73,6 @@ class CreatableTopic(Struct):
 class CreateTopicsRequest(Message):
     """Create topics; the broker answers when the controller has created them, or after ``timeout_ms``."""
 
-    API_KEY = 19
-    VERSIONS = (0, 7)
-    FLEXIBLE = 5
     RESPONSE = CreateTopicsResponse
 
     topics: list[CreatableTopic] = array(CreatableTopic, "0+")

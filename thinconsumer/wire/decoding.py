@@ -54,15 +54,11 @@ class TrailingBytesError(KafkaProtocolError):
         self.end = end
 
 
-def _trailing(position: int, size: int) -> None:
-    raise TrailingBytesError(position, size)
-
-
 #: The global names of generated decoders.
 _NAMES = {
     "new": object.__new__,
     "unpack_from": struct.unpack_from,
-    "trailing": _trailing,
+    "TrailingBytesError": TrailingBytesError,
     **{helper.__name__: helper for helper in (bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint)},
 }
 
@@ -83,7 +79,7 @@ class _Decoder:
         source.line("size = len(buf)")
         message = self.structure(cls)
         with source.block("if pos != size:"):
-            source.line("trailing(pos, size)")
+            source.line("raise TrailingBytesError(pos, size)")
         source.line(f"return {message}")
         return source.compile(f"decode {cls.__name__} version {self.version}", "decode")
 

@@ -31,9 +31,6 @@ class DeleteGroupsResponse(Message):
 class DeleteGroupsRequest(Message):
     """Delete groups; sent to the broker that coordinates all of them."""
 
-    API_KEY = 42
-    VERSIONS = (0, 3)
-    FLEXIBLE = 2
     RESPONSE = DeleteGroupsResponse
 
     groups_names: list[str] = array(string, "0+")

@@ -52,9 +52,6 @@ class DeleteRecordsTopic(Struct):
 class DeleteRecordsRequest(Message):
     """Delete the records before the given offsets; sent to the leader of the partitions."""
 
-    API_KEY = 21
-    VERSIONS = (0, 2)
-    FLEXIBLE = 2
     RESPONSE = DeleteRecordsResponse
 
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic, "0+")

@@ -40,9 +40,6 @@ class DeleteTopicState(Struct):
 class DeleteTopicsRequest(Message):
     """Delete ``topics`` from version 6 on, ``topic_names`` before."""
 
-    API_KEY = 20
-    VERSIONS = (0, 6)
-    FLEXIBLE = 4
     RESPONSE = DeleteTopicsResponse
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")

@@ -39,9 +39,6 @@ class DescribeClusterResponse(Message):
 class DescribeClusterRequest(Message):
     """Ask for the cluster's nodes; ``endpoint_type`` 1 means brokers, 2 controllers."""
 
-    API_KEY = 60
-    VERSIONS = (0, 2)
-    FLEXIBLE = 0
     RESPONSE = DescribeClusterResponse
 
     include_cluster_authorized_operations: bool = boolean("0+")

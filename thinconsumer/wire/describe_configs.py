@@ -64,9 +64,6 @@ class DescribeConfigsResource(Struct):
 class DescribeConfigsRequest(Message):
     """Ask for settings."""
 
-    API_KEY = 32
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
     RESPONSE = DescribeConfigsResponse
 
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+")

@@ -48,9 +48,6 @@ class DescribeGroupsResponse(Message):
 class DescribeGroupsRequest(Message):
     """Describe groups; sent to their coordinator."""
 
-    API_KEY = 15
-    VERSIONS = (0, 6)
-    FLEXIBLE = 5
     RESPONSE = DescribeGroupsResponse
 
     groups: list[str] = array(string, "0+")

@@ -25,9 +25,6 @@ class EndTxnResponse(Message):
 class EndTxnRequest(Message):
     """Commit (``committed=True``) or abort the transaction."""
 
-    API_KEY = 26
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
     RESPONSE = EndTxnResponse
 
     transactional_id: str = string("0+")

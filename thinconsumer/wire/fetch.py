@@ -15,7 +15,7 @@ from .schema import Records, Struct, array, int8, int16, int32, int64, record_by
 
 
 class FetchEpochEndOffset(Struct):
-    """The leader epoch, and its end offset in the leader's log, after which the fetcher's log diverges."""
+    """The leader's latest epoch up to that of the fetcher, and its end offset: the fetcher's log diverges after it."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
@@ -83,7 +83,7 @@ class ReplicaState(Struct):
 
 
 class FetchPartition(Struct):
-    """The fetch offset in one partition, the leader epoch known to the client, and that of the last batch read."""
+    """The fetch offset in one partition, the leader epoch known to the client, and the epoch of the last batch read."""
 
     partition: int = int32("0+")
     current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -114,9 +114,6 @@ class ForgottenTopic(Struct):
 class FetchRequest(Message):
     """Fetch partitions. In an incremental fetch session the request holds only new and changed partitions."""
 
-    API_KEY = 1
-    VERSIONS = (0, 18)
-    FLEXIBLE = 12
     RESPONSE = FetchResponse
 
     cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0, ignorable=True)

@@ -40,9 +40,6 @@ class FindCoordinatorResponse(Message):
 class FindCoordinatorRequest(Message):
     """Ask for coordinators: by ``coordinator_keys`` from version 4 on, by ``key`` before."""
 
-    API_KEY = 10
-    VERSIONS = (0, 6)
-    FLEXIBLE = 3
     RESPONSE = FindCoordinatorResponse
 
     key: str = string("0-3")

@@ -23,9 +23,6 @@ class HeartbeatResponse(Message):
 class HeartbeatRequest(Message):
     """Keep this member's session alive."""
 
-    API_KEY = 12
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
     RESPONSE = HeartbeatResponse
 
     group_id: str = string("0+")

@@ -28,9 +28,6 @@ class InitProducerIdResponse(Message):
 class InitProducerIdRequest(Message):
     """Request a producer id: from the coordinator of a transactional id or, with None, from any broker."""
 
-    API_KEY = 22
-    VERSIONS = (0, 6)
-    FLEXIBLE = 2
     RESPONSE = InitProducerIdResponse
 
     transactional_id: str | None = string("0+", nullable="0+")

@@ -49,9 +49,6 @@ class JoinGroupRequestProtocol(Struct):
 class JoinGroupRequest(Message):
     """Join the next generation; ``protocols`` come in order of preference."""
 
-    API_KEY = 11
-    VERSIONS = (0, 9)
-    FLEXIBLE = 6
     RESPONSE = JoinGroupResponse
 
     group_id: str = string("0+")

@@ -41,9 +41,6 @@ class MemberIdentity(Struct):
 class LeaveGroupRequest(Message):
     """Remove ``members`` from version 3 on, ``member_id`` before."""
 
-    API_KEY = 13
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
     RESPONSE = LeaveGroupResponse
 
     group_id: str = string("0+")

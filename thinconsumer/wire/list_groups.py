@@ -33,9 +33,6 @@ class ListGroupsResponse(Message):
 class ListGroupsRequest(Message):
     """List groups; an empty filter accepts all."""
 
-    API_KEY = 16
-    VERSIONS = (0, 5)
-    FLEXIBLE = 3
     RESPONSE = ListGroupsResponse
 
     states_filter: list[str] = array(string, "4+")

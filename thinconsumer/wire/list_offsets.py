@@ -61,9 +61,6 @@ class ListOffsetsTopic(Struct):
 class ListOffsetsRequest(Message):
     """Look up offsets; sent to the leader of the partitions. Consumers send ``replica_id=-1``."""
 
-    API_KEY = 2
-    VERSIONS = (0, 11)
-    FLEXIBLE = 6
     RESPONSE = ListOffsetsResponse
 
     replica_id: int = int32("0+")

@@ -30,7 +30,13 @@ class Message(Struct):
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, int]]  #: Lowest and highest supported version.
     FLEXIBLE: ClassVar[int] = NEVER  #: First version with tagged fields and compact lengths (KIP-482).
-    RESPONSE: ClassVar[type[Message]]  #: On requests: the class of the response.
+    #: On requests: the class of the response, which also declares the three values above for its request.
+    RESPONSE: ClassVar[type[Message]]
+
+    def __init_subclass__(cls) -> None:
+        if "RESPONSE" in vars(cls):
+            response = cls.RESPONSE
+            cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE = response.API_KEY, response.VERSIONS, response.FLEXIBLE
 
     @classmethod
     def decode(

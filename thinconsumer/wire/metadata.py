@@ -71,9 +71,6 @@ class MetadataRequestTopic(Struct):
 class MetadataRequest(Message):
     """Request some topics, all topics (None), or brokers only (an empty list, from version 1 on)."""
 
-    API_KEY = 3
-    VERSIONS = (0, 13)
-    FLEXIBLE = 9
     RESPONSE = MetadataResponse
 
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, "0+", nullable="1+")

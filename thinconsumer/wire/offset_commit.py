@@ -59,9 +59,6 @@ class OffsetCommitRequestTopic(Struct):
 class OffsetCommitRequest(Message):
     """Commit as a member of the group or, without member id and generation, for a group that has no members."""
 
-    API_KEY = 8
-    VERSIONS = (0, 10)
-    FLEXIBLE = 8
     RESPONSE = OffsetCommitResponse
 
     group_id: str = string("0+")

@@ -75,7 +75,7 @@ class OffsetFetchRequestTopics(Struct):
 
 
 class OffsetFetchRequestGroup(Struct):
-    """One group and its topics wanted; ``topics=None`` requests all. Only members of KIP-848 groups send their id."""
+    """One group and the requested topics (all if None). Only members of KIP-848 groups send member id and epoch."""
 
     group_id: str = string("8+")
     member_id: str | None = string("9+", nullable="9+", default=None, ignorable=True)
@@ -86,9 +86,6 @@ class OffsetFetchRequestGroup(Struct):
 class OffsetFetchRequest(Message):
     """Request committed offsets: with ``groups`` from version 8 on, with ``group_id`` and ``topics`` before."""
 
-    API_KEY = 9
-    VERSIONS = (0, 10)
-    FLEXIBLE = 6
     RESPONSE = OffsetFetchResponse
 
     group_id: str = string("0-7")

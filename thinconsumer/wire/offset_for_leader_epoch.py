@@ -55,9 +55,6 @@ class OffsetForLeaderTopic(Struct):
 class OffsetForLeaderEpochRequest(Message):
     """Request end offsets of epochs; sent to the partitions' leader. Consumers send ``replica_id=-1``."""
 
-    API_KEY = 23
-    VERSIONS = (0, 4)
-    FLEXIBLE = 4
     RESPONSE = OffsetForLeaderEpochResponse
 
     replica_id: int = int32("3+", default=-2, ignorable=True)

@@ -72,9 +72,6 @@ class TopicProduceData(Struct):
 class ProduceRequest(Message):
     """Append batches; ``acks`` is 0 (no response), 1 (leader only) or -1 (all in-sync replicas)."""
 
-    API_KEY = 0
-    VERSIONS = (0, 13)
-    FLEXIBLE = 9
     RESPONSE = ProduceResponse
 
     transactional_id: str | None = string("3+", nullable="3+", default=None)

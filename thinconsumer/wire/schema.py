@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast, overload
 
 if TYPE_CHECKING:
@@ -175,12 +176,8 @@ class Struct(metaclass=StructType):
     unknown_tags: dict[int, bytes] = field(default_factory=dict, repr=False)
 
 
-_FIELDS: dict[type[Struct], tuple[tuple[str, WireField], ...]] = {}
-
-
+@cache
 def wire_fields(cls: type[Struct]) -> tuple[tuple[str, WireField], ...]:
     """Return ``(attribute, declaration)`` of each field of ``cls``, in wire order."""
-    if cls not in _FIELDS:
-        declared = [(item.name, item.metadata.get("wire")) for item in dataclasses.fields(cls)]
-        _FIELDS[cls] = tuple((name, wire) for name, wire in declared if isinstance(wire, WireField))
-    return _FIELDS[cls]
+    declared = [(item.name, item.metadata.get("wire")) for item in dataclasses.fields(cls)]
+    return tuple((name, wire) for name, wire in declared if isinstance(wire, WireField))

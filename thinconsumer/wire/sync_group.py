@@ -34,9 +34,6 @@ class SyncGroupRequestAssignment(Struct):
 class SyncGroupRequest(Message):
     """Request this member's assignment; only the leader fills ``assignments``, with those of all members."""
 
-    API_KEY = 14
-    VERSIONS = (0, 5)
-    FLEXIBLE = 4
     RESPONSE = SyncGroupResponse
 
     group_id: str = string("0+")

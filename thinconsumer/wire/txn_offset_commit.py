@@ -57,9 +57,6 @@ class TxnOffsetCommitRequestTopic(Struct):
 class TxnOffsetCommitRequest(Message):
     """Commit offsets that take effect with the transaction's commit; sent to the group's coordinator."""
 
-    API_KEY = 28
-    VERSIONS = (0, 6)
-    FLEXIBLE = 3
     RESPONSE = TxnOffsetCommitResponse
 
     transactional_id: str = string("0+")
