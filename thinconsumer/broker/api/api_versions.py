@@ -30,8 +30,7 @@ FEATURES_EPOCH = 1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
-def handle(call: ApiCall) -> Message:
-    """Return the versions of every API; reject clients with an invalid software name."""
+def _handle(call: ApiCall) -> Message:
     request: ApiVersionsRequest = call.request
     names = (request.client_software_name, request.client_software_version)
     if call.version >= FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(name) for name in names):
@@ -52,4 +51,4 @@ def handle(call: ApiCall) -> Message:
     )
 
 
-API = Api(ApiVersionsRequest, 0, 4, handle, error_code_in(ApiVersionsResponse))
+API = Api(ApiVersionsRequest, 0, 4, _handle, error_code_in(ApiVersionsResponse))

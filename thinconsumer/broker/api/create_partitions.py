@@ -21,8 +21,7 @@ from ..forwarding import to_controller
 from .create_topics import RECORDS_MAX
 
 
-def handle(call: ApiCall) -> Message:
-    """Increase the partition count of each topic independently."""
+def _handle(call: ApiCall) -> Message:
     request: CreatePartitionsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
     results = [
@@ -36,14 +35,13 @@ def handle(call: ApiCall) -> Message:
     return CreatePartitionsResponse(results=results)
 
 
-def refuse(request: CreatePartitionsRequest, version: int, code: int) -> CreatePartitionsResponse:
-    """Return the response with an error code for every topic."""
+def _refuse(request: CreatePartitionsRequest, version: int, code: int) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
         results=[CreatePartitionsTopicResult(name=topic.name, error_code=code) for topic in request.topics]
     )
 
 
-API = Api(CreatePartitionsRequest, 0, 3, to_controller(handle, refuse), refuse)
+API = Api(CreatePartitionsRequest, 0, 3, to_controller(_handle, _refuse), _refuse)
 
 
 def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:

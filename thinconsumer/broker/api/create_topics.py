@@ -30,8 +30,7 @@ RECORDS_MAX = 10_000
 BY_DEFAULT = -1
 
 
-def handle(call: ApiCall) -> Message:
-    """Create the valid topics; the others get their errors in the response."""
+def _handle(call: ApiCall) -> Message:
     request: CreateTopicsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
     candidates = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
@@ -52,13 +51,12 @@ def handle(call: ApiCall) -> Message:
     return CreateTopicsResponse(topics=results)
 
 
-def refuse(request: CreateTopicsRequest, version: int, code: int) -> CreateTopicsResponse:
-    """Return the response with an error code for every topic."""
+def _refuse(request: CreateTopicsRequest, version: int, code: int) -> CreateTopicsResponse:
     error = ControllerError(Code(code), BY_CODE[code].text)
     return CreateTopicsResponse(topics=[_failed(topic.name, error) for topic in request.topics])
 
 
-API = Api(CreateTopicsRequest, 2, 7, to_controller(handle, refuse), refuse)
+API = Api(CreateTopicsRequest, 2, 7, to_controller(_handle, _refuse), _refuse)
 
 
 def _records(topic: CreatableTopic) -> int:

@@ -34,7 +34,7 @@ class _LowWatermarkTarget(NamedTuple):
     offset: int = 0
 
 
-def handle(call: ApiCall) -> Message | None:
+def _handle(call: ApiCall) -> Message | None:
     """Advance the leader's log start offsets, and respond when the followers have advanced theirs."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
@@ -52,8 +52,7 @@ def handle(call: ApiCall) -> Message | None:
     return None
 
 
-def refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteRecordsResponse:
-    """Return the response with an error code for every partition."""
+def _refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -64,7 +63,7 @@ def refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteReco
     )
 
 
-API = Api(DeleteRecordsRequest, 0, 2, handle, refuse)
+API = Api(DeleteRecordsRequest, 0, 2, _handle, _refuse)
 
 
 def _start(call: ApiCall, tp: TopicPartition, offset: int) -> _LowWatermarkTarget:

@@ -17,8 +17,7 @@ from ..forwarding import to_controller
 FIRST_WITH_IDS = 6
 
 
-def handle(call: ApiCall) -> Message:
-    """Delete the topics that are named exactly once."""
+def _handle(call: ApiCall) -> Message:
     request: DeleteTopicsRequest = call.request
     controller = call.node.cluster.controller
     results: list[DeletableTopicResult] = []
@@ -49,15 +48,14 @@ def handle(call: ApiCall) -> Message:
     return DeleteTopicsResponse(responses=results)
 
 
-def refuse(request: DeleteTopicsRequest, version: int, code: int) -> DeleteTopicsResponse:
-    """Return the response with an error code for every topic."""
+def _refuse(request: DeleteTopicsRequest, version: int, code: int) -> DeleteTopicsResponse:
     topics = _states(request, version)
     return DeleteTopicsResponse(
         responses=[DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=code) for one in topics]
     )
 
 
-API = Api(DeleteTopicsRequest, 1, 6, to_controller(handle, refuse), refuse)
+API = Api(DeleteTopicsRequest, 1, 6, to_controller(_handle, _refuse), _refuse)
 
 
 def _states(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState]:

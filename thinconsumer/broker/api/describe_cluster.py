@@ -15,8 +15,7 @@ from .metadata import CLUSTER_OPERATIONS, any_broker
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(call: ApiCall) -> Message:
-    """Describe the cluster from this broker's metadata image."""
+def _handle(call: ApiCall) -> Message:
     request: DescribeClusterRequest = call.request
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
@@ -38,4 +37,4 @@ def handle(call: ApiCall) -> Message:
     return response
 
 
-API = Api(DescribeClusterRequest, 0, 2, handle, error_code_in(DescribeClusterResponse))
+API = Api(DescribeClusterRequest, 0, 2, _handle, error_code_in(DescribeClusterResponse))

@@ -33,16 +33,14 @@ _DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leade
 _LONG = frozenset(("replica.lag.time.max.ms",))
 
 
-def handle(call: ApiCall) -> Message:
-    """Describe each resource."""
+def _handle(call: ApiCall) -> Message:
     request: DescribeConfigsRequest = call.request
     if any(resource.resource_type not in _DESCRIBERS for resource in request.resources):
-        return refuse(request, call.version, int(Code.INVALID_REQUEST))
+        return _refuse(request, call.version, int(Code.INVALID_REQUEST))
     return DescribeConfigsResponse(results=[_describe(call, resource) for resource in request.resources])
 
 
-def refuse(request: DescribeConfigsRequest, version: int, code: int) -> DescribeConfigsResponse:
-    """Return the response with an error code for every resource."""
+def _refuse(request: DescribeConfigsRequest, version: int, code: int) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(
@@ -158,4 +156,4 @@ _DESCRIBERS: Mapping[int, Callable[[ApiCall, str], list[DescribeConfigsResourceR
     TOPIC: _topic, BROKER: _broker, LOGGER: _loggers, METRICS: _nothing, GROUP: _nothing,
 }  # fmt: skip
 
-API = Api(DescribeConfigsRequest, 1, 4, handle, refuse)
+API = Api(DescribeConfigsRequest, 1, 4, _handle, _refuse)

@@ -29,7 +29,7 @@ FIRST_WITH_LEADERS = 16
 _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOCH))
 
 
-def handle(call: ApiCall) -> Message | None:
+def _handle(call: ApiCall) -> Message | None:
     """Respond, or park the request until enough data is available."""
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
@@ -61,7 +61,7 @@ def handle(call: ApiCall) -> Message | None:
     return None
 
 
-def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
+def _refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
     """Return the error response; below version 13 every partition has the code, as in versions with no other."""
     topics = []
     if version < FIRST_WITH_IDS:
@@ -75,7 +75,7 @@ def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
     return FetchResponse(error_code=code, session_id=request.session_id, responses=topics)
 
 
-API = Api(FetchRequest, 4, 18, handle, refuse)
+API = Api(FetchRequest, 4, 18, _handle, _refuse)
 
 
 def _fetch_params(call: ApiCall) -> FetchParams:

@@ -19,11 +19,11 @@ SHARE_FROM = 6
 NO_BROKER = BrokerImage(-1, "", -1)
 
 
-def handle(call: ApiCall) -> Message | None:
+def _handle(call: ApiCall) -> Message | None:
     """Return for each key the leader of its partition of ``__consumer_offsets`` or ``__transaction_state``."""
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
-        return refuse(request, call.version, int(Code.INVALID_REQUEST))
+        return _refuse(request, call.version, int(Code.INVALID_REQUEST))
     if call.version < MANY_FROM:
         return _single(*_look_up(call, request.key))
     return FindCoordinatorResponse(
@@ -31,8 +31,7 @@ def handle(call: ApiCall) -> Message | None:
     )
 
 
-def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
-    """Return the response with an error code for every key."""
+def _refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
     if version < MANY_FROM:
         return _single(code, NO_BROKER)
     refused = [_one_of_many(key, code, NO_BROKER) for key in request.coordinator_keys]
@@ -41,7 +40,7 @@ def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoor
     return FindCoordinatorResponse(coordinators=refused)
 
 
-API = Api(FindCoordinatorRequest, 0, 6, handle, refuse)
+API = Api(FindCoordinatorRequest, 0, 6, _handle, _refuse)
 
 
 def _look_up(call: ApiCall, key: str) -> tuple[int, BrokerImage]:

@@ -8,6 +8,7 @@ local log start, 9 the last tiered offset, 11 the first offset not yet uploaded;
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,7 +20,6 @@ from ...wire.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from ..call import Api, ApiCall
@@ -47,18 +47,25 @@ class _LookupFailed(Exception):
         self.code = code
 
 
-def handle(call: ApiCall) -> Message:
-    """Look up the requested offset of every partition."""
+def _handle(call: ApiCall) -> Message:
     request: ListOffsetsRequest = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # Kafka throws an unexpected exception
-    times = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
-    duplicates = {tp for tp in times if times.count(tp) > 1} if len(set(times)) < len(times) else set()
-    return ListOffsetsResponse(topics=[_topic(call, topic, duplicates) for topic in _by_name(request)])
+        return _refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # Kafka throws an unexpected exception
+    times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    for topic in request.topics:
+        rows = answers.setdefault(topic.name, {})
+        for one in topic.partitions:
+            if times[topic.name, one.partition_index] > 1:
+                rows[one.partition_index] = _failed(one, int(Code.INVALID_REQUEST))
+            else:
+                rows[one.partition_index] = _partition(call, topic.name, one)
+    return ListOffsetsResponse(
+        topics=[ListOffsetsTopicResponse(name=name, partitions=list(rows.values())) for name, rows in answers.items()]
+    )
 
 
-def refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsResponse:
-    """Return the response with an error code in every partition."""
+def _refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsResponse:
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(one, code) for one in topic.partitions])
@@ -67,25 +74,7 @@ def refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsR
     )
 
 
-API = Api(ListOffsetsRequest, 1, 11, handle, refuse)
-
-
-def _by_name(request: ListOffsetsRequest) -> list[ListOffsetsTopic]:
-    topics: dict[str, ListOffsetsTopic] = {}
-    for topic in request.topics:
-        one = topics.setdefault(topic.name, ListOffsetsTopic(name=topic.name))
-        one.partitions.extend(topic.partitions)
-    return list(topics.values())
-
-
-def _topic(call: ApiCall, topic: ListOffsetsTopic, duplicates: set[tuple[str, int]]) -> ListOffsetsTopicResponse:
-    answers: dict[int, ListOffsetsPartitionResponse] = {}
-    for one in topic.partitions:
-        if (topic.name, one.partition_index) in duplicates:
-            answers[one.partition_index] = _failed(one, int(Code.INVALID_REQUEST))
-        else:
-            answers[one.partition_index] = _partition(call, topic.name, one)
-    return ListOffsetsTopicResponse(name=topic.name, partitions=list(answers.values()))
+API = Api(ListOffsetsRequest, 1, 11, _handle, _refuse)
 
 
 def _partition(call: ApiCall, topic: str, one: ListOffsetsPartition) -> ListOffsetsPartitionResponse:

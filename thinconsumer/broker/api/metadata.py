@@ -31,13 +31,12 @@ TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 
 
-def handle(call: ApiCall) -> Message:
-    """Describe the requested topics."""
+def _handle(call: ApiCall) -> Message:
     request, version, node = call.request, call.version, call.node
     image = node.image
     code = _check(request, version)
     if code:
-        return refuse(request, version, code)
+        return _refuse(request, version, code)
     response = MetadataResponse(
         cluster_id=image.cluster_id,
         controller_id=any_broker(call),
@@ -60,7 +59,7 @@ def handle(call: ApiCall) -> Message:
     return response
 
 
-def refuse(request: MetadataRequest, version: int, code: int) -> MetadataResponse:
+def _refuse(request: MetadataRequest, version: int, code: int) -> MetadataResponse:
     """Return the response with an error code for every topic; version 13 also has a top-level one."""
     topics = [
         MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
@@ -69,7 +68,7 @@ def refuse(request: MetadataRequest, version: int, code: int) -> MetadataRespons
     return MetadataResponse(topics=topics, error_code=code)
 
 
-API = Api(MetadataRequest, 0, 13, handle, refuse)
+API = Api(MetadataRequest, 0, 13, _handle, _refuse)
 
 
 def any_broker(call: ApiCall) -> int:

@@ -31,7 +31,7 @@ _PartitionT = TypeVar("_PartitionT", OffsetCommitRequestPartition, TxnOffsetComm
 _TopicT = TypeVar("_TopicT", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
 
 
-def handle(call: ApiCall) -> Message | None:
+def _handle(call: ApiCall) -> Message | None:
     """Reject unknown partitions; pass the others to the coordinator."""
     request: OffsetCommitRequest = call.request
     by_id = call.version >= TOPIC_IDS_FROM
@@ -63,12 +63,11 @@ def handle(call: ApiCall) -> Message | None:
     return None
 
 
-def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommitResponse:
-    """Return the response with an error code for every partition."""
+def _refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=_answers(request.topics, repeat(code)))
 
 
-API = Api(OffsetCommitRequest, 2, 10, handle, refuse)
+API = Api(OffsetCommitRequest, 2, 10, _handle, _refuse)
 
 
 def _answers(topics: Iterable[OffsetCommitRequestTopic], codes: Iterator[int]) -> list[OffsetCommitResponseTopic]:

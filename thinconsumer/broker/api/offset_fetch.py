@@ -32,8 +32,7 @@ MANY_GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 
 
-def handle(call: ApiCall) -> Message | None:
-    """Fetch the offsets of each group from the coordinator."""
+def _handle(call: ApiCall) -> Message | None:
     request: OffsetFetchRequest = call.request
     groups = _groups(request, call.version)
     answers: dict[int, OffsetFetchResponseGroup] = {}
@@ -48,12 +47,11 @@ def handle(call: ApiCall) -> Message | None:
     return None if groups else OffsetFetchResponse()
 
 
-def refuse(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchResponse:
-    """Return the response with an error code for every group."""
+def _refuse(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchResponse:
     return _response([_group_error(group, version, code) for group in _groups(request, version)], version)
 
 
-API = Api(OffsetFetchRequest, 1, 10, handle, refuse)
+API = Api(OffsetFetchRequest, 1, 10, _handle, _refuse)
 
 
 def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:

@@ -17,8 +17,7 @@ from ...wire.offset_for_leader_epoch import (
 from ..call import Api, ApiCall
 
 
-def handle(call: ApiCall) -> Message:
-    """Look up the end offset of each leader epoch."""
+def _handle(call: ApiCall) -> Message:
     request: OffsetForLeaderEpochRequest = call.request
     topics: dict[str, OffsetForLeaderTopicResult] = {}
     for topic in request.topics:
@@ -29,8 +28,7 @@ def handle(call: ApiCall) -> Message:
     return OffsetForLeaderEpochResponse(topics=list(topics.values()))
 
 
-def refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> OffsetForLeaderEpochResponse:
-    """Return the response with an error code for every partition."""
+def _refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -42,7 +40,7 @@ def refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> Off
     )
 
 
-API = Api(OffsetForLeaderEpochRequest, 2, 4, handle, refuse)
+API = Api(OffsetForLeaderEpochRequest, 2, 4, _handle, _refuse)
 
 
 def _partition(call: ApiCall, topic: str, one: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -30,7 +30,7 @@ from .offset_commit import merged_topics, split_by_existence
 FIRST_WITH_LOADING = 2
 
 
-def handle(call: ApiCall) -> Message | None:
+def _handle(call: ApiCall) -> Message | None:
     """Reject unknown partitions; pass the others to the group coordinator once the transaction is verified."""
     request: TxnOffsetCommitRequest = call.request
     existing: list[TxnOffsetCommitRequestTopic] = []
@@ -63,12 +63,11 @@ def handle(call: ApiCall) -> Message | None:
     return None
 
 
-def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffsetCommitResponse:
-    """Return the response with an error code for every partition."""
+def _refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffsetCommitResponse:
     return _answer(request.topics, repeat(code))
 
 
-API = Api(TxnOffsetCommitRequest, 0, 5, handle, refuse)
+API = Api(TxnOffsetCommitRequest, 0, 5, _handle, _refuse)
 
 
 def _answer(topics: list[TxnOffsetCommitRequestTopic], codes: Iterator[int]) -> TxnOffsetCommitResponse:

@@ -6,7 +6,7 @@ Leaders check a batch before they append it; followers, and logs that are loaded
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -66,14 +66,14 @@ class ProducerStateManager:
     __slots__ = ("by_id", "transactions", "verifications")
 
     def __init__(self) -> None:
-        self.by_id: dict[int, ProducerStateEntry] = {}
+        self.by_id: defaultdict[int, ProducerStateEntry] = defaultdict(ProducerStateEntry)
         self.verifications: dict[int, VerificationStateEntry] = {}
         self.transactions = LogTransactions()
 
     # -- checks before an append
 
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
-        """Return the batch that this one repeats, if it is among the last ones of its producer."""
+        """Return the appended batch of which this one is a retry, if it is among the last five of its producer."""
         known = self.by_id.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
@@ -173,7 +173,7 @@ class ProducerStateManager:
         if batch.is_control:
             self._note_marker(batch)
             return
-        known = self._entry(batch.producer_id)
+        known = self.by_id[batch.producer_id]
         known.update_epoch(batch.producer_epoch)
         known.timestamp = batch.max_timestamp
         known.batches.append(
@@ -188,21 +188,15 @@ class ProducerStateManager:
         marker = marker_of(batch)
         if marker is None:
             return  # a KRaft control record, or a marker that compaction has emptied
-        known = self._entry(batch.producer_id)
+        known = self.by_id[batch.producer_id]
         known.update_epoch(batch.producer_epoch)
         known.coordinator_epoch = marker.coordinator_epoch
         known.timestamp = marker.timestamp
         self.transactions.end(batch.producer_id, batch.last_offset, marker.is_abort)
 
-    def _entry(self, producer_id: int) -> ProducerStateEntry:
-        known = self.by_id.get(producer_id)
-        if known is None:
-            known = self.by_id[producer_id] = ProducerStateEntry()
-        return known
-
     def rebuild(self, batches: Iterable[StoredBatch]) -> None:
         """Rebuild the state from these batches."""
-        self.by_id = {}
+        self.by_id.clear()
         self.transactions = LogTransactions()
         for batch in batches:
             self.note(batch)
