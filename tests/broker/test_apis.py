@@ -5,24 +5,22 @@ from pathlib import Path
 import pytest
 
 from thinconsumer.broker.apis import APIS
-from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
 from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from thinconsumer.wire.describe_cluster import DescribeClusterRequest
-from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.header import decode_response_header
-from thinconsumer.wire.heartbeat import HeartbeatRequest
-from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.join_group import JoinGroupRequest
-from thinconsumer.wire.leave_group import LeaveGroupRequest
-from thinconsumer.wire.list_groups import ListGroupsRequest
-from thinconsumer.wire.sync_group import SyncGroupRequest
+from thinconsumer.wire.schema import Primitive, wire_fields
 
-#: APIs with an error code for the whole response in every version.
-WITH_ONE_CODE = (
-    JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest, ListGroupsRequest, InitProducerIdRequest,
-    AddOffsetsToTxnRequest, EndTxnRequest, DescribeClusterRequest, ApiVersionsRequest,
-)  # fmt: skip
+#: How many error codes an error response has, by API and first version, if the request has two entries in every list.
+#: All other APIs have one code for the whole response.
+CODES = {
+    "Produce": {0: 4}, "Fetch": {4: 4, 7: 5, 13: 1}, "ListOffsets": {1: 4}, "OffsetCommit": {2: 4},
+    "TxnOffsetCommit": {0: 4}, "OffsetForLeaderEpoch": {2: 4}, "DeleteRecords": {0: 4}, "DescribeGroups": {0: 2},
+    "OffsetFetch": {1: 4, 2: 1, 8: 2}, "AddPartitionsToTxn": {0: 4, 4: 1}, "Metadata": {0: 2, 13: 3},
+    "FindCoordinator": {0: 1, 4: 2}, "CreateTopics": {2: 2}, "DeleteTopics": {1: 2}, "CreatePartitions": {0: 2},
+    "DescribeConfigs": {1: 2}, "DeleteGroups": {0: 2},
+}  # fmt: skip
+#: The values of the first and the second entry of a list, by type.
+SAMPLES = {"string": ("a", "b"), "uuid": (b"a" * 16, b"b" * 16), "int32": (3, 5)}
 CASES = [(api, version) for api in APIS.values() for version in range(api.lowest, api.highest + 1)]
 GOLDEN = Path(__file__).parent.parent / "golden" / "kafka-4.3.0" / "api_versions.txt"
 
@@ -43,11 +41,39 @@ def test_versions_match_a_4x_broker(api):
     assert versions_of_a_real_broker()[api.request.API_KEY] == (api.lowest, api.highest)
 
 
+def filled(cls, version, number=0):
+    """Return a message with two entries in every list; names, ids and indexes are those of ``SAMPLES``."""
+    values = {}
+    for name, wire in wire_fields(cls):
+        if version not in wire.versions:
+            continue
+        if not isinstance(wire.of, Primitive):
+            values[name] = [filled(wire.of, version, n) for n in (0, 1)] if wire.array else filled(wire.of, version)
+        elif wire.array:
+            values[name] = list(SAMPLES[wire.of.name])
+        elif wire.of.name in ("string", "uuid") or name.endswith(("index", "partition")):
+            values[name] = SAMPLES[wire.of.name][number]
+    return cls(**values)
+
+
+def leaves(struct, version):
+    """Yield (name, value) of every field of the version that is no struct, those of nested structs included."""
+    for name, wire in wire_fields(type(struct)):
+        if version in wire.versions:
+            value = getattr(struct, name)
+            for one in (value or ()) if wire.array else (value,):
+                yield from [(name, one)] if isinstance(wire.of, Primitive) else leaves(one, version)
+
+
 @pytest.mark.parametrize(("api", "version"), CASES, ids=lambda x: x if isinstance(x, int) else x.request.__name__)
-def test_error_responses_encode_in_every_version(api, version):
-    """The error response to a fault rule or an exception can be encoded, and has the error code."""
-    answer = api.refuse(api.request(), version, int(Code.UNKNOWN_SERVER_ERROR))
+def test_error_response_covers_every_entry_of_the_request(api, version):
+    """Fault rules and handlers with a bug are answered by it."""
+    answer = api.refuse(filled(api.request, version), version, int(Code.NOT_COORDINATOR))
     assert isinstance(answer, api.request.RESPONSE)
-    decoded = type(answer).decode(answer.encode(version), version)
-    if api.request in WITH_ONE_CODE:
-        assert decoded.error_code == Code.UNKNOWN_SERVER_ERROR
+    found = list(leaves(type(answer).decode(answer.encode(version), version), version))
+    codes = [value for name, value in found if name in ("error_code", "partition_error_code")]
+    counts = CODES.get(api.request.__name__.removesuffix("Request"), {0: 1})
+    assert codes == [Code.NOT_COORDINATOR] * counts[max(first for first in counts if first <= version)]
+    values = {value for _, value in found}
+    assert len(codes) == 1 or values >= set(SAMPLES["string"]) or values >= set(SAMPLES["uuid"])
+    assert len(codes) < 4 or values >= set(SAMPLES["int32"])

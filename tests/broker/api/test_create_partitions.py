@@ -75,8 +75,3 @@ def test_duplicate_topics_are_rejected(new_cluster, client_of):
     answer = client_of(cluster, 1).ask(grow(("t", 2, None), ("t", 3, None), ("u", 2, None)))
     assert [(one.name, one.error_code) for one in answer.results] == [("t", Code.INVALID_REQUEST), ("u", 0)]
     assert len(cluster.controller.image.topics["t"].partitions) == 1
-
-
-def test_error_response_covers_every_topic():
-    refusal = API.refuse(grow(("t", 2, None), ("u", 2, None)), 3, int(Code.REQUEST_TIMED_OUT))
-    assert [(one.name, one.error_code) for one in refusal.results] == [("t", 7), ("u", 7)]

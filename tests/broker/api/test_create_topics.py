@@ -92,7 +92,7 @@ def test_rejections_have_code_and_message(new_cluster, client_of, wanted, code):
     (told,) = client_of(cluster, 1).ask(create(wanted)).topics
     assert told.error_code == code
     assert told.error_message
-    assert told.error_message != BY_CODE[code].text  # clients send the default values explicitly
+    assert told.error_message != BY_CODE[code].text  # it names the cause in this request
     assert (told.num_partitions, told.configs, told.topic_id) == (-1, [], bytes(16))
     assert sorted(cluster.controller.image.topics) == ["a.b", "there"]
 

@@ -105,8 +105,3 @@ def test_leadership_change_is_reported_while_waiting(new_cluster, client_of):
     cluster.move_leader(TP, follower)
     cluster.advance(11.0)
     assert [told(answer) for answer in client.answers()] == [(Code.NOT_LEADER_OR_FOLLOWER, -1)]
-
-
-def test_error_response_covers_every_partition():
-    refusal = API.refuse(cut(1), 2, int(Code.NOT_LEADER_OR_FOLLOWER))
-    assert told(refusal) == (Code.NOT_LEADER_OR_FOLLOWER, -1)

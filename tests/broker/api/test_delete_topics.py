@@ -79,10 +79,3 @@ def test_entries_without_name_or_id_are_rejected(new_cluster, client_of):
     client = client_of(new_cluster(), 1)
     assert [row.error_code for row in client.ask(by_state((None, ZERO_UUID))).responses] == [Code.INVALID_REQUEST]
     assert client.ask(by_state()).responses == []
-
-
-@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_error_responses_encode_in_every_version(version):
-    refusal = API.refuse(by_name("t", version=version), version, int(Code.REQUEST_TIMED_OUT))
-    answer = type(refusal).decode(refusal.encode(version), version)
-    assert [(row.name, row.error_code) for row in answer.responses] == [("t", 7)]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.api.find_coordinator import API
 from thinconsumer.broker.group.hashing import partition_for
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
@@ -66,11 +65,3 @@ def test_dead_coordinator_is_not_available(new_cluster: Any, client_of: Any) -> 
     cluster.kill(2, noticed_after_s=0)
     again = client.ask(FindCoordinatorRequest(coordinator_keys=keys)).coordinators
     assert {c.key for c in again if c.error_code == NOT_AVAILABLE and c.node_id == -1} == set(lost) != set()
-
-
-@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_error_responses_encode_in_every_version(version: int) -> None:
-    answer = API.refuse(FindCoordinatorRequest(key="k", coordinator_keys=["k"]), version, 7)
-    one: Any = answer if version in SINGLE else answer.coordinators[0]  # type: ignore[attr-defined]
-    assert one.error_code == 7
-    answer.encode(version)

@@ -163,9 +163,3 @@ def test_only_the_leader_answers_unless_any_replica_is_requested(new_cluster, cl
         client = client_of(cluster, node)
         assert told(client.ask(look(LATEST)))[0] == Code.NOT_LEADER_OR_FOLLOWER
         assert told(client.ask(look(LATEST, replica=-2)))[0] == anybody
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_error_responses_encode_in_every_version(version):
-    refusal = API.refuse(look(LATEST), version, int(Code.NOT_LEADER_OR_FOLLOWER))
-    assert told(type(refusal).decode(refusal.encode(version), version)) == (6, -1, -1, -1)

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.broker.api.offset_fetch import API
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import (
     OffsetFetchRequest,
@@ -113,15 +112,3 @@ def test_stable_offsets(version: int, client: Any) -> None:
     else:
         request.group_id, request.topics = "", []
         assert client.ask(request, version).groups[0].topics[0].partitions[0].committed_offset == 6
-
-
-@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_error_responses_encode_in_every_version(version: int) -> None:
-    topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
-    groups = [OffsetFetchRequestGroup(group_id="billing", topics=None)]
-    answer: Any = API.refuse(OffsetFetchRequest(topics=topics, groups=groups), version, 15)
-    answer = type(answer).decode(answer.encode(version), version)
-    if version in MANY:
-        assert answer.groups[0].error_code == 15
-    else:
-        assert (answer.error_code or answer.topics[0].partitions[0].error_code) == 15

@@ -76,7 +76,3 @@ def test_first_entry_of_a_duplicate_topic_counts(client):
     request = ends(0)
     request.topics += ends(2).topics
     assert told(client.ask(request)) == (0, 0, 2)
-
-
-def test_error_response_covers_every_partition():
-    assert told(API.refuse(ends(0), 4, int(Code.UNKNOWN_LEADER_EPOCH))) == (Code.UNKNOWN_LEADER_EPOCH, -1, -1)

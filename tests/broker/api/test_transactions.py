@@ -182,9 +182,3 @@ def test_broker_request_with_several_transactions_gets_one_response(version):
 def test_request_without_transactions_gets_an_empty_response(version):
     _, (answer,) = send(AddPartitionsToTxnRequest(), version)
     assert read(answer, version) == {}
-
-
-def test_error_response_covers_every_partition_of_a_client_and_has_one_code_for_a_broker():
-    api = APIS[AddPartitionsToTxnRequest.API_KEY]
-    assert read(api.refuse(FROM_CLIENT, 3, int(Code.NOT_COORDINATOR)), 3) == dict.fromkeys((A0, A1, B0), 16)
-    assert api.refuse(FROM_BROKER, 5, int(Code.CLUSTER_AUTHORIZATION_FAILED)).error_code == 31

@@ -165,10 +165,3 @@ def test_group_coordinator_codes_are_returned(version):
     node = FakeNode(commits=Code.COORDINATOR_LOAD_IN_PROGRESS)
     told = Code.COORDINATOR_LOAD_IN_PROGRESS if version >= 2 else Code.COORDINATOR_NOT_AVAILABLE
     assert set(send(node, version=version).values()) == {told}
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_error_response_covers_every_partition(version):
-    response = API.refuse(request(), version, int(Code.NOT_COORDINATOR))
-    response = type(response).decode(response.encode(version), version)
-    assert [p.error_code for topic in response.topics for p in topic.partitions] == [16, 16]

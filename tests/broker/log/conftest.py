@@ -120,7 +120,7 @@ def log() -> Log:
 
 @pytest.fixture
 def write(log: Log) -> LogWriter:
-    """The TransactionalProducer of ``log``."""
+    """The writer of ``log``."""
     return LogWriter(log)
 
 

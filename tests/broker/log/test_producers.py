@@ -70,6 +70,26 @@ def test_verifications_expire_with_the_producer(write):
     assert sent(write, 5) == 0
 
 
+@pytest.mark.parametrize(
+    ("history", "epoch", "is_first"),
+    [
+        ((), 0, True),
+        (("batch",), 3, False),  # the partition is in the transaction already
+        (("batch",), 2, True),  # Kafka's leader lets the coordinator reject it
+        (("batch",), 4, True),  # another transaction is ongoing
+        (("batch", "marker"), 3, True),
+        (("batch", "marker"), 4, True),
+        (("batch", "marker"), 2, True),
+    ],
+)
+def test_only_the_first_batch_of_a_transaction_is_verified(write, history, epoch, is_first):
+    if "batch" in history:
+        write.transactional(7, b"v", epoch=3)
+    if "marker" in history:
+        write.end(7, commit=False, epoch=3)
+    assert write.log.producers.would_begin_transaction(7, epoch) is is_first
+
+
 def test_last_five_batches_are_recognised_as_duplicates(write):
     for first in range(6):
         assert sent(write, first) == first
