@@ -75,7 +75,7 @@ def test_commits_are_held_from_the_join_until_the_sync(now, is_held):
 
 
 @pytest.mark.parametrize(
-    ("identity", "is_rebalancing", "asks_as"),
+    ("identity", "is_rebalancing", "expected"),
     [
         (FIVE, True, FIVE),
         (SIX, True, SIX),
@@ -85,9 +85,9 @@ def test_commits_are_held_from_the_join_until_the_sync(now, is_held):
         (SEVEN, False, SEVEN),
     ],
 )
-def test_offsets_queued_after_a_missed_generation_belong_to_the_generation_before(identity, is_rebalancing, asks_as):
+def test_offsets_queued_after_a_missed_generation_belong_to_the_generation_before(identity, is_rebalancing, expected):
     """Another member may have owned the partition in the missed generation."""
-    assert member(identity, is_rebalancing=is_rebalancing, before=FIVE).asks_as == asks_as
+    assert member(identity, is_rebalancing=is_rebalancing, before=FIVE).consumed_as == expected
 
 
 def test_commits_without_membership_fail_with_the_reason():

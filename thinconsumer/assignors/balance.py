@@ -57,7 +57,7 @@ class _Pool:
             self.owned.setdefault(owner, []).append(tp)
 
     def deal(self, counts: Mapping[int, int]) -> dict[int, list[TopicPartition]]:
-        """Return as many partitions of each member as ``counts`` says: owned ones first, then others round robin."""
+        """Return for each member as many partitions as ``counts`` says: owned ones first, then others round robin."""
         kept = {}
         for member, owned in self.owned.items():
             # Sorted by number first, so that the partitions that move come from all topics.

@@ -20,7 +20,7 @@ _GENERATION = Struct(">i")
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions, while others are read."""
+    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions; the others stay readable."""
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)

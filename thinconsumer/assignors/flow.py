@@ -44,7 +44,7 @@ class Flow:
         self.far = far if far is not None else [0] * pools
         self.owned = owned if owned is not None else [{}] * pools
         self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: For each member, its units by pool.
-        #: For each pool, how many units fewer members have than they owned.
+        #: For each pool, by member, how many of its owned units the member does not have now.
         self.missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members

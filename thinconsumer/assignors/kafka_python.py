@@ -36,7 +36,7 @@ def _class_of(entry: object) -> type:
 
 
 class _OfTopic(NamedTuple):
-    """Partitions of a topic, with attributes as in 3.0 and as a pair as in 2.0."""
+    """Partitions of a topic: attributes for kafka-python 3.0, a pair for 2.0."""
 
     topic: str
     partitions: list[int]
@@ -55,7 +55,7 @@ class _MemberMetadata:
 
     @property
     def subscription(self) -> list[str]:
-        """The topics, by the attribute of 2.0."""
+        """The topics, as kafka-python 2.0 names them."""
         return self.topics
 
 
@@ -78,7 +78,7 @@ class _MemberAssignment:
 
     @property
     def assignment(self) -> list[_OfTopic]:
-        """The partitions, by the attribute of 2.0."""
+        """The partitions, as kafka-python 2.0 names them."""
         return self.assigned_partitions
 
     def partitions(self) -> list[TopicPartition]:
@@ -170,7 +170,7 @@ class KafkaPythonAssignor(PartitionAssignor):
         return Assignment(tuple(partitions), _as_bytes(getattr(share, "user_data", None)))
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
-        """Pass the assignment to the assignor, and the generation if its method takes it, as in 3.0."""
+        """Pass the assignment to the assignor, and the generation if its method takes one, as in kafka-python 3.0."""
         share = _MemberAssignment(_of_topics(assignment.partitions), assignment.user_data or b"")
         takes = inspect.signature(self._inner.on_assignment).parameters
         if len(takes) < 2:

@@ -1,9 +1,12 @@
-"""Find the bounds of each member's load when units of pools are spread as evenly as the pools' members allow.
+"""Find how many partitions each member gets when they are spread as evenly as the subscriptions allow.
 
-The most even distribution is optimal by every measure: it has the lowest maximum, the highest minimum, and the smallest
-differences and sum of squares. It divides pools and members into blocks; within a block loads differ by one at most,
-and no unit needs to leave its block (Frank and Murota's canonical partition of decreasingly minimal vectors). With the
-blocks known, what remains is to choose the units of each member within fixed bounds.
+A *pool* is a set of partitions with the same subscribers, its members; its *units* are the partitions, of which only
+the number matters. A member's load is the number of its units.
+
+The most even distribution has the lowest maximum, the highest minimum, and the smallest differences and sum of squares.
+It divides pools and members into *blocks*: members of a block get units of its pools only, and their loads differ by
+one at most (Frank and Murota's canonical partition of decreasingly minimal vectors). The caller then chooses each
+member's units within these bounds.
 
 Blocks are found by bisection: distribute the units with the average, rounded up, as every member's limit.
 
@@ -24,7 +27,7 @@ from .masks import bits
 
 
 class Block(NamedTuple):
-    """A mask of members that each get ``least`` or ``most`` units, all from these pools."""
+    """Some pools, and the bit mask of the members that each get ``least`` or ``most`` of their partitions."""
 
     pools: tuple[int, ...]
     members: int
@@ -33,7 +36,7 @@ class Block(NamedTuple):
 
 
 def blocks(supplies: Sequence[int], members_of: Sequence[int]) -> list[Block]:
-    """Divide pools and their members (as masks) into blocks. Every pool has units and members."""
+    """Return the blocks. Pool ``i`` has ``supplies[i]`` partitions, and the members in the mask ``members_of[i]``."""
     all_members = 0
     for mask in members_of:
         all_members |= mask
@@ -49,7 +52,7 @@ def blocks(supplies: Sequence[int], members_of: Sequence[int]) -> list[Block]:
 
 
 class _Part(NamedTuple):
-    """A part of the problem: the units of these pools, for these members only."""
+    """A part of the problem: the partitions of these pools, for these members (a bit mask) only."""
 
     pools: tuple[int, ...]
     members: int

@@ -22,6 +22,6 @@ def partition_racks(cluster: ClusterView, topics: Iterable[str]) -> dict[TopicPa
 
 
 def racks_matter(of_members: Collection[str], of_partitions: Collection[frozenset[str]]) -> bool:
-    """Return whether it depends on the assignment how many partitions have a replica in their member's rack."""
+    """Return whether members' racks hold replicas, and the partitions differ in the racks of their replicas."""
     all_racks = frozenset().union(*of_partitions)
     return not all_racks.isdisjoint(of_members) and any(racks != all_racks for racks in of_partitions)

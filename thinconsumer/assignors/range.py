@@ -60,7 +60,7 @@ class _Topic:
         self.racks_matter = racks_matter(known, self.replicas)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions the member may get, with one beyond the equal share while any is left."""
+        """Return how many more partitions the member may get; one above the equal share while there are ``extras``."""
         return max(0, self.least + (self.extras > 0) - len(self.given.get(member, ())))
 
     def fits(self, member: int, partition: int) -> bool:

@@ -31,7 +31,7 @@ def name_of(entry: object) -> str:
     """Return the name of an assignor class or instance.
 
     Raises:
-        ValueError: ``entry`` is no assignor. The message is a relative clause ("which has no name").
+        ValueError: ``entry`` is no assignor. The message follows its name: "which has no name".
     """
     if not _is_ours(entry) and not is_kafka_pythons(entry):
         raise ValueError("which is no PartitionAssignor")

@@ -27,7 +27,7 @@ class _UserData(Message):
     generation: int = int32("1+", default=NO_GENERATION)
 
 
-#: (version, first byte) of the layouts to try. kafka-python 3.0 writes the version in front, Java does not.
+#: The layouts to try, as (version, offset of the first field). kafka-python 3.0 writes a version first, Java does not.
 _LAYOUTS = ((1, 0), (0, 0), (1, 2))
 
 
@@ -40,7 +40,7 @@ class StickyAssignor(PartitionAssignor):
         self._previous: Claim | None = None
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the last assignment. A member revokes its partitions before it joins."""
+        """Return the last assignment: under eager rebalancing a member that joins owns no partitions."""
         if self._previous is None:
             return None
         previous = to_topics(in_order(self._previous.partitions))

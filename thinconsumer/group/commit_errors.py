@@ -49,7 +49,7 @@ ADVICE: dict[str, str] = {
     "metadata_too_large": "commit less metadata beside the offset, or raise the broker's offset.metadata.max.bytes",
     "refused": "the same commit will fail again",
     "rebalance_in_progress": "poll() until the rebalance is over, then commit what is still assigned",
-    "coordinator": "every poll() searches for it; commit again later",
+    "coordinator": "poll() searches for the coordinator; commit again later",
     "timeout": "commit again, with a longer timeout if needed",
 }
 RETRIABLE = frozenset({"rebalance_in_progress", "coordinator", "timeout"})

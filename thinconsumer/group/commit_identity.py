@@ -1,8 +1,8 @@
 """The member id and generation for commits, and whether offsets queued under an earlier one may still be committed.
 
-Owns these rules only. In a rebalance the coordinator accepts commits of the old generation until all members have
-joined. After that it rejects them, and until SyncGroup completes it rejects those of the new generation too. Commits
-are held during that time. Afterwards they get the new generation, if the partition is still assigned to this member.
+In a rebalance the coordinator accepts commits of the old generation until all members have joined. After that it
+rejects them, and until SyncGroup completes it rejects those of the new generation too. Commits are held during that
+time. Afterwards they get the new generation, if the partition is still assigned to this member.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Objection(NamedTuple):
 class CommitIdentity(NamedTuple):
     """The state of the membership at the moment when a commit is queued, checked or written."""
 
-    #: The member id, generation and instance id. With manual assignment it has none of them: with the id of a static
-    #: member, the coordinator would fence the commit.
+    #: The member id, generation and instance id. Under manual assignment all are unset: the coordinator would fence a
+    #: commit with the instance id of a static member.
     identity: Identity
     is_subscribed: bool = False  #: Whether the group assigns the partitions; False with manual assignment.
     is_rebalancing: bool = False  #: Whether a JoinGroup or SyncGroup is due or in flight.
@@ -38,7 +38,7 @@ class CommitIdentity(NamedTuple):
         return self.identity if self.identity.is_member or not self.is_subscribed else None
 
     @property
-    def asks_as(self) -> Identity | None:
+    def consumed_as(self) -> Identity | None:
         """The identity under which newly queued offsets were consumed.
 
         If the member has missed a generation, this is the identity before it until SyncGroup succeeds; the member then
@@ -73,7 +73,7 @@ class CommitIdentity(NamedTuple):
             )
         if who.generation_id > before.generation_id + 1:
             # In the missed generation another member may have owned the partition and committed a later offset.
-            return Objection("rebalance_in_progress", f"{member} missed a generation since")
+            return Objection("rebalance_in_progress", f"{member} has missed a later generation")
         if is_assigned:
             return None
         return Objection("rebalance_in_progress", f"{member} has lost the partition in a rebalance")

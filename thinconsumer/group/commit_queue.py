@@ -157,7 +157,7 @@ class CommitQueue:
     def fail_call(self, pending: Pending, failure: Failure) -> None:
         """Fail a call now; its offsets in flight may still be written."""
         if pending.number not in self._calls:
-            return  # a call without offsets, settled when the call before it failed
+            return  # it has no offsets, and settled when the call before it failed
         for tp in pending.outstanding:
             pending.failed[tp] = failure
         pending.outstanding.clear()
@@ -263,8 +263,8 @@ class CommitQueue:
     def run_first_callback(self) -> None:
         """Call the first callback that is due.
 
-        Python raises KeyboardInterrupt only after calls. None lies between removing the callback and calling it, so no
-        callback is lost.
+        Ctrl-C loses no callback: Python raises KeyboardInterrupt only after calls, and none lies between the removal of
+        the callback and its call.
         """
         _, callback, offsets, error = self.finished[0]
         given = dict(offsets)

@@ -94,9 +94,9 @@ class Commits:
         self._stale_error: KafkaError | None = None
         self._now = 0.0
         self.finished = self._queue.finished  #: Settled calls with a callback that is due.
-        #: Calls the first callback in :attr:`finished`; not within a step, since it is user code.
+        #: Calls the first callback in :attr:`finished`. Callbacks are user code: a step must not call this.
         self.run_first_callback = self._queue.run_first_callback
-        #: Called with an error about a commit's member id, generation or instance id, and REBALANCE_IN_PROGRESS.
+        #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
         #: Called with every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
@@ -132,13 +132,13 @@ class Commits:
         """Commit these offsets, after those added before. Retriable errors are retried until ``deadline``.
 
         The call settles when for each partition its offset, or that of a later call, was written or has failed. It
-        fails with a CommitFailedError that names the partitions not written, or with the AuthorizationError. Its
+        fails with a CommitFailedError that names the partitions not written, or with an AuthorizationError. Its
         callback, if any, is then queued in :attr:`finished`.
         """
         if self._queue.idle:
             self._stale_error = self._coordinator.error
         current = self._commit_identity()
-        who = current.asks_as
+        who = current.consumed_as
         pending = self._queue.add(offsets, who or Identity(self._group_id), deadline, callback, what)
         if who is None and offsets:
             # Fail now: an unsubscribe() before the next step would turn it into a commit without a member id.
@@ -256,10 +256,10 @@ class Commits:
     def _timeout(self, pending: Pending, now: float) -> Failure:
         last = pending.call.last_error
         if self._commit_identity().is_held:
-            return self._failure("rebalance_in_progress", "the group was rebalancing all the time", now, last)
+            return self._failure("rebalance_in_progress", "the group was still rebalancing at the timeout", now, last)
         if self._coordinator.target(CHANNEL) is None:
             last = self._coordinator.last_error or last
-            return self._failure("coordinator", f"no coordinator in time{_because(last)}", now, last)
+            return self._failure("coordinator", f"no coordinator found before the timeout{_because(last)}", now, last)
         if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS:
             return self._failure("rebalance_in_progress", f"the call timed out{_because(last)}", now, last)
         return self._failure("timeout", f"the call timed out{_because(last)}", now, last)
@@ -282,7 +282,7 @@ class Commits:
         if flight is None or self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
             return
         # The former coordinator writes nothing more. The new one gets these offsets again, or newer ones.
-        log.debug("group %s: committing again to its new coordinator %s", self._group_id, self._coordinator.node_id)
+        log.debug("group %s: repeating OffsetCommit to new coordinator %s", self._group_id, self._coordinator.node_id)
         self._flight = None
         self._judged = None
         for tp, entry in flight.entries.items():
@@ -478,7 +478,7 @@ class Commits:
             self._queue.failed(tp, entry, failure)
 
 
-#: Codes that concern one commit, and not later ones.
+#: Error codes that say nothing about later commits.
 _OF_ONE_CALL = frozenset({Code.OFFSET_METADATA_TOO_LARGE, Code.INVALID_COMMIT_OFFSET_SIZE})
 #: Actions about the coordinator or the member, not about single partitions.
 _OF_COORDINATOR = frozenset(
@@ -487,4 +487,4 @@ _OF_COORDINATOR = frozenset(
 
 
 def _because(error: KafkaError | None) -> str:
-    return f"; last: {error}" if error is not None else ""
+    return f"; the last error was: {error}" if error is not None else ""

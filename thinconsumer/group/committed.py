@@ -1,10 +1,9 @@
 """OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
 
-Owns the requests. The partition decides what follows: with a committed offset it validates that position, without one
-it applies the reset policy. One request is in flight at a time, and a response is used only if the partition still has
-the cursor of the request. If an open transaction or an unreplicated commit is about to change an offset, the broker
-reports it as unstable and the request is repeated (KIP-447), at every isolation level as in Java: from the older offset
-records would be read twice. KIP-709.
+A partition with a committed offset validates that position; one without applies the reset policy. One request is in
+flight at a time. A response is dropped for a partition that was sought or reset since the request. If an open
+transaction or an unreplicated commit is about to change an offset, the broker reports it as unstable and the request is
+repeated (KIP-447), at every isolation level as in Java: from the older offset records would be read twice.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class OffsetFetchInFlight:
         self.node_id = node_id
         self.since = now
         self.tps: dict[TopicPartition, None] = {}
-        self.cursors: dict[Partition, Cursor] = {}  #: Waiting partitions, with their cursors at this request.
+        self.cursors: dict[Partition, Cursor] = {}  #: Waiting partitions; a seek meanwhile replaces the cursor.
         self.questions: list[CommittedQuery] = []
         self.names: dict[bytes, str] = {}
 
@@ -118,7 +117,7 @@ class Committed:
         return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{flight}>"
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
-        """Request the committed offsets of these partitions; None for one without. Retriable errors are retried."""
+        """Request these partitions' committed offsets; None if a partition has none. Retriable errors are retried."""
         question = CommittedQuery(tps, Retry(self._backoff, self._shared_jitter))
         if question.left:
             self._questions.append(question)
@@ -305,7 +304,7 @@ class Committed:
                 partition.place(PositionEvent.COMMITTED_FOUND, row.offset, row.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, row.offset)
             elif tp.topic in unknown:
-                self._compared.add(tp.topic)  # ask for all its partitions: if others have offsets, this one is new
+                self._compared.add(tp.topic)  # request all: if another partition has an offset, this one is new
             else:
                 missing += 1
                 partition.is_new = tp.topic in committed

@@ -55,13 +55,14 @@ class ConsumerRole:
         self._joined_with: frozenset[str] = frozenset()
         self._matched: frozenset[str] = frozenset()
         self._matched_with: tuple[int, int] | None = None
-        self._seen: tuple[int, int] | None = None  #: Versions of metadata and subscription without a reason to rejoin.
+        #: The versions of metadata and subscription at the last comparison that gave no reason to rejoin.
+        self._seen: tuple[int, int] | None = None
         self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; empty on a follower.
-        self._assigned_with: dict[str, TopicShape] | None = None  #: Topic shapes at the assignment; None on a follower.
+        self._assigned_with: dict[str, TopicShape] | None = None  #: Topic data the leader used; None on a follower.
         #: The leader only: whether the assignment withholds partitions that their owners must revoke first
         #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
         self._withholds_partitions = self._keeps_unknown_assignment = False
-        self._rejoin_by = NEVER  #: When the leader rejoins although the owners of withheld partitions have not.
+        self._rejoin_by = NEVER  #: When the leader rejoins even if owners of withheld partitions have not rejoined.
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
         self._identity = Identity(config.group_id or "")
@@ -192,7 +193,7 @@ class ConsumerRole:
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
         self._assignment = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
-            raw.user_data if note is None else None,  # a note is not the assignor's user data
+            raw.user_data if note is None else None,  # the leader's note (rejoin_triggers.py) is not for the assignor
         )
         self._assignment_source = self._assignor(protocol)
         self._identity = identity

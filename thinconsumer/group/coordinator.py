@@ -35,7 +35,7 @@ MEMBERSHIP = "group"
 #: The connection for LeaveGroup while a JoinGroup or SyncGroup blocks :data:`MEMBERSHIP`.
 LEAVING_CONNECTION = "leave"
 PORT_MAX = 65_535
-#: A coordinator lost after this many seconds starts a new backoff, even if no successful response was reported.
+#: The loss of a coordinator known for more than this many seconds starts a new backoff, even if it never responded.
 LASTING = 60.0
 #: A coordinator lost within this many seconds of the previous loss is logged at DEBUG only.
 QUIET = 30.0
@@ -73,7 +73,7 @@ TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorStat
 class Coordinator:
     """Find one group's coordinator, while another manager needs it.
 
-    Its requests name ``asker`` as their manager, and have the coordinator as their context. If FindCoordinator gets no
+    Its requests name ``asker`` as their manager, and have this object as their context. If FindCoordinator gets no
     response within ``ask_another_after`` seconds, another broker is asked, too.
     """
 

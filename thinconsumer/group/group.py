@@ -98,14 +98,14 @@ class Group:
         return self.subscription.mode is Mode.PATTERN
 
     def _callbacks_wake_at(self, now: float) -> float:
-        """Return when the wait of a revocation ends or an auto-commit is due; no other manager wakes up for these."""
+        """Return when a revocation stops waiting for commits or an auto-commit is due: no manager wakes for these."""
         due = self.revocation.waiting_until(now)
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
 
     # -- for the shell
 
     def poll_begins(self, now: float) -> bool:
-        """Note that a poll begins: commit errors in it give the time since the poll before. See :meth:`polled`."""
+        """Call :meth:`polled`; until :meth:`poll_ends`, commit errors give the time since the poll before this one."""
         self._away = None if self._polled_at is None else now - self._polled_at
         return self.polled(now)
 

@@ -13,10 +13,10 @@ __all__ = ["RebalanceListener"]
 class RebalanceListener:
     """React to rebalances: subclass it and pass an instance to ``subscribe``; any object with these methods will do.
 
-    All three run inside ``poll`` (and ``close`` and ``unsubscribe``), on the caller's thread, and may call the
+    The methods run inside ``poll`` (and ``close`` and ``unsubscribe``), on the caller's thread, and may call the
     consumer's ``position``, ``committed``, ``commit``, ``seek``, ``pause`` and ``resume``. ``poll`` raises their
     exceptions. The next poll repeats a failed ``on_partitions_assigned``, and returns no record of these partitions
-    before it has succeeded; the other two run once. All are plain functions: an ``async def`` is rejected.
+    before it has succeeded; the other two run once. An ``async def`` method is rejected.
 
     Under an eager protocol every rebalance revokes and assigns all partitions. Under a cooperative one (KIP-429) the
     callbacks get only the changes: ``on_partitions_assigned`` is called even without any, ``on_partitions_revoked`` is

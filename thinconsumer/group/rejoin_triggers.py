@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..types import ClusterView
 
-#: The prefix of a note: the user data may also come from another client.
+#: The prefix of the leader's note in user data, which may also come from another client.
 NOTE = b"thinconsumer: planned with "
 DIGEST_BYTES = 16
 

@@ -30,7 +30,7 @@ class RevocationStep(enum.Enum):
 
     IDLE = "idle"
     COMMITTING = "committing"  #: Waits for the auto-commit; polls return no more records of these partitions.
-    CALLING = "telling"  #: The call of ``on_partitions_revoked`` is due.
+    CALLING = "calling"  #: The call of ``on_partitions_revoked`` is due.
     DRAINING = "draining"  #: Waits for commits that the listener has started.
 
 
@@ -114,7 +114,7 @@ class PartitionRevocation:
     def waiting_until(self, now: float) -> float:
         """Return when the wait for commits times out; NEVER if there is no wait, or after the timeout.
 
-        A call inside a callback cannot end the wait: a time in the past would make it wake up in a tight loop.
+        A call that a callback makes cannot end the wait: with a time in the past it would run in a tight loop.
         """
         waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING) and not self._awaited.done
         return self._until if waits and now < self._until else NEVER

@@ -1,4 +1,4 @@
-"""The interface between a group member and its use: a consumer is one role, a pool of workers another.
+"""The interface between a group member and the code that uses it, such as a consumer or a pool of workers.
 
 The member handles generations, deadlines and errors. A :class:`Role` encodes and decodes the opaque bytes of JoinGroup
 and SyncGroup, and acts before and after a rebalance.
@@ -51,7 +51,7 @@ class Role(Protocol):
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether everything is known that the leader's assignment depends on.
 
-        Called on the leader only, again until it returns True or a time limit has passed.
+        Called on the leader only, again until it returns True or the time limit has passed.
         """
         ...
 

@@ -40,7 +40,7 @@ class CoordinatorChannel:
         current_identity: Callable[[], Identity],
     ) -> None:
         self._asker = asker
-        self._current_identity = current_identity  #: Called when a request is queued and again when it is written.
+        self._current_identity = current_identity  #: Read when a request is queued, and again when it is written.
         self._settings = settings
         self._coordinator = coordinator
         self._random = random
@@ -75,7 +75,7 @@ class CoordinatorChannel:
         return self._send(JoinGroupRequest, message, now, timeout, self._rebalance_timeout)
 
     def sync(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
-        """Return a SyncGroup request, if the channel is open. A follower's is answered after the leader's."""
+        """Return a SyncGroup request, if the channel is open. The coordinator answers followers after the leader."""
 
         def message(identity: Identity) -> Message:
             return requests.sync(identity, protocol_type, attempt.protocol, attempt.plan or {})
@@ -128,7 +128,7 @@ class CoordinatorChannel:
         )
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Report to ``Coordinator`` whether an answer shows that the node is lost, loading or serving the group."""
+        """Report to ``Coordinator`` if the answer shows that the node is not the coordinator, is loading, or serves."""
         node_id = answer.request.target.node_id
         if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)
@@ -174,7 +174,7 @@ class CoordinatorChannel:
             self.in_flight = None
 
     def abandon_rebalance_request(self) -> None:
-        """Abandon a JoinGroup or SyncGroup in flight and close its connection, which it would block."""
+        """Abandon a JoinGroup or SyncGroup in flight, and close its connection: later requests would wait behind it."""
         if self.in_flight is not None:
             self._drop(self.in_flight.target)
             self.in_flight = None

@@ -13,8 +13,8 @@ from ..settings import GroupSettings
 #: Named after the package, so that these lines and the member's can be filtered together.
 log = logging.getLogger(__package__)
 
-#: Failed joins in a row that are retried without a backoff. While many members join, a generation may end before a
-#: member has synced. In a broken group every generation does, and the member would rejoin in a tight loop.
+#: Failed joins in a row that are retried without a backoff: while many members join, a generation may end before a
+#: member has synced. In a group whose generations all end so, further retries without a backoff would be a tight loop.
 AT_ONCE_MAX = 3
 #: Log lines between a failed join and the next successful heartbeat; further lines are logged at DEBUG.
 LINES_MAX = 4
@@ -29,7 +29,7 @@ class JoinFailurePolicy:
         self._group_id = group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
-        #: An error that retrying does not end. Each response that repeats it sets a new object, which one poll raises.
+        #: The error of the last response if retrying does not end it, else None. One poll raises each error object.
         self.error: KafkaError | None = None
         self.is_final = False  #: Whether the member must not join again.
         self._raised_by: type[Message] | None = None
@@ -55,18 +55,18 @@ class JoinFailurePolicy:
     def heartbeat_succeeded(self) -> None:
         """End the backoff after a successful heartbeat. JoinGroup and SyncGroup alone do not prove a stable group."""
         if self._lines > LINES_MAX:
-            suppressed = self._lines - LINES_MAX
-            log.info("group %s: a heartbeat succeeded; suppressed log lines: %d", self._group_id, suppressed)
+            about = self._group_id, self._lines - LINES_MAX
+            log.info("group %s: stable after failed joins, of which %d log lines went to DEBUG", *about)
         self._lines = 0
         self._retry.succeeded()
 
     def log_limited(self, level: int, text: str, *args: object) -> None:
-        """Log a line; at DEBUG after :data:`LINES_MAX` lines since the last successful heartbeat."""
+        """Log a line, at DEBUG if :data:`LINES_MAX` lines were logged since the last successful heartbeat."""
         self._lines += self._retry.attempts > 0
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
-        """Log a failed request of the member, and store an error that retrying does not end in :attr:`error`."""
+        """Log a failed request of the member, and keep its error in :attr:`error` if retrying does not end it."""
         if action is Action.GIVE_UP:
             self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
         elif action not in _LOGGED_ELSEWHERE:

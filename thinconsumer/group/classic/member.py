@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from ...connection.negotiate import api_name
 from ...connection.request import Answer, Request, Target
 from ...connection.states import next_state
 from ...errors import KafkaError
@@ -47,7 +48,7 @@ _CONFIRMING = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
-    """Take part in a classic group. As a manager it sends the requests; :meth:`work` calls the role method due."""
+    """Take part in a classic group. As a manager it sends the requests; :meth:`work` calls role methods."""
 
     asker = "member"
 
@@ -69,14 +70,14 @@ class ClassicMember:
         self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
         self._awaits_poll = False
         self._unconfirmed_since = -NEVER  #: Only responses to requests sent after this moment prove the membership.
-        self._expulsion: str | None = None  #: Why the member was expelled; None once it is in LOSING.
+        self._expulsion: str | None = None  #: Why the member was expelled; None once its state is LOSING.
         self._in_role_method = False
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
         self.drop_connection: Callable[[Target], None] = lambda target: None
         self._transitions = 0  #: Counts transitions: :meth:`work` detects one made while a role method ran.
         self._call_again_at = -NEVER  #: When to call a role method again that returned False.
-        #: By state, the role method that is due and may call the rebalance listener.
+        #: By state, the role method that is due in it, if that method may call the rebalance listener.
         self._tasks: dict[MemberState, Callable[[float], MemberEvent | None]] = {
             _S.REVOKING_BEFORE_JOIN: self._prepare,
             _S.REVOKING_AFTER_SYNC: self._revoke,
@@ -153,7 +154,7 @@ class ClassicMember:
         self._finish_leave()
 
     def polled(self, now: float) -> bool:
-        """Note a call of ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62). Return whether a join waited."""
+        """Note a ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62). Return whether a join waited for it."""
         self._poll_timer.polled(now)
         waited, self._awaits_poll = self._awaits_poll, False
         return waited
@@ -161,7 +162,7 @@ class ClassicMember:
     def called(self, now: float) -> bool:
         """Note a call of the application. After a gap longer than the session timeout, polls wait for a heartbeat.
 
-        Return whether the gap changes when the member has to step.
+        Return whether the gap changed a deadline, so that a step is due.
         """
         gap = self._poll_timer.called(now)
         if gap <= self._channel.heartbeats.interval:
@@ -194,7 +195,7 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # first: LEAVING ends below once its attempt is over
+        leave_request = self._channel.leave_request(now)  # before _finish_leave(), which ends LEAVING
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._in_role_method:
@@ -233,7 +234,8 @@ class ClassicMember:
     def handle(self, answer: Answer, now: float) -> None:
         """Process a response of the coordinator; drop the response to an abandoned request."""
         if not self._channel.awaits(answer.request):
-            log.debug("group %s: dropped the response to an abandoned request", self.identity.group_id)
+            api = api_name(answer.request.api)
+            log.debug("group %s: dropped the response to an abandoned %s", self.identity.group_id, api)
             return
         action, error = judge(answer, self.identity.group_id)
         self._channel.report(action, error, answer, now)
@@ -546,7 +548,7 @@ class ClassicMember:
         if event is _E.RETRY:
             self._join_anew()
         elif event is _E.REJOIN:
-            self._begin_anew(event, "the assignment could not be decoded", now)
+            self._begin_anew(event, "its assignment could not be decoded", now)
         elif event is _E.LOST:
             self.held = None
             if self._join_failures.is_final:

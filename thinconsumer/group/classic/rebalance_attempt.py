@@ -10,8 +10,8 @@ from ...wire.join_group import JoinGroupResponse
 from ..identity import Identity
 from ..role import JoinedMember
 
-#: Seconds that a leader waits for the metadata of its members' topics; then it assigns without them. A long gap between
-#: two calls of the application extends the wait.
+#: Seconds that a leader waits for metadata of the group's topics, before it leaves topics without metadata unassigned.
+#: A long gap between two calls of the application extends the wait.
 READY_WITHIN = 5.0
 
 
@@ -25,7 +25,7 @@ class RebalanceAttempt:
     protocols: Sequence[tuple[str, bytes]] | None = None
     protocol: str = ""  #: The name of the protocol that the coordinator has chosen.
     leads: bool = False
-    skips: bool = False  #: KIP-814: the group keeps its assignment.
+    skips: bool = False  #: Whether this leader computes no assignment, and the group keeps its own (KIP-814).
     members: tuple[JoinedMember, ...] = ()
     missed: bool = False  #: Whether a generation passed without this member, as it can for a static one.
     ready_by: float = NEVER
@@ -43,7 +43,7 @@ class RebalanceAttempt:
         return self.missed and not self.is_decoded
 
     def restart_join(self) -> None:
-        """Restart at JoinGroup, with new protocols of the role, since its owned partitions may have changed."""
+        """Restart at JoinGroup, and ask the role for its metadata again: the owned partitions may have changed."""
         self.protocols = None
         self.leads = False
 

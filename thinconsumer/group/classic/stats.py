@@ -29,7 +29,7 @@ class MemberStats:
     heartbeats: int = 0  #: Heartbeats sent.
     heartbeat_at: float | None = None  #: When the last heartbeat was sent.
     answered_at: float | None = None  #: When the last Heartbeat, JoinGroup or SyncGroup succeeded.
-    heartbeat: Timing = field(default_factory=Timing)  #: From the request to its response.
+    heartbeat: Timing = field(default_factory=Timing)  #: From each Heartbeat request to its response.
     joins: Timing = field(default_factory=Timing)
     syncs: Timing = field(default_factory=Timing)
     rebalances: Timing = field(default_factory=Timing)  #: From the start of a rebalance to the end of its callbacks.

@@ -1,4 +1,4 @@
-"""Map responses to JoinGroup, SyncGroup, Heartbeat and LeaveGroup to actions, and detect inconsistent ones."""
+"""Map responses to JoinGroup, SyncGroup, Heartbeat and LeaveGroup to actions, and detect inconsistent responses."""
 
 from __future__ import annotations
 
