@@ -16,7 +16,7 @@ from .calls import Call
 from .connection.request import ANY_NODE, Answer, Request
 from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from .failures import GRACE, Action, OutageLog, Scope, rule
-from .timers import NEVER, Backoff, Random, Retry
+from .timers import NEVER, Backoff, Random, Retry, RetrySettings
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
 from .wire.error_codes import Code, to_error
@@ -27,17 +27,13 @@ log = logging.getLogger(__name__)
 ASKER = "metadata"
 
 
-class MetadataSettings(Protocol):
+class MetadataSettings(RetrySettings, Protocol):
     """The options that this module reads."""
 
     @property
     def metadata_max_age_ms(self) -> int: ...
     @property
     def request_timeout_ms(self) -> int: ...
-    @property
-    def retry_backoff_ms(self) -> int: ...
-    @property
-    def retry_backoff_max_ms(self) -> int: ...
     @property
     def allow_auto_create_topics(self) -> bool: ...
     @property
@@ -80,7 +76,7 @@ class Metadata:
     def __init__(self, settings: MetadataSettings, random: Random) -> None:
         self._settings = settings
         self._random = random
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = Backoff.from_settings(settings)
         self._retry = Retry(self._backoff, random)
         self._wanted: frozenset[str] = frozenset()
         self._everything = False

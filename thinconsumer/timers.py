@@ -12,6 +12,9 @@ from typing import Protocol
 
 #: A deadline that never passes.
 NEVER = math.inf
+#: Minimum backoff in seconds, even with ``retry_backoff_ms=0``. Otherwise the client would retry in a tight loop when a
+#: broker rejects requests at once.
+LEAST_PAUSE = 0.01
 
 
 class Random(Protocol):
@@ -24,6 +27,15 @@ class Random(Protocol):
     def randrange(self, stop: int, /) -> int:
         """Return an int in [0, stop)."""
         ...
+
+
+class RetrySettings(Protocol):
+    """The options of a backoff, in milliseconds."""
+
+    @property
+    def retry_backoff_ms(self) -> int: ...
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
 
 
 class SharedJitter:
@@ -60,6 +72,12 @@ class Backoff:
     maximum: float
     multiplier: float = 2.0
     jitter: float = 0.2
+
+    @classmethod
+    def from_settings(cls, settings: RetrySettings) -> Backoff:
+        """Return the backoff between two attempts of a request, at least :data:`LEAST_PAUSE`."""
+        initial, maximum = settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000
+        return cls(max(LEAST_PAUSE, initial), max(LEAST_PAUSE, maximum))
 
     def delay(self, attempts: int, random: Random) -> float:
         """Return how long to wait after ``attempts`` consecutive failures; 0 before the first."""

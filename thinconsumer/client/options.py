@@ -19,10 +19,6 @@ from ..timers import Backoff
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Minimum backoff in seconds, even with ``retry_backoff_ms=0``. Otherwise the client would retry in a tight loop when a
-#: broker rejects requests at once.
-LEAST_PAUSE = 0.01
-
 C = TypeVar("C", bound="ClientOptions")
 
 
@@ -58,9 +54,7 @@ class ClientOptions:
     @property
     def retry_backoff(self) -> Backoff:
         """The backoff between attempts, in seconds."""
-        return Backoff(
-            max(LEAST_PAUSE, self.retry_backoff_ms / 1000), max(LEAST_PAUSE, self.retry_backoff_max_ms / 1000)
-        )
+        return Backoff.from_settings(self)
 
     @classmethod
     def options(cls) -> dict[str, Option]:

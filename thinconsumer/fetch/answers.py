@@ -51,7 +51,7 @@ class Answers:
         self._buffer = buffer
         self._planner = planner
         self._shared_jitter = SharedJitter(random)
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = Backoff.from_settings(settings)
         self._read_committed = settings.isolation_level == "read_committed"
         self._outages = OutageLog(log)
         self._generation = -1  #: Generation of the assignment that ``_outages`` covers.

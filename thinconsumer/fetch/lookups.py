@@ -32,9 +32,6 @@ from ..wire.list_offsets import (
 log = logging.getLogger(__name__)
 
 ASKER = "offsets"
-#: Minimum delay in seconds before metadata is checked for a leader again. With a backoff of 0 and no request in
-#: flight, the client would otherwise use a whole CPU.
-LEAST_PAUSE = 0.01
 
 
 class ListedOffset(NamedTuple):
@@ -78,7 +75,7 @@ class OffsetLookups:
         self._settings = settings
         self._metadata = metadata
         self._shared_jitter = SharedJitter(random)
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = Backoff.from_settings(settings)
         self._lookups: list[OffsetLookup] = []
         self._outages = OutageLog(log)
         #: Incremented when a lookup is added or ends, so that the topics that metadata refreshes are computed anew.
@@ -187,7 +184,6 @@ class OffsetLookups:
         # The backoff grows, since thousands of clients may lack the same leader. A newer metadata version ends it.
         lookup.leaderless_in = self._metadata.version
         self._pause(lookup, now)
-        lookup.not_before = max(lookup.not_before, now + LEAST_PAUSE)
 
     def _request(self, node: int, group: dict[TopicPartition, OffsetLookup], now: float) -> Request:
         for lookup in group.values():

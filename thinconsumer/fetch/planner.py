@@ -66,7 +66,7 @@ class Planner:
         self._metadata = metadata
         self._buffer = buffer
         self._random = random
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = Backoff.from_settings(settings)
         self._sessions: dict[int, FetchSession] = {}
         self._left_out = False  #: Whether the last step left out a partition or node for lack of buffer memory.
         self._now = 0.0

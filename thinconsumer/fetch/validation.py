@@ -70,7 +70,7 @@ class Validation:
         self._partitions = partitions
         self._metadata = metadata
         self._shared_jitter = SharedJitter(random)
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = Backoff.from_settings(settings)
         self._asked: dict[Partition, PendingValidation] = {}
         #: Partitions with records of a newer leader epoch than in metadata, and when the wait for new metadata ends.
         self._behind: dict[Partition, tuple[Cursor, float]] = {}

@@ -85,7 +85,7 @@ class Commits:
         self._settled: Identity | None = None
         self._refused: Identity | None = None
         self._seconds_since_poll = seconds_since_poll
-        backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        backoff = Backoff.from_settings(settings)
         self._retry = Retry(backoff, random)  #: Backoff after errors of the coordinator or the group.
         self._stragglers = Retry(backoff, random)  #: Backoff after retriable errors of single partitions.
         self._queue = CommitQueue(partial(final_error, settings, self._group_id))

@@ -101,7 +101,7 @@ class Committed:
         self._partitions = partitions
         self._metadata = metadata
         self._group_id = coordinator.group_id
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = Backoff.from_settings(settings)
         self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
         self._retry = Retry(self._backoff, random)  #: Backoff after errors of the coordinator or the group.
         self._questions: list[CommittedQuery] = []

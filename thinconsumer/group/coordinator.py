@@ -13,7 +13,6 @@ import enum
 import logging
 from collections.abc import Mapping
 
-from ..client.options import LEAST_PAUSE
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..connection.states import next_state
 from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
@@ -91,7 +90,6 @@ class Coordinator:
         self.group_id = group_id
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
-        self.version = 0  #: Counts how often another node, or none, became the coordinator.
         #: The error of the latest response, if the application has to act. Requests go on, so that a permission granted
         #: later ends it; polls raise the error once per response.
         self.error: KafkaError | None = None
@@ -100,9 +98,7 @@ class Coordinator:
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
         self._ask_another_after = ask_another_after
-        self._backoff = Backoff(
-            max(LEAST_PAUSE, settings.retry_backoff_ms / 1000), max(LEAST_PAUSE, settings.retry_backoff_max_ms / 1000)
-        )
+        self._backoff = Backoff.from_settings(settings)
         self._retry = Retry(self._backoff, random)
         self._loading = Retry(self._backoff, random)
         self._is_loading = False
@@ -152,7 +148,6 @@ class Coordinator:
         if fresh:
             self._retry.not_before = now
         self._in_flight.clear()
-        self.version += 1
         self.node_id = None
         self._move(CoordinatorEvent.LOST)
 
@@ -299,7 +294,6 @@ class Coordinator:
                 ids = self.group_id, self.node_id, node.node_id
                 log.info("group %s: coordinator node %d does not respond; node %d has taken over", *ids)
             self.node_id = node.node_id
-            self.version += 1
             self._known_at = now
             self._loading.succeeded()
             self._is_loading = False

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..timers import RetrySettings
 
-class RequestSettings(Protocol):
+
+class RequestSettings(RetrySettings, Protocol):
     """The options of requests that are retried."""
 
     @property
     def request_timeout_ms(self) -> int: ...
-    @property
-    def retry_backoff_ms(self) -> int: ...
-    @property
-    def retry_backoff_max_ms(self) -> int: ...
 
 
 class GroupSettings(RequestSettings, Protocol):

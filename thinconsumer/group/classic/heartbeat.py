@@ -19,7 +19,7 @@ class Heartbeats:
         self.session = settings.session_timeout_ms / 1000
         #: Seconds until a Heartbeat request times out; a response after the session timeout would be too late.
         self.timeout = min(settings.request_timeout_ms / 1000, self.session)
-        self._retry = Retry(Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000), random)
+        self._retry = Retry(Backoff.from_settings(settings), random)
         self._due = -NEVER
         self.in_flight: Request | None = None
         self.sent_at = -NEVER

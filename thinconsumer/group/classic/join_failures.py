@@ -27,7 +27,7 @@ class JoinFailurePolicy:
 
     def __init__(self, settings: GroupSettings, group_id: str, random: Random) -> None:
         self._group_id = group_id
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = Backoff.from_settings(settings)
         self._retry = Retry(self._backoff, random)
         #: The error of the last response if retrying does not end it, else None. One poll raises each error object.
         self.error: KafkaError | None = None

@@ -30,8 +30,7 @@ class LeaveGroupAttempt:
         self._reason = reason
         self.channel = channel  #: The name of the connection to the coordinator.
         self._deadline = now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT)
-        backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._retry = Retry(backoff, random)
+        self._retry = Retry(Backoff.from_settings(settings), random)
         self.in_flight: Request | None = None
 
     def step(self, asker: str, target: Target | None, now: float) -> Request | None:
