@@ -89,7 +89,7 @@ def test_one_auto_commit_is_in_flight_at_a_time(world, auto):
         world.now += 5
         world.partitions.get(A).cursor.offset += 1
         auto.poll(world.now)
-    assert len(world.commits._queue) == 1
+    assert len(world.commits.queue) == 1
     world.answer(sent)
     auto.poll(world.now)
     assert world.one().offsets == {A: 110}
@@ -122,7 +122,7 @@ def test_without_membership_nothing_is_committed(world, auto, caplog):
     auto.poll(world.now)
     assert auto.commit_now(world.partitions, world.now + 5, world.now) is None
     assert world.sent() == []
-    assert world.commits.idle
+    assert world.commits.queue.idle
     assert caplog.records == []
 
 

@@ -39,7 +39,7 @@ def test_a_commit_carries_member_id_and_generation(world):
     world.answer(sent)
     assert call.done
     call.result()
-    assert world.commits.idle
+    assert world.commits.queue.idle
 
 
 @pytest.mark.parametrize("version", range(2, 11))
@@ -56,7 +56,7 @@ def test_every_version_carries_the_fields_that_it_has(world, version):
     assert row.committed_leader_epoch == (3 if version >= 6 else -1)
     assert sent.message.group_instance_id == ("static" if version >= 7 else None)
     world.answer(sent)
-    assert world.commits.idle
+    assert world.commits.queue.idle
 
 
 def test_topics_are_named_while_any_id_is_unknown(world):
@@ -105,7 +105,7 @@ def test_a_retried_commit_does_not_overwrite_a_newer_one(world):
     world.answer(sent)
     assert older.done
     assert newer.done
-    assert world.commits.idle
+    assert world.commits.queue.idle
 
 
 def test_a_partition_in_backoff_delays_its_newer_commits(world):
@@ -130,8 +130,8 @@ def test_callbacks_are_queued_once_each_in_order(world):
         world.add((A, number), callback=lambda offsets, error, n=number: heard.append((n, offsets, error)))
     world.answer(world.one())
     assert heard == []
-    while world.commits.finished:
-        world.commits.run_first_callback()
+    while world.commits.queue.finished:
+        world.commits.queue.run_first_callback()
     assert heard == [(n, {A: OffsetAndMetadata(n)}, None) for n in range(3)]
 
 
@@ -440,7 +440,7 @@ def test_after_a_lost_membership_commits_fail_at_once(world):
     world.break_off(request)
     assert world.sent() == []
     assert failure(call).reason == "unknown_member"
-    assert world.commits.idle
+    assert world.commits.queue.idle
 
 
 def test_commits_before_the_first_join_fail_at_once(world):
@@ -560,5 +560,5 @@ def test_a_removed_member_sends_one_failing_commit_and_no_more(world, caplog):
         world.now += 1
         assert world.sent() == []
     assert {failure(call).reason for call in calls} == {"unknown_member"}
-    assert world.commits.idle
+    assert world.commits.queue.idle
     assert len([r for r in caplog.records if r.levelname != "DEBUG" and r.name.endswith("commits")]) == 0

@@ -192,8 +192,8 @@ class AnyOrder(RuleBasedStateMachine):
     def callbacks_are_told_once(self) -> None:
         if not hasattr(self, "world"):
             return
-        while self.world.commits.finished:
-            self.world.commits.run_first_callback()
+        while self.world.commits.queue.finished:
+            self.world.commits.queue.run_first_callback()
         assert len(self.heard) == len(set(self.heard))
         assert set(self.heard) == {number for number, (call, _) in enumerate(self.calls) if call.done}
 
@@ -217,10 +217,10 @@ class AnyOrder(RuleBasedStateMachine):
                 if self.is_live(sent.request) and not stale:
                     self.coordinator_writes(sent, set())
                 self.world.answer(sent, Code.ILLEGAL_GENERATION if stale else 0)
-            if self.world.commits.idle:
+            if self.world.commits.queue.idle:
                 break
             self.time_passes(0.5)
-        assert self.world.commits.idle
+        assert self.world.commits.queue.idle
         assert self.world.commits.wake_at(self.world.now) == float("inf")
         self.callbacks_are_told_once()
         self.offsets_never_go_back_to_an_earlier_call()

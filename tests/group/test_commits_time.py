@@ -30,7 +30,7 @@ def test_a_timed_out_call_fails_with_the_last_error(world):
     assert error.reason in ("timeout", "coordinator")
     assert "COORDINATOR_LOAD_IN_PROGRESS" in str(error)
     assert error.retriable
-    assert world.commits.idle
+    assert world.commits.queue.idle
 
 
 def test_a_timeout_without_a_coordinator_names_the_last_error(world):
@@ -82,7 +82,7 @@ def test_a_mark_waits_only_for_earlier_calls(world):
     assert second.offsets == {B: 1, C: 1}
     world.add((C, 2))
     world.answer(second)
-    assert mark.done and not world.commits.idle
+    assert mark.done and not world.commits.queue.idle
     mark.result()
 
 
@@ -108,8 +108,8 @@ def test_a_response_after_one_calls_deadline_settles_the_others(world):
     assert not long.done
     world.answer(world.one())
     long.result()
-    while world.commits.finished:
-        world.commits.run_first_callback()
+    while world.commits.queue.finished:
+        world.commits.queue.run_first_callback()
     assert len(heard) == 1
 
 
@@ -122,7 +122,7 @@ def test_abandoned_call_is_not_sent(world):
     world.find(1)
     world.now += 1
     assert world.sent() == []
-    assert world.commits.idle
+    assert world.commits.queue.idle
 
 
 def test_a_restart_repeats_offsets_in_flight_merged_with_newer_ones(world):
@@ -204,7 +204,7 @@ def test_work_grows_linearly_with_waiting_calls(new_world):
                 world.commits.wake_at(world.now)
             world.answer(world.later(), Code.COORDINATOR_LOAD_IN_PROGRESS)
             world.answer(world.later())
-            assert world.commits.idle
+            assert world.commits.queue.idle
 
         return lines_run(work)
 
@@ -218,7 +218,7 @@ def pause(world, code: int) -> float:
     sent = world.later()
     world.commits._flight = None  # as if it had not been sent
     for tp, entry in sent.request.context.entries.items():
-        world.commits._queue.put_back(tp, entry)
+        world.commits.queue.put_back(tp, entry)
     return world.now - before
 
 
@@ -230,7 +230,7 @@ def test_the_backoff_grows_and_restarts_after_a_success(world, code):
     assert pauses[0] < 0.3
     assert pauses[-1] > 0.7
     world.answer(world.later())
-    assert world.commits.idle
+    assert world.commits.queue.idle
     world.add((A, 2))
     assert pause(world, code) < 0.3
 
@@ -257,6 +257,6 @@ def test_after_all_calls_timed_out_nothing_is_sent(world):
     world.sent()
     world.now += 5
     world.sent()
-    assert world.commits.idle
-    assert not world.commits._queue.ready
+    assert world.commits.queue.idle
+    assert not world.commits.queue.ready
     assert world.coordinator.step(world.now) == []

@@ -39,7 +39,7 @@ def test_an_unused_group_sends_no_request(make):
     group = make()
     assert step(group, 1.0) == [] and all(manager.wake_at(1.0) == NEVER for manager in group.managers())
     assert group.topics() == frozenset() and not group.wants_all_topics and not group.has_work(1.0)
-    assert list(group.errors()) == [] and group.held is None
+    assert list(group.errors()) == [] and group.member.held is None
 
 
 def test_subscribing_searches_for_the_coordinator(make):
@@ -63,7 +63,7 @@ def test_a_subscription_made_while_leaving_joins_afterwards(make):
     group.subscription.subscribe(["t"], None, None)
     group.subscribed()
     group.member.identity = group.member.identity.joined(1, "m")
-    group.leave("the consumer unsubscribed", 1.0)
+    group.member.leave("the consumer unsubscribed", 1.0)
     assert group.member.state is MemberState.LEAVING
     group.subscription.clear()
     group.subscription.subscribe(["t"], None, None)
@@ -111,8 +111,3 @@ def test_requests_are_repeated_after_a_restart(make):
     for manager in group.managers():
         manager.restart(1.2)
     assert len(step(group, 1.2)) == 1
-
-
-def test_group_metadata_has_kafka_pythons_names(make):
-    found = make(group_instance_id="i").metadata()
-    assert (found.group_id, found.generation_id, found.member_id, found.group_instance_id) == ("g", -1, "", "i")

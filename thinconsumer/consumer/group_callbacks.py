@@ -27,7 +27,7 @@ class GroupCallbacks:
 
     def next(self, now: float, every: bool) -> UserCallback | None:
         """Return the next user code that is due; without ``every``, only callbacks that block the group's rebalance."""
-        if every and self._group.commits.finished:
+        if every and self._group.commits.queue.finished:
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
             return UserCallback(lambda: self._run_member_work(now, every))
@@ -49,12 +49,12 @@ class GroupCallbacks:
 
     def run_commit_callbacks(self) -> None:
         """Run the callbacks of all finished commits, in the order of the commits."""
-        while self._group.commits.finished and not self._shell.in_callback:
+        while self._group.commits.queue.finished and not self._shell.in_callback:
             with self._shell.callback():
                 self._run_commit_callback()
 
     def _run_commit_callback(self) -> bool:
-        self._group.commits.run_first_callback()
+        self._group.commits.queue.run_first_callback()
         return True
 
     def _run_member_work(self, now: float, every: bool) -> bool:
@@ -67,7 +67,7 @@ class GroupCallbacks:
         return goes_on
 
     def _raise_error(self) -> None:
-        error = self._group.take_error()
+        error, self._group.revocation.error = self._group.revocation.error, None
         if error is not None:
             raise error
 
@@ -79,9 +79,9 @@ class GroupCallbacks:
         group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
             # Wait for I/O only while a commit is pending: otherwise it might last until the next heartbeat is due.
-            now = self._step(now, now if group.commits.idle else deadline)
+            now = self._step(now, now if group.commits.queue.idle else deadline)
         group.revocation.auto_commits = group.auto_commit is not None
-        while not group.commits.idle and now < deadline:
+        while not group.commits.queue.idle and now < deadline:
             now = self._step(now, deadline)
         self.end_commits()
 
@@ -89,7 +89,7 @@ class GroupCallbacks:
         """Fail the pending commits and run all their callbacks, even if some of them raise."""
         group = self._group
         group.commits.give_up_all(self._shell.driver.now())
-        while group.commits.finished:
+        while group.commits.queue.finished:
             try:
                 self.run_commit_callbacks()
             except Exception as error:  # noqa: BLE001 - raised after leaving the group, like a listener's
@@ -123,7 +123,7 @@ class GroupCallbacks:
         shell.refuse_in_callback("unsubscribe()")
         now = shell.driver.now()
         self.give_up_all(now + self._managers.config.default_api_timeout_ms / 1000, commit=True)
-        group.leave("the consumer unsubscribed", shell.driver.now())
+        group.member.leave("the consumer unsubscribed", shell.driver.now())
         group.subscription.clear()
         # Send LeaveGroup now: the group waits for it, and the application may make its next call much later.
         shell.run_once(shell.driver.now(), may_wake=False)
@@ -136,7 +136,7 @@ class GroupCallbacks:
             self.give_up_all(deadline, commit=commit)
         finally:
             self.end_commits()
-            group.leave("the consumer is closing", shell.driver.now(), leave_group=leave_group)
+            group.member.leave("the consumer is closing", shell.driver.now(), leave_group=leave_group)
             now = shell.driver.now()
             while not group.member.has_left and now < deadline:
                 now = shell.run_once(deadline, may_wake=False)

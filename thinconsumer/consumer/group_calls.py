@@ -99,14 +99,14 @@ class GroupCalls:
         """
         reader, now = self._reader, self._shell.driver.now
         with self._shell.enter():
-            group, found, began = reader.managers.require_group(), self._to_commit(offsets), now()
-            commits = group.commits
+            commits, found, began = reader.managers.require_group().commits, self._to_commit(offsets), now()
+            queue = commits.queue
             # A commit that times out is kept: a repeated call with the same offsets waits for it without sending again.
             deadline = began + max(KEPT, reader.default_timeout(timeout_ms))
             key = "commit", frozenset(found.items())
             try:
                 # A kept commit is invalid once another commit was queued: its offsets may be older.
-                reader.ask(key, lambda: group.commit(found, deadline), timeout_ms, lambda call: call is commits.newest)
+                reader.ask(key, lambda: commits.add(found, deadline), timeout_ms, lambda call: call is queue.newest)
             except KafkaTimeoutError as error:
                 raise commits.timeout_error(found, now()) from error
             finally:
@@ -124,7 +124,7 @@ class GroupCalls:
         told: Any = callback or self._reader.config.default_offset_commit_callback or log_failure
         with self._shell.change():
             deadline = self._shell.driver.now() + self._reader.default_timeout(None)
-            self._reader.managers.require_group().commit(self._to_commit(offsets), deadline, told)
+            self._reader.managers.require_group().commits.add(self._to_commit(offsets), deadline, told)
 
     @overload
     def committed(
@@ -157,7 +157,7 @@ class GroupCalls:
         with self._shell.enter():
             began, group = self._shell.driver.now(), self._reader.managers.require_group()
             found = self._reader.ask(
-                ("committed", group.commits.newest, *tps), lambda: group.ask_committed(tps), timeout_ms
+                ("committed", group.commits.queue.newest, *tps), lambda: group.committed.ask(tps), timeout_ms
             )
             now = self._shell.driver.now()
             self._reader.managers.metrics.record_call_time("committed", now - began, now)
@@ -170,7 +170,7 @@ class GroupCalls:
         For a producer's ``send_offsets_to_transaction`` (KIP-447).
         """
         with self._shell.enter():
-            return self._reader.managers.require_group().metadata()
+            return GroupMetadata(*self._reader.managers.require_group().member.identity)
 
     # -- inside
 

@@ -185,7 +185,7 @@ class HealthMonitor:
         if group is None:
             return
         coordinator, member = group.coordinator, group.member
-        if (group.subscription.is_subscribed or not group.commits.idle) and coordinator.target() is None:
+        if (group.subscription.is_subscribed or not group.commits.queue.idle) and coordinator.target() is None:
             words = f"the coordinator of group {coordinator.group_id} is not known"
             yield Obstacle(_because(words, coordinator.last_error), coordinator.last_error, words)
         if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:
@@ -196,8 +196,8 @@ class HealthMonitor:
                 yield Obstacle(str(error), error)
         if not group.subscription.is_subscribed:
             return
-        if group.held is not None:
-            yield Obstacle(f"records are held back: {group.held}")
+        if group.member.held is not None:
+            yield Obstacle(f"records are held back: {group.member.held}")
         if member.state is not MemberState.STABLE:
             yield Obstacle(f"the member is {member.state.value}")
         else:

@@ -142,4 +142,4 @@ class Iteration:
             now = shell.run_due(shell.driver.now())
         self._drive_at = shell.driver.now() + DRIVE_EVERY
         group = self._reader.managers.group
-        return group is not None and (group.has_work(now) or group.held is not None)
+        return group is not None and (group.has_work(now) or group.member.held is not None)

@@ -127,7 +127,7 @@ class ConsumerCore:
     def wake_at(self) -> float:
         """Return the latest time for the next poll."""
         group = self.managers.group
-        if self.managers.buffer.has_ready() and (group is None or not group.held):
+        if self.managers.buffer.has_ready() and (group is None or not group.member.held):
             return self.shell.driver.now()  # while ``held`` is set, a poll returns no records
         self._note_room()
         return self.shell.wake_at()
@@ -175,7 +175,7 @@ class ConsumerCore:
             error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
                 self._raise(error)
-            poll_result = PollResult() if group is not None and group.held else self._gather(gather)
+            poll_result = PollResult() if group is not None and group.member.held else self._gather(gather)
             if poll_result.count:
                 self._owes_records = False
                 return poll_result

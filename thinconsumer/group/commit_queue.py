@@ -231,12 +231,6 @@ class CommitQueue:
             if entry is not None:
                 self.failed(tp, entry, failure)
 
-    def note(self, entries: Iterable[Entry], error: KafkaError) -> None:
-        """Store a retriable error, for the message of a later timeout."""
-        for entry in entries:
-            for pending in entry.calls:
-                pending.call.last_error = error
-
     def rebuild(self, taken: Mapping[TopicPartition, Entry]) -> None:
         """Compute all entries again, from the calls and the ``taken`` entries; settle calls that Ctrl-C left open."""
         known: Entries = dict(taken)

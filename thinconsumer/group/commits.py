@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from ..calls import Call
@@ -46,18 +47,17 @@ VERSION_MIN, NAMES_UNTIL, IDS_SINCE = 2, 9, 10
 STATIC_MEMBERS_SINCE = 7
 
 
+@dataclass(slots=True, eq=False)
 class OffsetCommitInFlight:
     """Describe the OffsetCommit request that is in flight, or about to be written."""
 
-    __slots__ = ("by_hand", "entries", "names", "node_id", "sent", "since", "stamp")
-
-    def __init__(self, entries: Entries, node_id: int, now: float) -> None:
-        self.entries = entries
-        self.node_id = node_id
-        self.since = now
-        self.stamp: Identity | None = None  #: The identity in the written request.
-        self.sent: set[TopicPartition] = set()  #: Partitions in the written request; invalidated offsets are left out.
-        self.names: dict[bytes, str] = {}
+    entries: Entries
+    node_id: int
+    since: float
+    stamp: Identity | None = None  #: The identity in the written request.
+    #: Partitions in the written request; invalidated offsets are left out.
+    sent: set[TopicPartition] = field(default_factory=set)
+    names: dict[bytes, str] = field(default_factory=dict)
 
 
 class Commits:
@@ -88,14 +88,11 @@ class Commits:
         backoff = Backoff.from_settings(settings)
         self._retry = Retry(backoff, random)  #: Backoff after errors of the coordinator or the group.
         self._stragglers = Retry(backoff, random)  #: Backoff after retriable errors of single partitions.
-        self._queue = CommitQueue(partial(final_error, settings, self._group_id))
+        self.queue = CommitQueue(partial(final_error, settings, self._group_id))
         self._flight: OffsetCommitInFlight | None = None
         self._judged: Identity | None = None  #: The identity that all waiting offsets were last checked against.
         self._stale_error: KafkaError | None = None
         self._now = 0.0
-        self.finished = self._queue.finished  #: Settled calls with a callback that is due.
-        #: Calls the first callback in :attr:`finished`. Callbacks are user code: a step must not call this.
-        self.run_first_callback = self._queue.run_first_callback
         #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
         #: Called with every offset that was written.
@@ -108,14 +105,9 @@ class Commits:
 
     def __repr__(self) -> str:
         flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
-        return f"<Commits of {self._group_id}: {len(self._queue)} calls{flight}>"
+        return f"<Commits of {self._group_id}: {len(self.queue)} calls{flight}>"
 
     # -- calls
-
-    @property
-    def idle(self) -> bool:
-        """Whether every call is settled; their callbacks may still be due, see :attr:`finished`."""
-        return self._queue.idle
 
     @property
     def may_commit(self) -> bool:
@@ -133,40 +125,35 @@ class Commits:
 
         The call settles when for each partition its offset, or that of a later call, was written or has failed. It
         fails with a CommitFailedError that names the partitions not written, or with an AuthorizationError. Its
-        callback, if any, is then queued in :attr:`finished`.
+        callback, if any, is then due in :attr:`CommitQueue.finished`.
         """
-        if self._queue.idle:
+        if self.queue.idle:
             self._stale_error = self._coordinator.error
         current = self._commit_identity()
         who = current.consumed_as
-        pending = self._queue.add(offsets, who or Identity(self._group_id), deadline, callback, what)
+        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what)
         if who is None and offsets:
             # Fail now: an unsubscribe() before the next step would turn it into a commit without a member id.
-            self._queue.fail_call(pending, self._failure(*current.outside(), self._now))
+            self.queue.fail_call(pending, self._failure(*current.outside(), self._now))
         return pending.call
 
     def mark(self) -> Call[None]:
         """Return a call that settles once every call added so far has settled."""
         return self.add({}, NEVER)
 
-    @property
-    def newest(self) -> Call[None] | None:
-        """The call that was added last, settled or not."""
-        return self._queue.newest
-
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
         """Return the timeout error for a ``commit()`` that stops waiting for these offsets; they are still sent."""
-        waiting = [pending for pending in self._queue.unsettled() if pending.offsets == offsets]
+        waiting = [pending for pending in self.queue.unsettled() if pending.offsets == offsets]
         failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].outstanding} if waiting else {}
         return final_error(self._settings, self._group_id, failures, "commit")
 
     def give_up_all(self, now: float) -> None:
         """Fail every call that is not settled, because the consumer closes or stops waiting."""
-        if self._queue.idle:
+        if self.queue.idle:
             return
         self.restart(now)  # Ctrl-C may have left a step half done
-        for pending in self._queue.unsettled():
-            self._queue.fail_call(pending, self._timeout(pending, now))
+        for pending in self.queue.unsettled():
+            self.queue.fail_call(pending, self._timeout(pending, now))
 
     # -- the manager
 
@@ -178,8 +165,8 @@ class Commits:
             self._settled, self._refused = current.who, None
         self._expire(now)
         self._fail_without_coordinator(now)
-        if self._queue.idle:
-            self._queue.clear()
+        if self.queue.idle:
+            self.queue.clear()
             self._coordinator.unwant(self.asker)
             return []
         self._coordinator.want(self.asker)
@@ -189,14 +176,14 @@ class Commits:
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due next without a new event."""
-        if self._queue.idle:
+        if self.queue.idle:
             return NEVER
-        due = self._queue.due_at()
+        due = self.queue.due_at()
         if self._flight is not None or self._coordinator.target(CHANNEL) is None or self._commit_identity().is_held:
             return max(now, due)
-        if self._queue.ready:
+        if self.queue.ready:
             due = min(due, self._retry.wake_at())
-        if self._queue.delayed:
+        if self.queue.delayed:
             due = min(due, max(self._stragglers.wake_at(), self._retry.wake_at()))
         return max(now, due)
 
@@ -218,7 +205,7 @@ class Commits:
     def restart(self, now: float) -> None:
         """Queue the offsets in flight again: after a restart of the engine the response cannot arrive."""
         flight, self._flight = self._flight, None
-        self._queue.rebuild({} if flight is None else flight.entries)
+        self.queue.rebuild({} if flight is None else flight.entries)
         self._judged = None
         self._retry.succeeded()
         self._stragglers.succeeded()
@@ -234,12 +221,12 @@ class Commits:
         who = current.who
         if who is not None and (who == self._judged or current.is_held):
             return  # checked already, or a rebalance may still change the assignment
-        for tp, entry in self._queue.waiting():
+        for tp, entry in self.queue.waiting():
             if entry.identity == who:
                 continue
             objection = current.objection(entry.identity, is_assigned=tp in self._assigned)
             if objection is not None:
-                self._queue.drop(tp, self._failure(*objection, now))
+                self.queue.drop(tp, self._failure(*objection, now))
             elif who is not None:
                 entry.identity = who
         self._judged = who
@@ -250,31 +237,30 @@ class Commits:
     # -- time
 
     def _expire(self, now: float) -> None:
-        for pending in self._queue.expired(now):
-            self._queue.fail_call(pending, self._timeout(pending, now))
+        for pending in self.queue.expired(now):
+            self.queue.fail_call(pending, self._timeout(pending, now))
 
     def _timeout(self, pending: Pending, now: float) -> Failure:
-        last = pending.call.last_error
+        last, why = pending.call.last_error, "the call timed out"
         if self._commit_identity().is_held:
             return self._failure("rebalance_in_progress", "the group was still rebalancing at the timeout", now, last)
+        reason = "rebalance_in_progress" if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS else "timeout"
         if self._coordinator.target(CHANNEL) is None:
             last = self._coordinator.last_error or last
-            return self._failure("coordinator", f"no coordinator found before the timeout{_because(last)}", now, last)
-        if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS:
-            return self._failure("rebalance_in_progress", f"the call timed out{_because(last)}", now, last)
-        return self._failure("timeout", f"the call timed out{_because(last)}", now, last)
+            reason, why = "coordinator", "no coordinator was found before the timeout"
+        return self._failure(reason, why if last is None else f"{why}; the last error was: {last}", now, last)
 
     def _fail_without_coordinator(self, now: float) -> None:
         """Fail all waiting offsets if FindCoordinator has failed since the first of them was added."""
         error = self._coordinator.error
-        if self._flight is not None or error is None or error is self._stale_error or self._queue.idle:
+        if self._flight is not None or error is None or error is self._stale_error or self.queue.idle:
             return
         if self._coordinator.target(CHANNEL) is None:
             # reason_of() does not apply: this is an error of FindCoordinator, not of OffsetCommit.
             reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
             failure = self._failure(reason, str(error), now, error)
-            for tp, _ in self._queue.waiting():
-                self._queue.drop(tp, failure)
+            for tp, _ in self.queue.waiting():
+                self.queue.drop(tp, failure)
 
     def _watch_flight(self, now: float) -> None:
         """Report a pending response to ``Coordinator``; if the coordinator has moved, queue the offsets again."""
@@ -286,7 +272,7 @@ class Commits:
         self._flight = None
         self._judged = None
         for tp, entry in flight.entries.items():
-            self._queue.put_back(tp, entry)
+            self.queue.put_back(tp, entry)
         self._judge(now)
 
     # -- sending
@@ -294,13 +280,13 @@ class Commits:
     def _may_send(self, now: float) -> bool:
         if self._flight is not None or self._commit_identity().is_held or not self._retry.may_send(now):
             return False
-        if self._queue.delayed and self._stragglers.may_send(now):
-            self._queue.release()
-        return bool(self._queue.ready) and self._coordinator.target(CHANNEL) is not None
+        if self.queue.delayed and self._stragglers.may_send(now):
+            self.queue.release()
+        return bool(self.queue.ready) and self._coordinator.target(CHANNEL) is not None
 
     def _send(self, now: float) -> list[Request]:
         target = self._coordinator.target(CHANNEL)
-        entries = self._queue.take(self._group_id)
+        entries = self.queue.take(self._group_id)
         if target is None or not entries:
             return []
         flight = self._flight = OffsetCommitInFlight(entries, target.node_id, now)
@@ -370,7 +356,7 @@ class Commits:
         response: OffsetCommitResponse = answer.response
         unanswered = {tp: entry for tp, entry in flight.entries.items() if tp in flight.sent}
         for tp in flight.entries.keys() - unanswered.keys():
-            self._queue.put_back(tp, flight.entries[tp])
+            self.queue.put_back(tp, flight.entries[tp])
         refused: dict[int, Entries] = {}
         for topic in response.topics:
             name = flight.names.get(topic.topic_id) if answer.version >= IDS_SINCE else topic.name
@@ -380,7 +366,7 @@ class Commits:
                 if entry is None:
                     continue
                 if row.error_code == Code.NONE:
-                    self._queue.written(tp, entry)
+                    self.queue.written(tp, entry)
                     self.on_written(tp, entry.value)
                 else:
                     refused.setdefault(row.error_code, {})[tp] = entry
@@ -393,10 +379,9 @@ class Commits:
             error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))
             self._take_code(flight, rule(API, code, Scope.PARTITION).action, error, entries, now)
         if unanswered:
-            self._delay(
-                unanswered, KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}"), now
-            )
-        if not self._queue.delayed:
+            error = KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}")
+            self._again(unanswered, error, now, delayed=True)
+        if not self.queue.delayed:
             self._stragglers.succeeded()
 
     def _take_code(
@@ -408,7 +393,7 @@ class Commits:
         elif action is Action.RETRY_PARTITION:
             if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
                 self._metadata.request_update(f"committing: {error}")
-            self._delay(entries, error, now)
+            self._again(entries, error, now, delayed=True)
         elif action is Action.FAIL:
             self._fail(entries, error, now)
         else:
@@ -452,30 +437,26 @@ class Commits:
                 )
             self.on_membership_error(error, stamp, now)
 
-    def _again(self, entries: Entries, error: KafkaError, now: float) -> None:
-        self._retry.failed(now)
-        self._keep(error, now)
-        self._queue.note(entries.values(), error)
+    def _again(self, entries: Entries, error: KafkaError, now: float, *, delayed: bool = False) -> None:
+        """Retry after a backoff: of all commits or, with ``delayed``, of these partitions only."""
+        if delayed:
+            self._stragglers.failed(now)
+        else:
+            self._retry.failed(now)
+            self.last_error, self.failed_at = error, now
         for tp, entry in entries.items():
-            self._queue.put_back(tp, entry)
-
-    def _keep(self, error: KafkaError, now: float) -> None:
-        self.last_error, self.failed_at = error, now
-
-    def _delay(self, entries: Entries, error: KafkaError, now: float) -> None:
-        self._stragglers.failed(now)
-        self._queue.note(entries.values(), error)
-        for tp, entry in entries.items():
-            self._queue.put_back(tp, entry, delayed=True)
+            for pending in entry.calls:
+                pending.call.last_error = error
+            self.queue.put_back(tp, entry, delayed=delayed)
 
     def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
         if error.code not in _OF_ONE_CALL and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
-            self._keep(error, now)
+            self.last_error, self.failed_at = error, now
         if isinstance(error, GroupAuthorizationFailedError):
             error.group_id = self._group_id
         failure = self._failure(reason_of(error), str(error), now, error)
         for tp, entry in entries.items():
-            self._queue.failed(tp, entry, failure)
+            self.queue.failed(tp, entry, failure)
 
 
 #: Error codes that say nothing about later commits.
@@ -484,7 +465,3 @@ _OF_ONE_CALL = frozenset({Code.OFFSET_METADATA_TOO_LARGE, Code.INVALID_COMMIT_OF
 _OF_COORDINATOR = frozenset(
     {Action.RETRY, Action.WAIT_FOR_COORDINATOR, Action.FIND_COORDINATOR, Action.CHECK_MEMBERSHIP}
 )
-
-
-def _because(error: KafkaError | None) -> str:
-    return f"; the last error was: {error}" if error is not None else ""

@@ -1,15 +1,11 @@
-"""One consumer's group: create its managers for the engine, and pass the consumer's calls on to them.
-
-Owns the wiring only. The coordinator, the member, the commits and the consumer's role make the decisions.
-"""
+"""One consumer's group: create its managers, and connect them. They make the decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from ..assignors import GroupMetadata, PartitionAssignor
-from ..calls import Call
+from ..assignors import PartitionAssignor
 from ..client import Manager, ManagerParts
 from ..errors import KafkaError
 from ..metadata import Metadata
@@ -136,11 +132,6 @@ class Group:
         """
         return self.member.has_work(now, every=every) and self.member.work(now, every=every)
 
-    def take_error(self) -> Exception | None:
-        """Return and clear the exception of a revoked or lost callback, which did not stop the rebalance."""
-        error, self.revocation.error = self.revocation.error, None
-        return error
-
     def errors(self) -> Iterable[KafkaError]:
         """Yield the errors in the group's responses that the application has to act on."""
         for error in (self.member.error, self.coordinator.error, self.committed.error):
@@ -151,11 +142,6 @@ class Group:
     def is_settled(self) -> bool:
         """Whether the member has its assignment, and no rebalance is in progress."""
         return self.member.state is MemberState.STABLE
-
-    @property
-    def held(self) -> str | None:
-        """Why polls must return no records now: after a long gap other members may own the partitions. Else None."""
-        return self.member.held
 
     # -- for commits
 
@@ -174,23 +160,9 @@ class Group:
 
     # -- for the consumer
 
-    def metadata(self) -> GroupMetadata:
-        """Return the group metadata that a transactional producer needs (KIP-447)."""
-        return GroupMetadata(*self.member.identity)
-
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of all partitions that have one, excluding the record that the user is processing."""
         return {p.tp: self._partitions.processed(p) for p in self._partitions if p.has_position}
-
-    def ask_committed(self, tps: Iterable[TopicPartition]) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Request the committed offsets of these partitions."""
-        return self.committed.ask(tps)
-
-    def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float, callback: Any = None
-    ) -> Call[None]:
-        """Queue offsets to commit; the call settles when they are committed or have failed."""
-        return self.commits.add(offsets, deadline, callback)
 
     def subscribed(self) -> None:
         """Join the group after a subscription, unless the consumer is in it."""
@@ -208,7 +180,3 @@ class Group:
             going = [p for p in self._partitions if p.tp not in kept]
             self.auto_commit.commit_now(going, now + self._config.default_api_timeout_ms / 1000, now)
         self._partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
-
-    def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
-        """Leave the group; the caller has revoked the owned partitions."""
-        self.member.leave(why, now, leave_group=leave_group)

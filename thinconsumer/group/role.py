@@ -35,25 +35,21 @@ class Role(Protocol):
     @property
     def protocol_type(self) -> str:
         """The protocol type in JoinGroup; the coordinator rejects members of another type."""
-        ...
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         """Return the name and metadata of every supported protocol, the preferred one first.
 
         Called before each JoinGroup, since a consumer's metadata contains its owned partitions.
         """
-        ...
 
     def prepare(self, identity: Identity, now: float) -> bool:
         """Revoke partitions at the beginning of a rebalance, before JoinGroup."""
-        ...
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether everything is known that the leader's assignment depends on.
 
         Called on the leader only, again until it returns True or the time limit has passed.
         """
-        ...
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
@@ -62,34 +58,27 @@ class Role(Protocol):
 
         With ``skip`` (KIP-814) the group keeps its assignment: note the topics, to detect changes, and return ``{}``.
         """
-        ...
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         """Decode the assignment and compute what it revokes and adds. Call no listener, except for lost partitions.
 
         ``missed`` says that a generation passed without this member: others may have owned its partitions meanwhile.
         """
-        ...
 
     def revoke(self, identity: Identity, now: float) -> bool:
         """Revoke the partitions that the new assignment lacks (KIP-429)."""
-        ...
 
     def install(self, identity: Identity, now: float) -> bool:
         """Start with the newly assigned partitions. If it raises, a later ``work`` calls it again."""
-        ...
 
     def lose(self, why: str, now: float) -> bool:
         """Drop all partitions as lost: the membership has ended, and other members may already own them."""
-        ...
 
     def describe(self) -> str:
         """Return what the last rebalance changed, for its log line."""
-        ...
 
     def rejoin_reason(self, now: float) -> str | None:
         """Return why a stable member should join again (its subscription or the cluster changed), or None.
 
         Called in every step, so it has to be cheap.
         """
-        ...
