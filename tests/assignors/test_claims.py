@@ -1,10 +1,10 @@
 """The owners of partitions according to the members' claims."""
 
 from thinconsumer.assignors.claims import Claim, find_owners
-from thinconsumer.types import TopicPartition
+from thinconsumer.types import ClusterView, PartitionInfo, TopicPartition
 
 T0, T1, T9 = (TopicPartition("t", number) for number in (0, 1, 9))
-TOPICS = {"t": 3}
+TOPICS = ClusterView({"t": tuple(PartitionInfo("t", number, 1, 0, (), (), ()) for number in range(3))}, {})
 
 
 def test_a_single_claim_makes_an_owner():

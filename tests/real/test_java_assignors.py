@@ -26,7 +26,7 @@ from thinconsumer.assignors.base import Assignment, GroupMetadata, Subscription
 from thinconsumer.assignors.claims import Claim, Owned, find_owners
 from thinconsumer.assignors.plans import checked
 from thinconsumer.assignors.racks import member_racks, partition_racks, racks_matter
-from thinconsumer.assignors.registry import built_in
+from thinconsumer.assignors.registry import BUILT_IN
 from thinconsumer.assignors.sticky import StickyAssignor, read_claim
 from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
@@ -194,17 +194,16 @@ def moved(shares: Plan, owned: Owned) -> int:
 
 
 def claims_of(group: Group, assignor: str) -> Owned:
-    counts = {topic: len(infos) for topic, infos in group.cluster.partitions.items()}
     if assignor == "sticky":
-        return find_owners({m: read_claim(s.user_data) for m, s in group.for_sticky().items()}, counts)
-    return find_owners({m: Claim(s.owned_partitions, s.generation_id) for m, s in group.members.items()}, counts)
+        return find_owners({m: read_claim(s.user_data) for m, s in group.for_sticky().items()}, group.cluster)
+    return find_owners({m: Claim(s.owned_partitions, s.generation_id) for m, s in group.members.items()}, group.cluster)
 
 
 def problems(group: Group, java: dict[str, Any], seen: Counter[str]) -> list[str]:
     """Return what is wrong with our plans for this group."""
     found = []
     for name in ("range", "roundrobin"):
-        plan = checked(name, built_in(name).assign(group.cluster, group.members), group.cluster, group.members)
+        plan = checked(name, BUILT_IN[name]().assign(group.cluster, group.members), group.cluster, group.members)
         ours = {member: sorted(share.partitions) for member, share in plan.items()}
         theirs = {member: sorted(TopicPartition(*tp) for tp in share) for member, share in java[name].items()}
         if ours != theirs:
@@ -219,7 +218,7 @@ def sticky_problems(name: str, group: Group, java: dict[str, Any], seen: Counter
     members = group.members if is_cooperative else group.for_sticky()
     owned = claims_of(group, name)
     plan = checked(
-        name, built_in(name).assign(group.cluster, members), group.cluster, members, cooperative=is_cooperative
+        name, BUILT_IN[name]().assign(group.cluster, members), group.cluster, members, cooperative=is_cooperative
     )
     ours = {member: list(share) for member, share in balanced(group.cluster, members, owned.owners).items()}
     if not is_whole(ours, group):

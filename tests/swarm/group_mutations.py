@@ -68,7 +68,7 @@ ROWS = (
     bug(
         "given id ignored",
         "The id given with MEMBER_ID_REQUIRED is not used (KIP-394), so joining never ends.",
-        (ClassicMember, "_join_answered", "self.identity = self.identity.named(response.member_id)", "pass"),
+        (ClassicMember, "_failed", "self.identity = self.identity.named(answer.response.member_id)", "pass"),
     ),
     bug(
         "heartbeat behind a parked join",

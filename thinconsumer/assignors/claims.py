@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..types import TopicPartition
+from ..types import ClusterView, TopicPartition
 
 NO_GENERATION = -1
 
@@ -33,14 +33,14 @@ class Owned(NamedTuple):
         return tp in self.disputed or self.owners.get(tp, member) != member
 
 
-def find_owners(claims: Mapping[str, Claim], existing: Mapping[str, int]) -> Owned:
-    """Return the owners from claims by member id. ``existing`` is the number of partitions by topic."""
+def find_owners(claims: Mapping[str, Claim], cluster: ClusterView) -> Owned:
+    """Return the owners of the cluster's partitions, from claims by member id."""
     newest: dict[TopicPartition, int] = {}
     claimants: dict[TopicPartition, list[str]] = {}
     for member, claim in claims.items():
         generation = max(claim.generation, NO_GENERATION)
         for tp in set(claim.partitions):
-            if not 0 <= tp.partition < existing.get(tp.topic, 0):
+            if not 0 <= tp.partition < cluster.partition_count(tp.topic):
                 continue
             newest_claim = newest.get(tp, NO_GENERATION - 1)
             if generation > newest_claim:

@@ -35,7 +35,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Assign all partitions except those that another member has to revoke first."""
         claims = {member: Claim(s.owned_partitions, _generation(s)) for member, s in subscriptions.items()}
-        owned = find_owners(claims, {topic: len(partitions) for topic, partitions in cluster.partitions.items()})
+        owned = find_owners(claims, cluster)
         plan = balanced(cluster, subscriptions, owned.owners)
         return {
             member: Assignment(tuple(tp for tp in partitions if not owned.held_by_others(tp, member)))

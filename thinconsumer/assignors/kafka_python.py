@@ -19,20 +19,21 @@ from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtoco
 _HOME = "kafka.coordinator.assignors"
 
 
+def class_of(entry: object) -> type:
+    """Return a class itself, or the class of an instance."""
+    return entry if inspect.isclass(entry) else type(entry)
+
+
 def is_kafka_pythons(entry: object) -> bool:
     """Return whether ``entry`` is an assignor class or instance for kafka-python."""
-    return any(base.__module__ == f"{_HOME}.abstract" for base in _class_of(entry).__mro__)
+    return any(base.__module__ == f"{_HOME}.abstract" for base in class_of(entry).__mro__)
 
 
 def built_in_name(entry: object) -> str | None:
     """Return the name of an assignor that is part of kafka-python itself; None for others."""
-    module = _class_of(entry).__module__
+    module = class_of(entry).__module__
     name = getattr(entry, "name", None)
     return name if module.startswith(f"{_HOME}.") and isinstance(name, str) else None
-
-
-def _class_of(entry: object) -> type:
-    return entry if inspect.isclass(entry) else type(entry)
 
 
 class _OfTopic(NamedTuple):

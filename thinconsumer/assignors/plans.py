@@ -54,46 +54,25 @@ def checked(
     shares = dict.fromkeys(subscriptions, Assignment())
     for member, share in plan.items():
         if not isinstance(share, Assignment):
-            raise InvalidAssignmentError(
-                f"returned {type(share).__name__} instead of Assignment for member {member}", assignor
-            )
+            text = f"returned {type(share).__name__} instead of Assignment for member {member}"
+            raise InvalidAssignmentError(text, assignor)
         if member not in subscriptions:
             raise InvalidAssignmentError(f"assigned partitions to {member}, which is not in the group", assignor)
         shares[member] = share
         wanted = frozenset(subscriptions[member].topics)
         for tp in share.partitions:
-            _check_partition(assignor, tp, member, wanted, cluster)
+            assigned, count = f"assigned {tp.topic}-{tp.partition}", cluster.partition_count(tp.topic)
+            if tp.topic not in wanted:
+                raise InvalidAssignmentError(f"{assigned} to {member}, which is not subscribed to it", assignor)
+            if not 0 <= tp.partition < count:
+                raise InvalidAssignmentError(f"{assigned} to {member}, but the topic has {count} partitions", assignor)
             if tp in given:
-                raise InvalidAssignmentError(f"assigned {_name(tp)} twice: to {given[tp]} and {member}", assignor)
+                raise InvalidAssignmentError(f"{assigned} twice: to {given[tp]} and {member}", assignor)
             given[tp] = member
-    if cooperative:
-        _check_revocations(assignor, given, subscriptions)
-    return shares
-
-
-def _check_partition(
-    assignor: str, tp: TopicPartition, member: str, wanted: frozenset[str], cluster: ClusterView
-) -> None:
-    if tp.topic not in wanted:
-        raise InvalidAssignmentError(f"assigned {_name(tp)} to {member}, which is not subscribed to it", assignor)
-    if not 0 <= tp.partition < cluster.partition_count(tp.topic):
-        count = cluster.partition_count(tp.topic)
-        raise InvalidAssignmentError(
-            f"assigned {_name(tp)} to {member}, but the topic has {count} partitions", assignor
-        )
-
-
-def _check_revocations(
-    assignor: str, given: Mapping[TopicPartition, str], subscriptions: Mapping[str, Subscription]
-) -> None:
-    for member, subscription in subscriptions.items():
+    for member, subscription in subscriptions.items() if cooperative else ():
         for tp in subscription.owned_partitions:
             new = given.get(tp, member)
             if new != member and tp not in subscriptions[new].owned_partitions:
-                raise InvalidAssignmentError(
-                    f"assigned {_name(tp)} to {new}, but {member} owns it and has to revoke it first", assignor
-                )
-
-
-def _name(tp: TopicPartition) -> str:
-    return f"{tp.topic}-{tp.partition}"
+                text = f"assigned {tp.topic}-{tp.partition} to {new}, but {member} owns it and has to revoke it first"
+                raise InvalidAssignmentError(text, assignor)
+    return shares

@@ -7,24 +7,16 @@ from collections.abc import Iterable
 
 from .base import PartitionAssignor
 from .cooperative_sticky import CooperativeStickyAssignor
-from .kafka_python import KafkaPythonAssignor, is_kafka_pythons
+from .kafka_python import KafkaPythonAssignor, class_of, is_kafka_pythons
 from .range import RangeAssignor
 from .roundrobin import RoundRobinAssignor
 from .sticky import StickyAssignor
 
-_BUILT_IN: tuple[type[PartitionAssignor], ...] = (
-    RangeAssignor,
-    RoundRobinAssignor,
-    StickyAssignor,
-    CooperativeStickyAssignor,
-)
-#: Assignor classes by name.
-BUILT_IN = {assignor.name: assignor for assignor in _BUILT_IN}
-
-
-def built_in(name: str) -> PartitionAssignor:
-    """Return a new built-in assignor; raises KeyError for an unknown name."""
-    return BUILT_IN[name]()
+#: The classes of the built-in assignors by name.
+BUILT_IN: dict[str, type[PartitionAssignor]] = {
+    assignor.name: assignor
+    for assignor in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
+}
 
 
 def name_of(entry: object) -> str:
@@ -33,7 +25,7 @@ def name_of(entry: object) -> str:
     Raises:
         ValueError: ``entry`` is no assignor. The message follows its name: "which has no name".
     """
-    if not _is_ours(entry) and not is_kafka_pythons(entry):
+    if not issubclass(class_of(entry), PartitionAssignor) and not is_kafka_pythons(entry):
         raise ValueError("which is no PartitionAssignor")
     if lacking := getattr(entry, "__abstractmethods__", None):
         raise ValueError(f"which lacks {', '.join(sorted(lacking))}")
@@ -50,13 +42,9 @@ def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
 
 def _create(entry: object) -> PartitionAssignor:
     if isinstance(entry, str):
-        return built_in(entry)
+        return BUILT_IN[entry]()
     if is_kafka_pythons(entry):
         return KafkaPythonAssignor(entry)
     made = entry() if inspect.isclass(entry) else entry
     assert isinstance(made, PartitionAssignor)
     return made
-
-
-def _is_ours(entry: object) -> bool:
-    return issubclass(entry if inspect.isclass(entry) else type(entry), PartitionAssignor)

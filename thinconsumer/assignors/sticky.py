@@ -49,7 +49,7 @@ class StickyAssignor(PartitionAssignor):
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Assign all partitions to their previous owners, as far as the balance allows."""
         claims = {member: read_claim(subscription.user_data) for member, subscription in subscriptions.items()}
-        owned = find_owners(claims, {topic: len(partitions) for topic, partitions in cluster.partitions.items()})
+        owned = find_owners(claims, cluster)
         plan = balanced(cluster, subscriptions, owned.owners)
         return {member: Assignment(partitions) for member, partitions in plan.items()}
 

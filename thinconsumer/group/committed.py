@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,16 +48,14 @@ PARTITIONS_MAX = 5000
 Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
 
 
+@dataclass(slots=True, eq=False)
 class CommittedQuery:
     """Track one call of ``committed()``: the partitions left to read, and the offsets found."""
 
-    __slots__ = ("call", "found", "left", "retry")
-
-    def __init__(self, tps: Iterable[TopicPartition], retry: Retry) -> None:
-        self.left = set(tps)
-        self.found: Offsets = {}
-        self.call: Call[Offsets] = Call("asking for committed offsets")
-        self.retry = retry
+    left: set[TopicPartition]
+    retry: Retry
+    call: Call[Offsets]
+    found: Offsets = field(default_factory=dict)
 
 
 class Row(NamedTuple):
@@ -69,18 +68,17 @@ class Row(NamedTuple):
     metadata: str
 
 
+@dataclass(slots=True, eq=False)
 class OffsetFetchInFlight:
     """Describe the OffsetFetch request in flight."""
 
-    __slots__ = ("cursors", "names", "node_id", "questions", "since", "tps")
-
-    def __init__(self, node_id: int, now: float) -> None:
-        self.node_id = node_id
-        self.since = now
-        self.tps: dict[TopicPartition, None] = {}
-        self.cursors: dict[Partition, Cursor] = {}  #: Waiting partitions; a seek meanwhile replaces the cursor.
-        self.questions: list[CommittedQuery] = []
-        self.names: dict[bytes, str] = {}
+    node_id: int
+    since: float
+    tps: dict[TopicPartition, None] = field(default_factory=dict)
+    #: Waiting partitions, each with the cursor that it had at the request: a seek meanwhile replaces the cursor.
+    cursors: dict[Partition, Cursor] = field(default_factory=dict)
+    questions: list[CommittedQuery] = field(default_factory=list)
+    names: dict[bytes, str] = field(default_factory=dict)
 
 
 class Committed:
@@ -118,7 +116,8 @@ class Committed:
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
         """Request these partitions' committed offsets; None if a partition has none. Retriable errors are retried."""
-        question = CommittedQuery(tps, Retry(self._backoff, self._shared_jitter))
+        retry = Retry(self._backoff, self._shared_jitter)
+        question = CommittedQuery(set(tps), retry, Call("asking for committed offsets"))
         if question.left:
             self._questions.append(question)
         else:

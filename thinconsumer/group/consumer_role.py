@@ -65,7 +65,6 @@ class ConsumerRole:
         self._rejoin_by = NEVER  #: When the leader rejoins even if owners of withheld partitions have not rejoined.
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
-        self._identity = Identity(config.group_id or "")
         self._rejoin_due: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._installed = True
         self._previous: frozenset[TopicPartition] = frozenset()  #: The assignment after the last completed rebalance.
@@ -196,7 +195,6 @@ class ConsumerRole:
             raw.user_data if note is None else None,  # the leader's note (rejoin_triggers.py) is not for the assignor
         )
         self._assignment_source = self._assignor(protocol)
-        self._identity = identity
         self._generation = identity.generation_id
         self._installed = False
         share = set(self._assignment.partitions)

@@ -52,8 +52,11 @@ class UserSubscription:
         names = _names(topics)
         if (pattern is None) == (not names):
             raise IllegalArgumentError("subscribe() takes either topics or a pattern")
-        self._check(listener)
-        self._refuse_mixing(Mode.MANUAL, "subscribe()", "assign()")
+        for name in ("on_partitions_assigned", "on_partitions_revoked"):
+            if listener is not None and not callable(getattr(listener, name, None)):
+                raise IllegalArgumentError(f"the listener {listener!r} has no method {name}")
+        if self.mode is Mode.MANUAL:
+            raise _mixed("subscribe()", "assign()")
         compiled = None if pattern is None else _compile(pattern)
         self.mode = Mode.TOPICS if compiled is None else Mode.PATTERN
         self.topics, self.pattern, self.listener = names, compiled, listener
@@ -66,7 +69,7 @@ class UserSubscription:
             IllegalStateError: the consumer is subscribed.
         """
         if self.is_subscribed:
-            self._refuse_mixing(self.mode, "assign()", "subscribe()")
+            raise _mixed("assign()", "subscribe()")
         self.mode = Mode.MANUAL
         self.version += 1
 
@@ -90,17 +93,12 @@ class UserSubscription:
             if topic.partitions and (internal or not topic.internal) and pattern.fullmatch(name)
         )
 
-    def _refuse_mixing(self, other: Mode, call: str, instead: str) -> None:
-        if self.mode is other:
-            raise IllegalStateError(
-                f"{call} after {instead}: a consumer gets its partitions from its group or chooses them by hand; "
-                "call unsubscribe() first"
-            )
 
-    def _check(self, listener: Any) -> None:
-        for name in ("on_partitions_assigned", "on_partitions_revoked"):
-            if listener is not None and not callable(getattr(listener, name, None)):
-                raise IllegalArgumentError(f"the listener {listener!r} has no method {name}")
+def _mixed(call: str, before: str) -> IllegalStateError:
+    return IllegalStateError(
+        f"{call} after {before}: a consumer gets its partitions from its group or chooses them by hand; "
+        "call unsubscribe() first"
+    )
 
 
 def _names(topics: Iterable[str]) -> frozenset[str]:

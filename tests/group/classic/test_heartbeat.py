@@ -37,19 +37,14 @@ def test_failed_heartbeats_back_off_up_to_the_maximum(heartbeats):
     assert heartbeats.due_at() == now + 3.0
 
 
-def test_make_due_ends_the_backoff(heartbeats):
+def test_a_restart_ends_the_backoff_and_abandons_the_heartbeat_in_flight(heartbeats):
     for _ in range(5):
         heartbeats.failed(100.0)
-    heartbeats.make_due(100.2)
+    heartbeats.restart(100.2)
     assert heartbeats.due_at() == 100.2
     heartbeats.sent(REQUEST, 100.2)
-    heartbeats.make_due(100.3)
-    assert heartbeats.due_at() == NEVER, "one heartbeat is in flight"
-    heartbeats.answered()
-    assert heartbeats.due_at() == 100.3
-    heartbeats.sent(REQUEST, 100.3)
-    heartbeats.abandon()
-    assert heartbeats.in_flight is None
+    heartbeats.restart(100.3)
+    assert heartbeats.due_at() == 100.3 and heartbeats.in_flight is None
 
 
 def test_the_poll_timer_measures_gaps_between_calls_and_between_polls(options):

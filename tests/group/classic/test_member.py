@@ -126,7 +126,7 @@ def test_a_leader_waits_for_metadata_then_sends_the_assignments(world):
     assert world.member.state is S.COMPLETING_REBALANCE
     assert world.member.wake_at(world.now) <= world.now + 0.02, "ready_to_assign is called again soon"
     world.run(0.1)
-    assert world.member.state is S.STABLE and world.member.leads
+    assert world.member.state is S.STABLE and world.member._attempt.leads
     assert world.role.calls == [
         "prepare", "protocols", "ready_to_assign", "ready_to_assign", "ready_to_assign", "perform_assignment",
         "accept", "revoke", "install",
@@ -351,7 +351,7 @@ def test_after_a_failed_sync_the_role_supplies_new_protocols(world):
     world.join()
     assert world.role.calls.count("protocols") == 2 and world.role.calls.count("prepare") == 1
     world.member.leave("x", world.now)
-    assert not world.member.leads
+    assert not world.member.identity.is_member
 
 
 def test_a_stable_generation_resets_the_backoff(world):

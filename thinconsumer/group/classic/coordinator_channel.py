@@ -169,7 +169,7 @@ class CoordinatorChannel:
 
     def withdraw_unwritten(self) -> None:
         """Withdraw a JoinGroup or SyncGroup not yet written, and abandon the heartbeat: the identity has changed."""
-        self.heartbeats.abandon()
+        self.heartbeats.in_flight = None
         if self.in_flight is not None and not self._is_written:
             self.in_flight = None
 
@@ -205,8 +205,7 @@ class CoordinatorChannel:
     def restart(self, now: float) -> None:
         """Forget requests in flight after a restart of the engine; send heartbeat and LeaveGroup again."""
         self.in_flight = None
-        self.heartbeats.abandon()
-        self.heartbeats.make_due(now)
+        self.heartbeats.restart(now)
         self.connections_to_drop.clear()
         if self.leave_attempt is not None:
-            self.leave_attempt.restart()
+            self.leave_attempt.in_flight = None

@@ -52,14 +52,11 @@ class Heartbeats:
         self._retry.succeeded()
         self._due = now + self.interval
 
-    def make_due(self, now: float) -> None:
-        """Make the next heartbeat due at once."""
+    def restart(self, now: float) -> None:
+        """Abandon the heartbeat in flight, and send one at once."""
+        self.in_flight = None
         self._due = now
         self._retry.succeeded()
-
-    def abandon(self) -> None:
-        """Abandon the heartbeat in flight: its response is dropped."""
-        self.in_flight = None
 
 
 class PollTimer:

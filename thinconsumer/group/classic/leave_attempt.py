@@ -59,10 +59,6 @@ class LeaveGroupAttempt:
         self._retry.failed(now)
         self.is_over = not again or now >= self._deadline
 
-    def restart(self) -> None:
-        """Make the request due again: after a restart of the engine its response cannot arrive."""
-        self.in_flight = None
-
     def _build(self, version: int) -> Message:
         if self.is_over:
             raise IllegalStateError("this LeaveGroup was abandoned before it was written")

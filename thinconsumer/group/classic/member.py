@@ -18,9 +18,9 @@ from ...errors import KafkaError
 from ...failures import EXPULSIONS, Action, Scope, rule
 from ...timers import NEVER, Random
 from ...wire.heartbeat import HeartbeatRequest
-from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
+from ...wire.join_group import JoinGroupRequest
 from ...wire.offset_commit import OffsetCommitRequest
-from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from ...wire.sync_group import SyncGroupRequest
 from ..coordinator import Coordinator
 from ..identity import Identity
 from ..role import Role
@@ -106,11 +106,6 @@ class ClassicMember:
         return self._channel.awaits_rebalance_response
 
     @property
-    def leads(self) -> bool:
-        """Whether this member is the leader of its generation."""
-        return self.identity.is_member and self._attempt.leads
-
-    @property
     def has_left(self) -> bool:
         """Whether the member is in no group and has no LeaveGroup to send."""
         return self.state is _S.UNSUBSCRIBED
@@ -146,7 +141,7 @@ class ClassicMember:
         if tell and self.identity.member_id:
             self._channel.start_leave(why, now)
         self._channel.abandon_rebalance_request()
-        self._channel.heartbeats.abandon()
+        self._channel.heartbeats.in_flight = None
         self.identity = self.identity.lost()
         self._move(_E.LEAVE)
         self._expulsion = self._rejoin = self.held = None
@@ -239,10 +234,8 @@ class ClassicMember:
             return
         action, error = judge(answer, self.identity.group_id)
         self._channel.report(action, error, answer, now)
-        if answer.request.api is JoinGroupRequest:
-            self._join_answered(action, error, answer, now)
-        elif answer.request.api is SyncGroupRequest:
-            self._sync_answered(action, error, answer, now)
+        if answer.request.api in (JoinGroupRequest, SyncGroupRequest):
+            self._join_or_sync_answered(action, error, answer, now)
         elif answer.request.api is HeartbeatRequest:
             self._heartbeat_answered(action, error, now)
         else:
@@ -364,44 +357,37 @@ class ClassicMember:
 
     # -- responses
 
-    def _join_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
+    def _join_or_sync_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
+        attempt, protocol_type = self._attempt, self._role.protocol_type
+        is_join = answer.request.api is JoinGroupRequest
         self._channel.in_flight = None
-        response: JoinGroupResponse = answer.response
-        if action is Action.ACCEPT:
-            error = unusable_join(answer, self._role.protocol_type, dict(self._attempt.protocols or ()))
-        if error is None:
-            self.stats.joins.add(now - self._channel.sent_at)
-            self._attempt.joined(self.identity, response, now)
-            self.identity = self.identity.joined(response.generation_id, response.member_id)
-            self._channel.heartbeats.session_restarted(now)
-            self._move(_E.JOINED)
-            self._note_accepted(self._channel.sent_at, now)
-        elif action is Action.USE_MEMBER_ID and response.member_id:
-            if self.identity.member_id:
-                self._join_failures.back_off(now)  # a second MEMBER_ID_REQUIRED: back off
-            # The next JoinGroup repeats the protocols, so the role is not asked for them again.
-            self.identity = self.identity.named(response.member_id)
-        else:
+        if action is Action.ACCEPT and is_join:
+            error = unusable_join(answer, protocol_type, dict(attempt.protocols or ()))
+        elif action is Action.ACCEPT:
+            error = unusable_sync(answer, protocol_type, attempt.protocol)
+        if error is not None:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
-
-    def _sync_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        self._channel.in_flight = None
-        response: SyncGroupResponse = answer.response
-        if action is Action.ACCEPT:
-            error = unusable_sync(answer, self._role.protocol_type, self._attempt.protocol)
-        if error is None:
-            self.stats.syncs.add(now - self._channel.sent_at)
-            self._attempt.assignment = bytes(response.assignment)
-            self._attempt.synced_at = now
-            self._channel.heartbeats.session_restarted(now)
+            return
+        timing = self.stats.joins if is_join else self.stats.syncs
+        timing.add(now - self._channel.sent_at)
+        self._channel.heartbeats.session_restarted(now)
+        if is_join:
+            attempt.joined(self.identity, answer.response, now)
+            self.identity = self.identity.joined(answer.response.generation_id, answer.response.member_id)
+        else:
+            attempt.assignment, attempt.synced_at = bytes(answer.response.assignment), now
             self._join_failures.recovered(now)
-            self._move(_E.SYNCED)
-            self._note_accepted(self._channel.sent_at, now)
-        else:
-            self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
+        self._move(_E.JOINED if is_join else _E.SYNCED)
+        self._note_accepted(self._channel.sent_at, now)
 
     def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
         """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
+        if action is Action.USE_MEMBER_ID and answer.response.member_id:
+            if self.identity.member_id:
+                self._join_failures.back_off(now)  # a second MEMBER_ID_REQUIRED
+            # The next JoinGroup repeats the protocols, so the role is not asked for them again.
+            self.identity = self.identity.named(answer.response.member_id)
+            return
         self.stats.failed += 1
         self._join_failures.note(action, error, answer.request.api, now)
         if action in EXPULSIONS:

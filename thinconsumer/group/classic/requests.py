@@ -18,22 +18,12 @@ from ..settings import GroupSettings
 #: The longest reason in characters, as in Java: the broker writes reasons into its log.
 REASON_MAX = 255
 #: The first versions with group.instance.id. In an older one the broker would treat a static member as dynamic.
-STATIC_SINCE: Mapping[type[Message], int] = {
-    JoinGroupRequest: 5,
-    SyncGroupRequest: 3,
-    HeartbeatRequest: 3,
-    LeaveGroupRequest: 3,
-}
+STATIC_SINCE = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3, LeaveGroupRequest: 3}
 
 
 def lowest_version(api: type[Message], who: Identity) -> int:
     """Return the lowest version that can be sent: for a static member, one with group.instance.id."""
     return 0 if who.group_instance_id is None else STATIC_SINCE[api]
-
-
-def reason_of(words: str) -> str:
-    """Return a reason cut to :data:`REASON_MAX` characters."""
-    return words[:REASON_MAX]
 
 
 def join(
@@ -49,7 +39,7 @@ def join(
         group_instance_id=who.group_instance_id,
         protocol_type=protocol_type,
         protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols],
-        reason=reason_of(reason),
+        reason=reason[:REASON_MAX],
     )
 
 
@@ -80,5 +70,7 @@ def leave(who: Identity, reason: str, version: int) -> LeaveGroupRequest:
     """Return a LeaveGroup request; version 3 and later carry the instance id and, since KIP-800, the reason."""
     if version < 3:
         return LeaveGroupRequest(group_id=who.group_id, member_id=who.member_id)
-    member = MemberIdentity(member_id=who.member_id, group_instance_id=who.group_instance_id, reason=reason_of(reason))
+    member = MemberIdentity(
+        member_id=who.member_id, group_instance_id=who.group_instance_id, reason=reason[:REASON_MAX]
+    )
     return LeaveGroupRequest(group_id=who.group_id, members=[member])
