@@ -190,6 +190,13 @@ class World:
             response.topics.append(answer)
         self.respond(sent.request, response, sent.version, self.commits)
 
+    def failure(self, call: Call[Any]) -> KafkaError:
+        """Return the error of a settled call."""
+        assert call.done
+        with pytest.raises(KafkaError) as caught:
+            call.result()
+        return caught.value
+
     def respond(self, request: Request, response: Message, version: int, manager: Any) -> None:
         """Give a response, encoded and decoded."""
         decoded = type(response).decode(response.encode(version), version)

@@ -24,13 +24,17 @@ def auto(world) -> AutoCommit:
     return found
 
 
+def poll_after(world, auto, seconds=5.0):
+    """Poll when so many seconds have passed."""
+    world.now += seconds
+    auto.poll(world.now)
+
+
 def test_positions_are_committed_once_the_interval_has_passed(world, auto):
     """With the leader epoch of the last returned record."""
-    world.now += 4.9
-    auto.poll(world.now)
+    poll_after(world, auto, 4.9)
     assert world.sent() == []
-    world.now += 0.1
-    auto.poll(world.now)
+    poll_after(world, auto, 0.1)
     sent = world.one()
     assert sent.offsets == {A: 10, B: 20}
     assert {row.committed_leader_epoch for _, _, row in sent.rows()} == {3}
@@ -38,17 +42,14 @@ def test_positions_are_committed_once_the_interval_has_passed(world, auto):
 
 def test_only_moved_positions_are_committed_again(world, auto):
     """An idle consumer commits nothing."""
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     world.answer(world.one())
     world.partitions.get(A).cursor.offset = 11
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     sent = world.one()
     assert sent.offsets == {A: 11}
     world.answer(sent)
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     assert world.sent() == []
 
 
@@ -57,33 +58,28 @@ def test_offsets_committed_by_the_user_are_not_committed_again(world, auto):
     world.commits.add({A: OffsetAndMetadata(10, "note")}, world.now + 60)
     world.answer(world.one())
     world.partitions.get(B).committed = OffsetAndMetadata(20)
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     assert world.sent() == []
 
 
 def test_an_earlier_position_is_committed(world, auto):
     """After a seek to an earlier offset, a restart begins there."""
     world.partitions.get(A).committed = OffsetAndMetadata(99)
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     assert world.one().offsets[A] == 10
 
 
 def test_all_positions_are_committed_again_after_an_hour(world, auto):
     """offsets.retention.minutes counts from the last commit in groups without members."""
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     world.answer(world.one())
-    world.now += REFRESH
-    auto.poll(world.now)
+    poll_after(world, auto, REFRESH)
     assert world.one().offsets == {A: 10, B: 20}
 
 
 def test_one_auto_commit_is_in_flight_at_a_time(world, auto):
     """Without a coordinator, commits would pile up; the next one covers all positions since."""
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     sent = world.one()
     for _ in range(100):
         world.now += 5
@@ -118,8 +114,7 @@ def test_positions_under_validation_are_committed(world, auto):
 def test_without_membership_nothing_is_committed(world, auto, caplog):
     """The new owner has gone on from the last commit."""
     world.membership.identity = world.membership.identity.lost()
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     assert auto.commit_now(world.partitions, world.now + 5, world.now) is None
     assert world.sent() == []
     assert world.commits.queue.idle
@@ -141,19 +136,15 @@ def test_a_lasting_failure_is_logged_once(world, auto, caplog):
     """A line for each auto-commit would fill the log."""
     caplog.set_level(logging.WARNING, "thinconsumer")
     for expected in (1, 1, 1):
-        world.now += 5
-        auto.poll(world.now)
+        poll_after(world, auto)
         world.answer(world.one(), Code.OFFSET_METADATA_TOO_LARGE)
-        world.now += 0.1
-        auto.poll(world.now)
+        poll_after(world, auto, 0.1)
         assert len(caplog.records) == expected
     assert "auto-commit" in caplog.text
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     world.answer(world.one())
     world.partitions.get(A).cursor.offset += 1
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     world.answer(world.one(), Code.UNKNOWN_SERVER_ERROR)
     auto.poll(world.now)
     assert len(caplog.records) == 2
@@ -161,8 +152,7 @@ def test_a_lasting_failure_is_logged_once(world, auto, caplog):
 
 def test_a_commit_rejected_by_a_rebalance_is_not_logged(world, auto, caplog):
     """The revocation commits the positions again."""
-    world.now += 5
-    auto.poll(world.now)
+    poll_after(world, auto)
     sent = world.one()
     world.membership.identity = world.membership.identity.joined(6, "me")
     world.membership.owned = set()

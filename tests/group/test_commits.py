@@ -5,7 +5,6 @@ import pytest
 from thinconsumer.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
-    KafkaError,
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
@@ -15,14 +14,6 @@ from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
-
-
-def failure(call) -> KafkaError:
-    """Return the error of the call."""
-    assert call.done
-    with pytest.raises(KafkaError) as caught:
-        call.result()
-    return caught.value
 
 
 # -- sending
@@ -250,7 +241,7 @@ def test_an_authorization_error_of_the_search_fails_only_commits_made_before_it(
     assert not call.done
     world.find(1, Code.GROUP_AUTHORIZATION_FAILED)
     assert world.sent() == []
-    error = failure(call)
+    error = world.failure(call)
     assert isinstance(error, GroupAuthorizationFailedError)
     assert error.group_id == "g"
 
@@ -260,7 +251,7 @@ def test_broker_without_a_common_version_fails_the_call(world):
     error = to_error(Code.UNSUPPORTED_VERSION, api="OffsetCommit")
     assert isinstance(error, UnsupportedVersionError)
     world.break_off(world.one().request, error)
-    found = failure(call)
+    found = world.failure(call)
     assert isinstance(found, CommitFailedError)
     assert found.reason == "refused"
     assert found.__cause__ is error
@@ -306,7 +297,7 @@ def test_a_rejected_partition_fails_only_the_calls_that_contain_it(world, code, 
     """Partitions that the error does not name were written."""
     bad, good = world.add((A, 7), (B, 8)), world.add((B, 9))
     world.answer(world.one(), {A: code})
-    error = failure(bad)
+    error = world.failure(bad)
     assert isinstance(error, CommitFailedError)
     assert (error.reason, error.partitions, error.retriable) == (reason, (A,), False)
     good.result()
@@ -316,7 +307,7 @@ def test_unauthorized_topics_are_in_one_error(world):
     u = TopicPartition("u", 0)
     call = world.add((A, 1), (B, 1), (u, 1))
     world.answer(world.one(), {A: Code.TOPIC_AUTHORIZATION_FAILED, u: Code.TOPIC_AUTHORIZATION_FAILED})
-    error = failure(call)
+    error = world.failure(call)
     assert isinstance(error, TopicAuthorizationFailedError)
     assert error.topics == ("t", "u")
 
@@ -393,7 +384,7 @@ def test_offsets_of_moved_partitions_fail_after_the_rebalance(world):
     sent = world.one()
     assert sent.offsets == {B: 8}
     world.answer(sent)
-    error = failure(call)
+    error = world.failure(call)
     assert isinstance(error, RebalanceInProgressError)
     assert (error.partitions, error.retriable) == ((A,), True)
 
@@ -436,10 +427,10 @@ def test_after_a_lost_membership_commits_fail_at_once(world):
     world.membership.identity = world.membership.identity.lost()
     assert request.build(9).topics == []
     assert world.sent() == []
-    assert failure(queued).reason == "unknown_member"
+    assert world.failure(queued).reason == "unknown_member"
     world.break_off(request)
     assert world.sent() == []
-    assert failure(call).reason == "unknown_member"
+    assert world.failure(call).reason == "unknown_member"
     assert world.commits.queue.idle
 
 
@@ -447,9 +438,9 @@ def test_commits_before_the_first_join_fail_at_once(world):
     """A kept offset would become a commit with manual assignment after unsubscribe()."""
     world.membership.identity = Identity("g")
     call = world.add((A, 7))
-    assert failure(call).reason == "unknown_member"
+    assert world.failure(call).reason == "unknown_member"
     world.membership.rebalancing = True
-    assert isinstance(failure(world.add((A, 7))), RebalanceInProgressError)
+    assert isinstance(world.failure(world.add((A, 7))), RebalanceInProgressError)
     world.membership.is_member = False
     assert world.sent() == []
 
@@ -459,7 +450,7 @@ def test_unsubscribing_fails_the_commits_of_the_membership(world):
     call = world.add((A, 7))
     world.membership.is_member = False
     assert world.sent() == []
-    assert failure(call).reason == "unknown_member"
+    assert world.failure(call).reason == "unknown_member"
 
 
 def test_subscribing_fails_the_commits_of_a_manual_assignment(world):
@@ -468,7 +459,7 @@ def test_subscribing_fails_the_commits_of_a_manual_assignment(world):
     call = world.add((A, 7))
     world.membership.is_member = True
     assert world.sent() == []
-    assert failure(call).reason == "refused"
+    assert world.failure(call).reason == "refused"
 
 
 @pytest.mark.parametrize(
@@ -485,7 +476,7 @@ def test_membership_errors_are_reported_once_to_the_member(world, code, reason, 
     call = world.add((A, 7), (B, 7))
     world.answer(world.one(), code)
     assert world.membership.told == [(told, Identity("g", 5, "me"))]
-    assert failure(call).reason == reason
+    assert world.failure(call).reason == reason
 
 
 def test_unknown_member_id_during_a_join_fails_the_commit_only(world):
@@ -494,7 +485,7 @@ def test_unknown_member_id_during_a_join_fails_the_commit_only(world):
     sent = world.one()
     world.membership.rebalancing = True
     world.answer(sent, Code.UNKNOWN_MEMBER_ID)
-    assert failure(call).reason == "unknown_member"
+    assert world.failure(call).reason == "unknown_member"
     assert world.membership.identity == Identity("g", 5, "me")
 
 
@@ -513,7 +504,7 @@ def test_commits_queued_between_join_and_sync_fail_after_a_missed_generation(wor
         world.answer(commit)
         call.result()
     else:
-        assert world.sent() == [] and failure(call).reason == "rebalance_in_progress"
+        assert world.sent() == [] and world.failure(call).reason == "rebalance_in_progress"
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
@@ -524,7 +515,7 @@ def test_before_the_join_is_written_a_membership_error_expels_the_member(world, 
     world.membership.rebalancing, world.membership.is_request_written = True, False
     world.answer(sent, code)
     assert world.membership.told == [(code, Identity("g", 5, "me"))]
-    assert not world.membership.identity.is_member and not failure(call).retriable
+    assert not world.membership.identity.is_member and not world.failure(call).retriable
 
 
 @pytest.mark.parametrize("code", [Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID])
@@ -546,7 +537,7 @@ def test_a_commit_with_manual_assignment_in_a_group_with_members_fails(world):
     world.membership.is_member = False
     call = world.add((A, 7))
     world.answer(world.one(), Code.UNKNOWN_MEMBER_ID)
-    assert failure(call).reason == "unknown_member"
+    assert world.failure(call).reason == "unknown_member"
     assert world.membership.told == []
 
 
@@ -559,6 +550,6 @@ def test_a_removed_member_sends_one_failing_commit_and_no_more(world, caplog):
     for _ in range(20):
         world.now += 1
         assert world.sent() == []
-    assert {failure(call).reason for call in calls} == {"unknown_member"}
+    assert {world.failure(call).reason for call in calls} == {"unknown_member"}
     assert world.commits.queue.idle
     assert len([r for r in caplog.records if r.levelname != "DEBUG" and r.name.endswith("commits")]) == 0

@@ -4,19 +4,11 @@ import sys
 
 import pytest
 
-from thinconsumer.errors import KafkaError, RebalanceInProgressError
+from thinconsumer.errors import RebalanceInProgressError
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
 A, B, C = (TopicPartition("t", n) for n in range(3))
-
-
-def failure(call) -> KafkaError:
-    """Return the error of the call."""
-    assert call.done
-    with pytest.raises(KafkaError) as caught:
-        call.result()
-    return caught.value
 
 
 def test_a_timed_out_call_fails_with_the_last_error(world):
@@ -26,7 +18,7 @@ def test_a_timed_out_call_fails_with_the_last_error(world):
             world.answer(sent, Code.COORDINATOR_LOAD_IN_PROGRESS)
         world.now += 0.1
         world.coordinator.step(world.now)
-    error = failure(call)
+    error = world.failure(call)
     assert error.reason in ("timeout", "coordinator")
     assert "COORDINATOR_LOAD_IN_PROGRESS" in str(error)
     assert error.retriable
@@ -40,7 +32,7 @@ def test_a_timeout_without_a_coordinator_names_the_last_error(world):
     assert world.commits.wake_at(world.now) == world.now + 2
     world.now += 2
     world.sent()
-    error = failure(call)
+    error = world.failure(call)
     assert error.reason == "coordinator"
     assert "COORDINATOR_NOT_AVAILABLE" in str(error)
 
@@ -52,7 +44,7 @@ def test_a_timeout_in_a_rebalance_is_a_rebalance_error(world):
     world.answer(world.one(), Code.REBALANCE_IN_PROGRESS)
     world.now += 2
     world.sent()
-    assert isinstance(failure(call), RebalanceInProgressError)
+    assert isinstance(world.failure(call), RebalanceInProgressError)
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID])
@@ -64,7 +56,7 @@ def test_membership_errors_of_find_coordinator_do_not_concern_the_membership(wor
     world.now += 1
     world.find(-1, code)
     world.sent()
-    error = failure(call)
+    error = world.failure(call)
     assert error.reason == "coordinator" and error.retriable and "FindCoordinator" in str(error)
 
 
@@ -91,7 +83,7 @@ def test_a_commit_rejected_by_a_rebalance_until_its_deadline_fails_with_a_rebala
     world.answer(world.one(), Code.REBALANCE_IN_PROGRESS)
     world.now += 0.1
     world.sent()
-    error = failure(call)
+    error = world.failure(call)
     assert isinstance(error, RebalanceInProgressError) and error.retriable
 
 
@@ -101,7 +93,7 @@ def test_a_response_after_one_calls_deadline_settles_the_others(world):
     sent = world.one()
     world.now += 1
     world.sent()
-    assert failure(short).reason == "timeout"
+    assert world.failure(short).reason == "timeout"
     long = world.add((A, 8))
     assert world.sent() == []
     world.answer(sent)
@@ -246,7 +238,7 @@ def test_offsets_in_flight_across_a_rebalance_are_checked_again(world):
     sent = world.later()
     assert sent.offsets == {B: 1}
     world.answer(sent)
-    assert isinstance(failure(call), RebalanceInProgressError)
+    assert isinstance(world.failure(call), RebalanceInProgressError)
 
 
 def test_after_all_calls_timed_out_nothing_is_sent(world):

@@ -193,8 +193,15 @@ def test_each_assignor_adds_its_user_data_and_gets_on_assignment():
     assert mine.told == [(Assignment((A,)), tuple(ME))]
 
 
-def joined(world, **members):
-    return [JoinedMember(name, None, dict(member.role.protocols())[world]) for name, member in members.items()]
+def joined(assignor, **members):
+    return [JoinedMember(name, None, dict(member.role.protocols())[assignor]) for name, member in members.items()]
+
+
+def lead(world, assignor, share=None, *, skip=False, now=0.0, **others):
+    """Assign as the leader "a", and accept its share, or another one; return the encoded assignments."""
+    plan = world.role.perform_assignment("a", assignor, joined(assignor, a=world, **others), skip=skip)
+    world.role.accept(ME, assignor, plan["a"] if share is None else encode_assignment(share), now)
+    return plan
 
 
 def test_the_leader_assigns_the_topics_of_all_members():
@@ -217,9 +224,7 @@ def test_the_leader_assigns_the_topics_of_all_members():
 @pytest.mark.parametrize("skip", [False, True])
 def test_the_leader_rejoins_only_for_changes_that_affect_its_assignment(skip):
     world = World("range")
-    members = joined("range", a=world)
-    world.role.perform_assignment("a", "range", members, skip=skip)
-    world.role.accept(ME, "range", encode_assignment([A, B]), 0.0)
+    lead(world, "range", [A, B], skip=skip)
     assert world.role.rejoin_reason(0.0) is None
     world.topic("t", 2, leader=2)
     world.topic("other", 5)
@@ -233,8 +238,7 @@ def comes_back(strategy, change=lambda world: None, halfway=()):
     before, other = World(strategy, group_instance_id="i"), World(strategy)
     if halfway:
         other.rebalance(*halfway)
-    plan = before.role.perform_assignment("a", strategy, joined(strategy, a=before, b=other), skip=False)
-    before.role.accept(ME, strategy, plan["a"], 0.0)
+    plan = lead(before, strategy, b=other)
     world = World(strategy, group_instance_id="i")
     change(world)
     assert world.role.perform_assignment("a", strategy, joined(strategy, a=world, b=other), skip=True) == {}
@@ -289,13 +293,9 @@ def test_only_a_static_leader_adds_a_note_and_assignors_do_not_see_it():
 def test_a_restarted_static_leader_without_a_note_rejoins_if_cooperative():
     """The assignment is another client's, or has user data. A cooperative rebalance moves no partition needlessly."""
     world = World("cooperative-sticky")
-    members = joined("cooperative-sticky", a=world)
-    assert world.role.perform_assignment("a", "cooperative-sticky", members, skip=True) == {}
-    world.role.accept(ME, "cooperative-sticky", encode_assignment([A]), 0.0)
+    assert lead(world, "cooperative-sticky", [A], skip=True) == {}
     assert "assignment that it did not compute" in world.role.rejoin_reason(0.0)
-    members = joined("cooperative-sticky", a=world)
-    world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
-    world.role.accept(ME, "cooperative-sticky", encode_assignment([A, B]), 0.0)
+    lead(world, "cooperative-sticky", [A, B])
     assert world.role.rejoin_reason(1e9) is None, "once"
 
 
@@ -304,10 +304,8 @@ def test_the_leader_rejoins_if_owners_of_withheld_partitions_do_not(ends):
     """A static member that revokes partitions and restarts before it rejoins returns without a rebalance."""
     world, other = World("cooperative-sticky"), World("cooperative-sticky")
     other.rebalance(A, B)
-    members = joined("cooperative-sticky", a=world, b=other)
-    plan = world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
+    plan = lead(world, "cooperative-sticky", [], now=100.0, b=other)
     assert sum(len(t.partitions) for s in plan.values() for t in decode_assignment(s).assigned_partitions) == 1
-    world.role.accept(ME, "cooperative-sticky", encode_assignment([]), 100.0)
     assert world.role.rejoin_reason(144.9) is None, "the owner has a session timeout to rejoin"
     if ends == "as a follower":
         world.rebalance(A)
@@ -321,9 +319,7 @@ def test_the_leader_rejoins_if_owners_of_withheld_partitions_do_not(ends):
 def test_owned_partitions_that_do_not_exist_are_not_awaited(gone):
     world, other = World("cooperative-sticky"), World("cooperative-sticky")
     other.rebalance(B, gone)
-    members = joined("cooperative-sticky", a=world, b=other)
-    plan = world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
-    world.role.accept(ME, "cooperative-sticky", plan["a"], 0.0)
+    lead(world, "cooperative-sticky", b=other)
     assert world.partitions.tps() == set() and world.role.rejoin_reason(1e9) is None
 
 
@@ -361,8 +357,7 @@ def test_a_follower_leaves_partition_counts_to_the_leader():
 def test_rack_changes_matter_only_to_a_leader_with_client_rack():
     for rack, expected in (("", None), ("r1", "racks")):
         world = World("range", client_rack=rack)
-        world.role.perform_assignment("a", "range", joined("range", a=world), skip=False)
-        world.role.accept(ME, "range", encode_assignment([A, B]), 0.0)
+        lead(world, "range", [A, B])
         world.topic("t", 2, leader=2)
         reason = world.role.rejoin_reason(0.0)
         assert reason is None if expected is None else expected in reason

@@ -2,12 +2,12 @@
 
 import logging
 import random
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.consumer import Consumer
 from thinconsumer.errors import (
@@ -24,6 +24,7 @@ from thinconsumer.group.coordinator import (
     CoordinatorEvent,
     CoordinatorState,
 )
+from thinconsumer.metadata import Metadata
 from thinconsumer.testing import Simulation
 from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition
@@ -34,28 +35,14 @@ S = CoordinatorState
 RESET = KafkaConnectionError("reset")
 
 
-class Nodes:
-    """The part of the metadata that the search uses."""
-
-    def __init__(self, *node_ids):
-        self.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in node_ids}
-
-    def learn_node(self, node):
-        self.nodes[node.node_id] = node
-
-
 class World:
     """A ``Coordinator`` with a manual clock."""
 
     def __init__(self, *node_ids, seed=1):
-        options = {
-            "heartbeat_interval_ms": 3000,
-            "request_timeout_ms": 30_000,
-            "retry_backoff_ms": 100,
-            "retry_backoff_max_ms": 1000,
-        }
-        self.nodes = Nodes(*(node_ids or (1, 2, 3)))
-        self.keeper = Coordinator(SimpleNamespace(**options), "g", self.nodes, random.Random(seed))
+        draws = random.Random(seed)
+        self.metadata = Metadata(ConsumerConfig(), draws)
+        self.metadata.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in node_ids or (1, 2, 3)}
+        self.keeper = Coordinator(ConsumerConfig(), "g", self.metadata, draws)
         self.now = 100.0
 
     def ask(self):
@@ -127,12 +114,9 @@ def test_any_node_gets_the_request_and_its_response_is_used(world):
     request = world.ask()
     assert request.target == ANY_NODE and request.deadline == world.now + 30.0
     world.answer(request, node=3)
-    assert (world.keeper.node_id, world.keeper.version) == (3, 1)
-    assert world.keeper.target() == (3, MEMBERSHIP) and world.keeper.target(LEAVING_CONNECTION) == (
-        3,
-        LEAVING_CONNECTION,
-    )
-    assert world.keeper.target("") == (3, "")
+    assert world.keeper.node_id == 3
+    assert world.keeper.target() == (3, MEMBERSHIP)
+    assert [world.keeper.target(channel) for channel in (LEAVING_CONNECTION, "")] == [(3, LEAVING_CONNECTION), (3, "")]
     assert world.keeper.wake_at(world.now) == NEVER and world.keeper.step(world.now) == []
 
 
@@ -149,10 +133,10 @@ def test_every_version_finds_the_coordinator_of_the_group(version):
 
 def test_an_unknown_node_is_added_and_a_known_one_keeps_its_rack(world):
     world.know(node=7)
-    assert world.nodes.nodes[7] == Node(7, "b7", 9092, None)
+    assert world.metadata.nodes[7] == Node(7, "b7", 9092, None)
     world.keeper.lost(7, "x", world.now)
     world.answer(world.ask(), node=2, host="moved", port=1)
-    assert world.nodes.nodes[2] == Node(2, "moved", 1, "r2")
+    assert world.metadata.nodes[2] == Node(2, "moved", 1, "r2")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +242,7 @@ def test_the_loss_of_another_node_is_ignored(world):
     world.know(node=1)
     world.keeper.lost(2, "x", world.now)
     world.keeper.lost(None, "x", world.now)
-    assert world.keeper.state is S.KNOWN and world.keeper.version == 1
+    assert world.keeper.state is S.KNOWN
 
 
 def test_a_lost_coordinator_is_searched_at_once(world):
@@ -266,10 +250,10 @@ def test_a_lost_coordinator_is_searched_at_once(world):
     world.now += 10.0
     world.keeper.answered(1)
     world.keeper.lost(1, "NOT_COORDINATOR", world.now)
-    assert world.keeper.node_id is None and world.keeper.target() is None and world.keeper.version == 2
+    assert world.keeper.node_id is None and world.keeper.target() is None
     assert world.keeper.wake_at(world.now) == world.now
     world.answer(world.ask(), node=2)
-    assert world.keeper.node_id == 2 and world.keeper.version == 3
+    assert world.keeper.node_id == 2
     world.keeper.lost(1, "a late report about the former node", world.now)
     assert world.keeper.node_id == 2
 
@@ -322,7 +306,7 @@ def test_a_loading_coordinator_stays_known_and_gets_no_requests(world):
     world.know()
     world.keeper.loading(world.now)
     world.keeper.loading(world.now)
-    assert world.keeper.target() is None and world.keeper.node_id == 1 and world.keeper.version == 1
+    assert world.keeper.target() is None and world.keeper.node_id == 1
     due = world.keeper.wake_at(world.now)
     assert 0.08 <= due - world.now <= 0.12, "two reports at once count once"
     world.now = due
@@ -363,11 +347,11 @@ def test_while_a_response_is_pending_another_broker_is_asked(world):
     probe, waited = world.wait()
     assert waited == 3.0 and probe.target.node_id in (2, 3)
     world.answer(probe, node=1)
-    assert world.keeper.version == 1, "the same node is confirmed"
+    assert world.keeper.node_id == 1, "the same node is confirmed"
     again, waited = world.wait()
     assert waited == 3.0 and again.target.node_id in (2, 3)
     world.answer(again, node=2)
-    assert world.keeper.node_id == 2 and world.keeper.version == 2
+    assert world.keeper.node_id == 2
     assert world.keeper.wake_at(world.now) == NEVER, "requests to the former node are abandoned"
 
 

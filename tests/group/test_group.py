@@ -31,8 +31,9 @@ def step(group, now):
     return [request for manager in group.managers() for request in manager.step(now)]
 
 
-def partitions(group):
-    return group._partitions
+def subscribe(group, topics=("t",), pattern=None):
+    group.subscription.subscribe(topics, pattern, None)
+    group.subscribed()
 
 
 def test_an_unused_group_sends_no_request(make):
@@ -44,30 +45,24 @@ def test_an_unused_group_sends_no_request(make):
 
 def test_subscribing_searches_for_the_coordinator(make):
     group = make()
-    group.subscription.subscribe(["t"], None, None)
-    group.subscribed()
+    subscribe(group)
     (request,) = step(group, 1.0)
-    assert (
-        request.asker in [manager.asker for manager in group.managers()]
-        and request.api.__name__ == "FindCoordinatorRequest"
-    )
+    assert request.asker in [manager.asker for manager in group.managers()]
+    assert request.api.__name__ == "FindCoordinatorRequest"
     assert group.topics() == {"t"} and group.member.state is MemberState.UNJOINED
-    group.subscription.subscribe((), "t.*", None)
-    group.subscribed()
+    subscribe(group, (), "t.*")
     assert group.wants_all_topics
 
 
 def test_a_subscription_made_while_leaving_joins_afterwards(make):
     """Otherwise unsubscribe() and subscribe() without a poll in between leave a consumer that reads nothing."""
     group = make()
-    group.subscription.subscribe(["t"], None, None)
-    group.subscribed()
+    subscribe(group)
     group.member.identity = group.member.identity.joined(1, "m")
     group.member.leave("the consumer unsubscribed", 1.0)
     assert group.member.state is MemberState.LEAVING
     group.subscription.clear()
-    group.subscription.subscribe(["t"], None, None)
-    group.subscribed()
+    subscribe(group)
     for now in (2.0, 30.0):
         step(group, now)
     assert group.member.state is MemberState.UNJOINED and group.commit_identity().is_subscribed
@@ -76,7 +71,7 @@ def test_a_subscription_made_while_leaving_joins_afterwards(make):
 def test_manually_assigned_partitions_start_at_committed_offsets_without_membership(make):
     group = make()
     group.assign_by_hand([A, B], 0.0)
-    assert [p.state for p in partitions(group)] == [PositionState.AWAITING_COMMITTED] * 2
+    assert [p.state for p in group._partitions] == [PositionState.AWAITING_COMMITTED] * 2
     (request,) = step(group, 1.0)
     assert request.api.__name__ == "FindCoordinatorRequest"
     assert not group.commit_identity().is_subscribed and group.member.state is MemberState.UNSUBSCRIBED
@@ -87,7 +82,7 @@ def test_manually_assigned_partitions_start_at_committed_offsets_without_members
 def test_positions_are_returned_with_their_leader_epochs(make):
     group = make()
     group.assign_by_hand([A, B], 0.0)
-    partitions(group).require(A).place(PositionEvent.SEEK_VALIDATED, 7, 3)
+    group._partitions.require(A).place(PositionEvent.SEEK_VALIDATED, 7, 3)
     assert group.positions() == {A: OffsetAndMetadata(7, "", 3)}
 
 
@@ -105,8 +100,7 @@ def test_seconds_since_the_last_poll(make):
 
 def test_requests_are_repeated_after_a_restart(make):
     group = make()
-    group.subscription.subscribe(["t"], None, None)
-    group.subscribed()
+    subscribe(group)
     assert len(step(group, 1.0)) == 1 and step(group, 1.1) == []
     for manager in group.managers():
         manager.restart(1.2)

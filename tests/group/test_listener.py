@@ -1,5 +1,7 @@
 """Rebalance listeners with three callbacks, and with two."""
 
+import pytest
+
 from thinconsumer.group.listener import RebalanceListener, call_listener
 from thinconsumer.types import TopicPartition
 
@@ -43,11 +45,7 @@ def test_an_overridden_lost_callback_is_called():
     assert heard(Three())[2] == ("lost", True)
 
 
-def test_without_a_listener_nothing_is_called():
+@pytest.mark.parametrize("listener", [None, RebalanceListener()], ids=["none", "overrides nothing"])
+def test_a_listener_may_be_absent_or_override_nothing(listener):
     for event in EVENTS:
-        call_listener(None, event, TPS)
-
-
-def test_a_listener_that_overrides_nothing_does_nothing():
-    for event in EVENTS:
-        call_listener(RebalanceListener(), event, TPS)
+        call_listener(listener, event, TPS)

@@ -11,24 +11,13 @@ A, B, C = (TopicPartition("t", n) for n in range(3))
 
 
 class Commits:
-    """Commits without unsettled calls, unless ``idle`` is False."""
+    """Commits without unsettled calls, unless ``done`` is False."""
 
-    idle = True
+    done = True
 
     def mark(self):
-        """Return a call that settles once commits are idle."""
-        return Mark(self)
-
-
-class Mark:
-    """A call that settles once commits are idle."""
-
-    def __init__(self, commits):
-        self._commits = commits
-
-    @property
-    def done(self):
-        return self._commits.idle
+        """Return itself as the call that settles once all commits have."""
+        return self
 
 
 class AutoCommit:
@@ -90,6 +79,11 @@ def make(story, partitions, commits):
     return make
 
 
+@pytest.fixture
+def revocation(make):
+    return make()
+
+
 def revoke(revocation, tps, now=0.0, **more):
     """Revoke until it is done; return the number of calls."""
     for calls in range(1, 10):
@@ -99,17 +93,16 @@ def revoke(revocation, tps, now=0.0, **more):
 
 
 def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then_drops(
-    make, story, partitions, commits
+    revocation, story, partitions, commits
 ):
-    revocation = make()
-    commits.idle = False
+    commits.done = False
     assert not revocation.revoke({A, B}, 1.0)
     assert story == [("commit", {A, B}, 1.0 + COMMIT_TIMEOUT)]
     assert [p.tp for p in partitions if p.may_hand_out] == [C], (
         "polls return no record while its last commit is in flight"
     )
     assert revocation.waiting_until(1.0) == 1.0 + COMMIT_TIMEOUT
-    commits.idle = True
+    commits.done = True
     assert revocation.waiting_until(1.0) == NEVER
     assert not revocation.revoke({A, B}, 1.5)
     assert story[1:] == [("revoked", {A, B})]
@@ -118,10 +111,9 @@ def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then
     assert partitions.tps() == {C} and revocation.state is RevocationStep.IDLE
 
 
-def test_an_earlier_deadline_shortens_a_wait_in_progress(make, partitions, commits):
+def test_an_earlier_deadline_shortens_a_wait_in_progress(revocation, partitions, commits):
     """close() may find a revocation in progress, and must not exceed its own timeout."""
-    revocation = make()
-    commits.idle = False
+    commits.done = False
     assert not revocation.revoke({A}, 1.0)
     assert not revocation.revoke({A}, 1.1, by=1.2), "still waiting"
     assert revocation.waiting_until(1.1) == 1.2
@@ -130,10 +122,9 @@ def test_an_earlier_deadline_shortens_a_wait_in_progress(make, partitions, commi
     assert A not in partitions
 
 
-def test_a_wait_that_is_over_is_no_wake_up(make, partitions, commits):
+def test_a_wait_that_is_over_is_no_wake_up(revocation, partitions, commits):
     """A commit() within a callback would otherwise wake up in a loop."""
-    revocation = make()
-    commits.idle = False
+    commits.done = False
     assert not revocation.revoke({A}, 1.0)
     assert revocation.waiting_until(1.0 + COMMIT_TIMEOUT) == NEVER
     assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT), "told now"
@@ -143,15 +134,14 @@ def test_a_wait_that_is_over_is_no_wake_up(make, partitions, commits):
 def test_the_wait_for_commits_of_a_callback_starts_after_it(make, partitions, commits):
     revocation = make(auto_commit=False)
     assert not revocation.revoke({A}, 1.0)
-    commits.idle = False
+    commits.done = False
     assert not revocation.revoke({A}, 1.0 + 3 * COMMIT_TIMEOUT) and A in partitions
     assert revocation.waiting_until(1.0 + 3 * COMMIT_TIMEOUT) == 1.0 + 4 * COMMIT_TIMEOUT
     assert revocation.revoke({A}, 1.0 + 4 * COMMIT_TIMEOUT)
 
 
-def test_commits_that_never_settle_do_not_block_the_rebalance(make, partitions, commits):
-    revocation = make()
-    commits.idle = False
+def test_commits_that_never_settle_do_not_block_the_rebalance(revocation, partitions, commits):
+    commits.done = False
     assert not revocation.revoke({A}, 1.0)
     assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT), "told now"
     assert not revocation.revoke({A}, 1.0 + COMMIT_TIMEOUT)
@@ -159,16 +149,14 @@ def test_commits_that_never_settle_do_not_block_the_rebalance(make, partitions, 
     assert A not in partitions
 
 
-def test_after_the_deadline_no_commit_is_awaited(make, story, partitions, commits):
-    revocation = make()
-    commits.idle = False
+def test_after_the_deadline_no_commit_is_awaited(revocation, story, partitions, commits):
+    commits.done = False
     assert revoke(revocation, {A, B, C}, 1.0, by=0.5) == 2
     assert story == [("commit", {A, B, C}, 0.5), ("revoked", {A, B, C})]
     assert not partitions
 
 
-def test_an_empty_revocation_calls_the_listener_only_with_always_call(make, story):
-    revocation = make()
+def test_an_empty_revocation_calls_the_listener_only_with_always_call(revocation, story):
     assert revocation.revoke((), 1.0)
     assert story == []
     assert revoke(revocation, (), 1.0, always_call=True) == 2
@@ -241,8 +229,7 @@ def test_without_auto_commit_a_revocation_commits_nothing(make, story):
     assert "commit" not in [what for what, *_ in story]
 
 
-def test_lost_drops_all_partitions_and_commits_nothing(make, story, partitions):
-    revocation = make()
+def test_lost_drops_all_partitions_and_commits_nothing(revocation, story, partitions):
     assert revocation.lose(1.0)
     assert story == [("lost", {A, B, C})] and not partitions
     assert revocation.lose(2.0) and len(story) == 1, "no callback without partitions"
@@ -267,8 +254,7 @@ def test_lost_partitions_are_dropped_even_if_the_callback_raises(make, partition
     assert not partitions
 
 
-def test_new_partitions_wait_for_the_assigned_callback_and_kept_ones_do_not(make, story, partitions):
-    revocation = make()
+def test_new_partitions_wait_for_the_assigned_callback_and_kept_ones_do_not(revocation, story, partitions):
     partitions.assign([A])
     revocation.assign([A, B])
     assert [(p.tp, p.callback_pending) for p in partitions] == [(A, False), (B, True)]
@@ -291,8 +277,7 @@ def test_an_assigned_callback_that_raises_is_repeated(make, story, partitions):
     assert not partitions.require(B).callback_pending
 
 
-def test_a_seek_before_the_assigned_callback_is_kept(make, partitions):
-    revocation = make()
+def test_a_seek_before_the_assigned_callback_is_kept(revocation, partitions):
     revocation.assign([A, B, C, TopicPartition("t", 3)])
     new = partitions.require(TopicPartition("t", 3))
     new.place(PositionEvent.SEEK, 77)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from thinconsumer.group.classic.member import ClassicMember
@@ -17,6 +18,7 @@ from thinconsumer.group.classic.states import MemberState
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember
+from thinconsumer.metadata import Metadata
 from thinconsumer.types import Node
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code
@@ -32,29 +34,10 @@ SILENCE = "silence"
 RESET = "reset"
 
 
-@dataclass
-class Settings:
-    """Options with round numbers."""
-
-    group_id: str | None = GROUP
-    group_instance_id: str | None = None
-    session_timeout_ms: int = 10_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 60_000
-    request_timeout_ms: int = 30_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-
-
-class Nodes:
-    """The part of the metadata that the search for the coordinator uses."""
-
-    def __init__(self, *node_ids: int) -> None:
-        self.nodes = {node_id: Node(node_id, f"b{node_id}", 9092, f"r{node_id}") for node_id in node_ids}
-
-    def learn_node(self, node: Node) -> None:
-        """Add a node."""
-        self.nodes[node.node_id] = node
+#: Options with round numbers.
+OPTIONS = ConsumerConfig(
+    group_id=GROUP, session_timeout_ms=10_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=60_000
+)
 
 
 class FakeRole:
@@ -216,6 +199,20 @@ _GOOD: dict[type[Message], Callable[..., Message]] = {
 }
 
 
+#: By state, the request without a response in which the member stays in it.
+_WITHOUT_RESPONSE: dict[MemberState, type[Message]] = {
+    MemberState.UNJOINED: FindCoordinatorRequest,
+    MemberState.PREPARING_REBALANCE: JoinGroupRequest,
+    MemberState.COMPLETING_REBALANCE: SyncGroupRequest,
+}
+#: By state, the role method that returns False, so that the member stays in it.
+_UNFINISHED = {
+    MemberState.REVOKING_BEFORE_JOIN: "prepare",
+    MemberState.REVOKING_AFTER_SYNC: "revoke",
+    MemberState.ASSIGNING: "install",
+}
+
+
 @dataclass
 class World:
     """A member, its ``Coordinator``, a role, a script, and a manual clock."""
@@ -226,10 +223,11 @@ class World:
     version: int | None = None  #: Of every message; None: the highest.
 
     def __post_init__(self) -> None:
-        self.settings = Settings(**self.options)
+        self.settings = replace(OPTIONS, **self.options)
         draws = random.Random(self.seed)
-        self.nodes = Nodes(1, 2, 3)
-        self.coordinator = Coordinator(self.settings, GROUP, self.nodes, draws)
+        self.metadata = Metadata(self.settings, draws)
+        self.metadata.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in (1, 2, 3)}
+        self.coordinator = Coordinator(self.settings, GROUP, self.metadata, draws)
         self.role = FakeRole()
         identity = Identity(GROUP, group_instance_id=self.settings.group_instance_id)
         self.member = ClassicMember(self.settings, identity, self.role, self.coordinator, draws)
@@ -336,6 +334,18 @@ class World:
         self.turn()
         return self
 
+    def rejoin(self, api: type[Message] = JoinGroupRequest) -> Request:
+        """Join again; return the JoinGroup or SyncGroup that gets no response until :meth:`respond_late`."""
+        self.member.request_rejoin("the test wants it again")
+        self.script.always[api] = SILENCE
+        self.turn()
+        return next(request for request in self.open if request.api is api)
+
+    def respond_late(self, request: Request) -> None:
+        """End all faults, and respond."""
+        self.heal()
+        self.reply(request, self.write(request))
+
     def restart(self) -> None:
         """Lose every connection without a response, as after an interrupted step."""
         self.open.clear()
@@ -347,18 +357,10 @@ class World:
         member, script, role = self.member, self.script, self.role
         if state is MemberState.UNSUBSCRIBED:
             return self
-        if state is MemberState.UNJOINED:
-            script.always[FindCoordinatorRequest] = SILENCE
-        elif state is MemberState.REVOKING_BEFORE_JOIN:
-            role.says["prepare"] = False
-        elif state is MemberState.PREPARING_REBALANCE:
-            script.always[JoinGroupRequest] = SILENCE
-        elif state is MemberState.COMPLETING_REBALANCE:
-            script.always[SyncGroupRequest] = SILENCE
-        elif state is MemberState.REVOKING_AFTER_SYNC:
-            role.says["revoke"] = False
-        elif state is MemberState.ASSIGNING:
-            role.says["install"] = False
+        if state in _WITHOUT_RESPONSE:
+            script.always[_WITHOUT_RESPONSE[state]] = SILENCE
+        elif state in _UNFINISHED:
+            role.says[_UNFINISHED[state]] = False
         self.join()
         if state is MemberState.LOSING:
             role.says["lose"] = False
@@ -382,9 +384,9 @@ class World:
 
 
 @pytest.fixture
-def options() -> Settings:
+def options() -> ConsumerConfig:
     """Return options with round numbers."""
-    return Settings()
+    return OPTIONS
 
 
 @pytest.fixture

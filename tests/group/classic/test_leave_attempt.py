@@ -1,6 +1,7 @@
 """LeaveGroup: sent once, retried if it was not processed, and ended at its deadline."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -51,9 +52,9 @@ def test_an_unprocessed_request_is_retried_after_a_backoff(leave_attempt):
 
 
 def test_a_shorter_request_timeout_shortens_the_deadline(options):
-    options.request_timeout_ms = 1000
+    who = WHO._replace(group_instance_id="i")
     leave_attempt = LeaveGroupAttempt(
-        options, WHO._replace(group_instance_id="i"), "", MEMBERSHIP, 0.0, random.Random(1)
+        replace(options, request_timeout_ms=1000), who, "", MEMBERSHIP, 0.0, random.Random(1)
     )
     request = leave_attempt.step("member", THERE, 0.0)
     assert request.deadline == 1.0 and request.min_version == 3

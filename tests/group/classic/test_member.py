@@ -87,7 +87,6 @@ def test_a_join_may_take_at_least_the_request_timeout(make_world):
 @pytest.mark.parametrize("version", range(10))
 def test_join_heartbeat_and_leave_work_in_every_version(make_world, version):
     world = make_world(version=version)
-    world.nodes.learn_node(world.nodes.nodes[1])
     highest = {JoinGroupRequest: 9, SyncGroupRequest: 5, HeartbeatRequest: 4, LeaveGroupRequest: 5}
     highest[FindCoordinatorRequest] = 6
     write = world.write
@@ -225,8 +224,7 @@ def test_a_rejoin_requested_during_a_join_follows_it(world):
     world.member.subscribe("more topics")
     world.turn()
     [parked] = world.open
-    world.heal()
-    world.reply(parked, world.write(parked))
+    world.respond_late(parked)
     world.turn()
     assert world.member.identity.generation_id == 2, "the held-back join, and the requested one"
     assert world.sent(JoinGroupRequest)[-1].reason == "more topics"

@@ -48,8 +48,7 @@ def test_the_heartbeat_interval_restarts_with_the_sync_response(world):
     world.join()
     [parked] = world.open
     world.now += 2.0
-    world.heal()
-    world.reply(parked, world.write(parked))
+    world.respond_late(parked)
     world.turn()
     assert world.member.wake_at(world.now) == 1005.0
 
@@ -151,14 +150,10 @@ def test_a_response_to_a_heartbeat_sent_before_the_gap_confirms_nothing(world):
 
 def test_a_sync_sent_after_the_gap_confirms_the_membership(world):
     world.join()
-    world.member.request_rejoin("x")
-    world.script.always[JoinGroupRequest] = SILENCE
-    world.turn()
-    [parked] = world.open
-    world.heal()
+    parked = world.rejoin()
     world.now += 11.0
     world.member.called(world.now)
-    world.reply(parked, world.write(parked))
+    world.respond_late(parked)
     assert world.member.held is not None, "the join was sent before the gap"
     world.turn()
     assert world.member.held is None and world.member.state is S.STABLE
@@ -226,13 +221,9 @@ def test_the_leaders_assignment_in_a_blocking_call_does_not_count_as_poll(world)
     world.script.leads = True
     world.join()
     world.run(50.0)
-    world.member.request_rejoin("x")
-    world.script.always[JoinGroupRequest] = SILENCE
-    world.turn()
-    [parked] = [request for request in world.open if request.api is JoinGroupRequest]
+    parked = world.rejoin()
     world.now += 5.0
-    world.heal()
-    world.reply(parked, world.write(parked))
+    world.respond_late(parked)
     world.working = False
     for _ in range(5):
         world.turn()
@@ -284,9 +275,7 @@ def test_time_within_a_listener_does_not_count_for_the_poll_interval(world):
 
 def test_the_poll_timeout_does_not_abandon_a_join_in_flight(world):
     world.join()
-    world.member.request_rejoin("x")
-    world.script.always[JoinGroupRequest] = SILENCE
-    world.turn()
+    world.rejoin()
     world.working = False
     world.run(64.0)
     assert world.sent(LeaveGroupRequest) == [] and world.member.wake_at(world.now) > world.now
@@ -299,9 +288,7 @@ def test_the_poll_timeout_does_not_abandon_a_join_in_flight(world):
 def test_a_stopped_coordinator_is_detected_during_a_join_or_sync(world, api):
     """A held-back join looks the same; other brokers know that the group has moved."""
     world.join()
-    world.member.request_rejoin("x")
-    world.script.always[api] = SILENCE
-    world.turn()
+    parked = world.rejoin(api)
     asked = len(world.said)
     world.run(8.5)
     probes = [r for _, r, _ in world.said[asked:] if r.api is FindCoordinatorRequest]
@@ -309,7 +296,6 @@ def test_a_stopped_coordinator_is_detected_during_a_join_or_sync(world, api):
         "one per heartbeat interval, not to the coordinator"
     )
     assert world.member.state in (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
-    parked = next(request for request in world.open if request.api is api)
     world.heal()
     world.script.node_id = 2
     world.now += 1.0
@@ -341,8 +327,7 @@ def test_a_stopped_coordinator_is_detected_by_an_unanswered_heartbeat(world):
 
 def test_a_join_stays_in_flight_if_other_brokers_confirm_the_coordinator(world):
     world.join()
-    world.member.request_rejoin("x")
-    world.script.always[JoinGroupRequest] = SILENCE
+    world.rejoin()
     world.run(40.0)
     assert len([r for r in world.open if r.api is JoinGroupRequest]) == 1 and world.dropped == []
 
@@ -350,10 +335,7 @@ def test_a_join_stays_in_flight_if_other_brokers_confirm_the_coordinator(world):
 def test_a_join_stays_in_flight_if_the_same_coordinator_is_found_again(world):
     """Only the connection for commits broke; the join is on another one."""
     world.join()
-    world.member.request_rejoin("x")
-    world.script.always[JoinGroupRequest] = SILENCE
-    world.turn()
-    [parked] = world.open
+    parked = world.rejoin()
     world.coordinator.lost(1, "the commit's connection broke", world.now)
     world.run(1.0)
     assert world.coordinator.node_id == 1 and world.open == [parked]

@@ -55,10 +55,7 @@ def test_without_a_member_id_no_leave_group_is_sent(world):
 def test_leave_group_does_not_wait_behind_a_held_back_join(world):
     """It uses another connection; that of the abandoned JoinGroup is closed."""
     world.join()
-    world.member.request_rejoin("again")
-    world.script.always[JoinGroupRequest] = SILENCE
-    world.turn()
-    [parked] = world.open
+    parked = world.rejoin()
     world.member.leave("closing", world.now)
     assert world.member._channel.connections_to_drop == [parked.target] == [(1, MEMBERSHIP)]
     world.turn()

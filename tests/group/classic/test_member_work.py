@@ -286,10 +286,7 @@ def test_a_commit_error_about_an_older_identity_is_ignored(world, code):
 def test_a_commit_error_during_a_written_join_or_sync_is_ignored(world, state):
     """ILLEGAL_GENERATION in response to a commit does not start another join."""
     world.join()
-    world.member.request_rejoin("again")
-    api = JoinGroupRequest if state is S.PREPARING_REBALANCE else SyncGroupRequest
-    world.script.always[api] = SILENCE
-    world.turn()
+    world.rejoin(JoinGroupRequest if state is S.PREPARING_REBALANCE else SyncGroupRequest)
     world.member.expelled(to_error(Code.ILLEGAL_GENERATION), world.member.identity, world.now)
     assert world.member.state is state and world.member.rebalancing
 
@@ -351,13 +348,9 @@ def test_after_a_missed_generation_rebalancing_lasts_until_kept_partitions_are_d
     """Meanwhile a commit of these partitions could reset another member's offsets."""
     world.join()
     world.script.generation += 3 if missed else 0
-    world.script.always[SyncGroupRequest] = SILENCE
-    world.member.request_rejoin("late")
-    world.turn()
-    [request] = world.unheard
+    parked = world.rejoin(SyncGroupRequest)
     world.working = False
-    world.script.always.clear()
-    world.reply(request, world.write(request))
+    world.respond_late(parked)
     world.turn()
     assert world.member.state is S.REVOKING_AFTER_SYNC and world.member.rebalancing is missed
     assert world.member.work(world.now) and not world.member.rebalancing

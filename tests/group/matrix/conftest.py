@@ -308,13 +308,8 @@ class World:
 
 @pytest.fixture
 def busiest_second():
-    """Return :func:`most_within_a_second`."""
-    return most_within_a_second
-
-
-def most_within_a_second(moments):
-    """Return the largest number of these moments within one second."""
-    return max((sum(begin <= at < begin + 1.0 for at in moments) for begin in moments), default=0)
+    """Return a function that returns the largest number of given moments within one second."""
+    return lambda moments: max((sum(begin <= at < begin + 1.0 for at in moments) for begin in moments), default=0)
 
 
 @pytest.fixture
