@@ -57,7 +57,6 @@ class Flow:
         self.sink_height = 0
 
     def load(self, member: int) -> int:
-        """Return the number of the member's units."""
         return sum(self.units[member].values())
 
     def put(self, pool: int, member: int, count: int) -> None:

@@ -83,7 +83,6 @@ class _MemberAssignment:
         return self.assigned_partitions
 
     def partitions(self) -> list[TopicPartition]:
-        """Return the assigned partitions as a flat list."""
         return [TopicPartition(topic, number) for topic, numbers in self.assigned_partitions for number in numbers]
 
 
@@ -113,11 +112,9 @@ class _Cluster:
         return next((p.leader for p in self._view.partitions.get(topic, ()) if p.partition == number), None)
 
     def brokers(self) -> set[Node]:
-        """Return all nodes."""
         return set(self._view.nodes.values())
 
     def broker_metadata(self, broker_id: int) -> Node | None:
-        """Return the node with this id, or None."""
         return self._view.nodes.get(broker_id)
 
 
@@ -133,8 +130,7 @@ class KafkaPythonAssignor(PartitionAssignor):
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return the user data of the assignor's metadata; the consumer provides the other fields."""
-        data = self._inner.metadata(set(topics)).user_data
-        return _as_bytes(data)
+        return _as_bytes(self._inner.metadata(set(topics)).user_data)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Call the assignor and return its assignment."""
@@ -188,5 +184,4 @@ def _as_bytes(data: Any) -> bytes | None:
     """Return user data as bytes; in kafka-python it may be an object with ``encode()``."""
     if data is None or isinstance(data, bytes):
         return data
-    encoded = data.encode()
-    return bytes(encoded)
+    return bytes(data.encode())

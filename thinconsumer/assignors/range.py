@@ -69,7 +69,6 @@ class _Topic:
         return rack is None or rack in self.replicas[partition]
 
     def give(self, member: int, partitions: Iterable[int]) -> None:
-        """Assign these partitions to the member."""
         given = self.given.setdefault(member, [])
         for partition in partitions:
             del self.left[partition]

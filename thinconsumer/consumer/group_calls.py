@@ -65,7 +65,7 @@ class GroupCalls:
         """Return the subscribed topics; for a pattern, the known topics that match it."""
         with self._shell.enter():
             group = self._reader.managers.group
-            return set(group.role.own_topics()) if group is not None and group.subscription.is_subscribed else set()
+            return set(group.role.own_topics()) if group is not None else set()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Make this member rejoin in the next ``poll`` (KIP-568), which rebalances the group if it is the leader.

@@ -190,7 +190,7 @@ class HealthMonitor:
             yield Obstacle(_because(words, coordinator.last_error), coordinator.last_error, words)
         if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:
             yield Obstacle(f"commits fail: {group.commits.last_error}", group.commits.last_error, "commits")
-        for name in sorted(group.own_topics() & managers.metadata.topics.keys()):
+        for name in sorted(group.role.own_topics() & managers.metadata.topics.keys()):
             error = managers.metadata.topics[name].error
             if error is not None and error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
                 yield Obstacle(str(error), error)

@@ -159,7 +159,7 @@ class ConsumerManagers:
             yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", detail=detail)
 
     def _own_topics(self) -> frozenset[str]:
-        own = frozenset() if self.group is None else self.group.own_topics()
+        own = frozenset() if self.group is None else self.group.role.own_topics()
         return own | self.partitions.topics()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:

@@ -209,14 +209,12 @@ class CommitQueue:
     # -- outcomes
 
     def written(self, tp: TopicPartition, entry: Entry) -> None:
-        """Note that a partition's offset was written."""
         for pending in entry.calls:
             pending.outstanding.discard(tp)
             self._settle_if_complete(pending)
         self._settle_empty()
 
     def failed(self, tp: TopicPartition, entry: Entry, failure: Failure) -> None:
-        """Note that a partition's offset will not be written."""
         for pending in entry.calls:
             if tp in pending.outstanding:
                 pending.failed[tp] = failure

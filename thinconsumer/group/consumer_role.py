@@ -213,7 +213,6 @@ class ConsumerRole:
         self._summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
     def revoke(self, identity: Identity, now: float) -> bool:
-        """Revoke the partitions that the new assignment lacks."""
         going = self._partitions.tps() - set(self._assignment.partitions)
         return self.revocation.revoke(going, now)
 
@@ -229,7 +228,6 @@ class ConsumerRole:
         return True
 
     def lose(self, why: str, now: float) -> bool:
-        """Drop all partitions as lost."""
         self._generation = NO_GENERATION
         self._rejoin_due = None
         self._previous = frozenset()

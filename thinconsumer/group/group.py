@@ -79,10 +79,6 @@ class Group:
         """Return the topics that metadata is needed for."""
         return self.role.topics() if self.subscription.is_subscribed else frozenset()
 
-    def own_topics(self) -> frozenset[str]:
-        """Return the topics that this consumer subscribes to."""
-        return self.role.own_topics() if self.subscription.is_subscribed else frozenset()
-
     @property
     def matches_nothing(self) -> bool:
         """Whether the subscription is a pattern that no topic of the cluster matches."""
@@ -106,7 +102,6 @@ class Group:
         return self.polled(now)
 
     def poll_ends(self) -> None:
-        """Note that the poll is over."""
         self._away = None
 
     def polled(self, now: float) -> bool:

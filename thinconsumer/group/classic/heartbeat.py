@@ -29,7 +29,6 @@ class Heartbeats:
         return NEVER if self.in_flight is not None else max(self._due, self._retry.not_before)
 
     def sent(self, request: Request, now: float) -> None:
-        """Note that a heartbeat was sent."""
         self.in_flight = request
         self.sent_at = now
         self._due = now + self.interval
@@ -48,15 +47,13 @@ class Heartbeats:
 
     def session_restarted(self, now: float) -> None:
         """Note a successful JoinGroup or SyncGroup: the coordinator restarted the session timeout."""
-        self.in_flight = None
-        self._retry.succeeded()
+        self.answered()
         self._due = now + self.interval
 
     def restart(self, now: float) -> None:
         """Abandon the heartbeat in flight, and send one at once."""
-        self.in_flight = None
+        self.answered()
         self._due = now
-        self._retry.succeeded()
 
 
 class PollTimer:
@@ -73,7 +70,6 @@ class PollTimer:
         return 0.0 if before is None else now - before
 
     def polled(self, now: float) -> None:
-        """Note a call of ``poll``."""
         self.polled_at = now
 
     def seconds_since_poll(self, now: float) -> float:

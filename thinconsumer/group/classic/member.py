@@ -79,10 +79,10 @@ class ClassicMember:
         self._call_again_at = -NEVER  #: When to call a role method again that returned False.
         #: By state, the role method that is due in it, if that method may call the rebalance listener.
         self._tasks: dict[MemberState, Callable[[float], MemberEvent | None]] = {
-            _S.REVOKING_BEFORE_JOIN: self._prepare,
+            _S.REVOKING_BEFORE_JOIN: lambda now: self._unless_done(role.prepare(self.identity, now), _E.PREPARED, now),
             _S.REVOKING_AFTER_SYNC: self._revoke,
             _S.ASSIGNING: self._install,
-            _S.LOSING: self._lose,
+            _S.LOSING: lambda now: self._unless_done(role.lose(self._attempt.reason, now), _E.LOST, now),
         }
 
     def __repr__(self) -> str:
@@ -482,9 +482,6 @@ class ClassicMember:
         self._call_again_at = now + PAUSE
         return None
 
-    def _prepare(self, now: float) -> MemberEvent | None:
-        return self._unless_done(self._role.prepare(self.identity, now), _E.PREPARED, now)
-
     def _ask_protocols(self, now: float) -> MemberEvent | None:
         self._attempt.reason, self._rejoin = self._rejoin or self._attempt.reason, None
         self._attempt.protocols = list(self._role.protocols())
@@ -513,9 +510,6 @@ class ClassicMember:
     def _install(self, now: float) -> MemberEvent | None:
         self._attempt.install_called = True
         return self._unless_done(self._role.install(self.identity, now), _E.ASSIGNED, now)
-
-    def _lose(self, now: float) -> MemberEvent | None:
-        return self._unless_done(self._role.lose(self._attempt.reason, now), _E.LOST, now)
 
     def _after_failure(self, now: float) -> MemberEvent | None:
         """Return the event that follows a role method that raised."""

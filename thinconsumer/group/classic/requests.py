@@ -29,7 +29,6 @@ def lowest_version(api: type[Message], who: Identity) -> int:
 def join(
     settings: GroupSettings, who: Identity, protocol_type: str, protocols: Sequence[tuple[str, bytes]], reason: str
 ) -> JoinGroupRequest:
-    """Return a JoinGroup request."""
     return JoinGroupRequest(
         group_id=who.group_id,
         session_timeout_ms=settings.session_timeout_ms,
@@ -57,7 +56,6 @@ def sync(who: Identity, protocol_type: str, protocol: str, plan: Mapping[str, by
 
 
 def heartbeat(who: Identity) -> HeartbeatRequest:
-    """Return a Heartbeat request."""
     return HeartbeatRequest(
         group_id=who.group_id,
         generation_id=who.generation_id,

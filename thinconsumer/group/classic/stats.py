@@ -15,7 +15,6 @@ class Timing:
     highest: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one operation that took ``seconds``."""
         self.count += 1
         self.last = seconds
         self.total += seconds
