@@ -92,7 +92,7 @@ def fail_coordinator(crew: Locals, step: str, failure: CoordinatorFailure) -> No
         crew.join()
     for member in crew.members:
         # Only a follower's SyncGroup is parked: until that of the leader arrives.
-        if step != "sync" or not member.group.member.leads:
+        if step != "sync" or not member.group.member._attempt.leads:
             member.when_written(STEPS[step], failure)
     crew.poll_until(lambda: failure.at is not None, 20, f"a {step}")
 

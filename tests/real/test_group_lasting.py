@@ -85,7 +85,7 @@ def rebalance(crew: Locals, number: int) -> None:
         crew.join()
     else:
         # The leader: the coordinator lets a follower that says nothing new back in without a rebalance.
-        next(member for member in crew.members if member.group.member.leads).consumer.enforce_rebalance()
+        next(member for member in crew.members if member.group.member._attempt.leads).consumer.enforce_rebalance()
 
     def over() -> bool:
         return min(member.generation for member in crew.members) > before and crew.is_stable()

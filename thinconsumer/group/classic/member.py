@@ -382,7 +382,7 @@ class ClassicMember:
 
     def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
         """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
-        if action is Action.USE_MEMBER_ID and answer.response.member_id:
+        if action is Action.USE_MEMBER_ID and answer.request.api is JoinGroupRequest and answer.response.member_id:
             if self.identity.member_id:
                 self._join_failures.back_off(now)  # a second MEMBER_ID_REQUIRED
             # The next JoinGroup repeats the protocols, so the role is not asked for them again.
