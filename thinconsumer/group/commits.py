@@ -379,8 +379,8 @@ class Commits:
             error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))
             self._take_code(flight, rule(API, code, Scope.PARTITION).action, error, entries, now)
         if unanswered:
-            error = KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}")
-            self._again(unanswered, error, now, delayed=True)
+            missing = KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}")
+            self._again(unanswered, missing, now, delayed=True)
         if not self.queue.delayed:
             self._stragglers.succeeded()
 
