@@ -1,7 +1,7 @@
-"""A Kafka cluster without I/O: the broker side of the protocol, run by two shells.
+"""A Kafka cluster without I/O: the broker side of the protocol.
 
-``server`` connects it to sockets, ``testing`` to an in-memory network on a virtual clock. It shares the codec with the
-client and nothing else, so that client and broker cannot make the same mistake.
+``server`` runs it on sockets, ``testing`` on an in-memory network with a virtual clock. Broker and client share only
+the codec, so that they cannot make the same mistake.
 
 This module exports the public names: the two ways to run a broker, its configuration, and the actions of fault rules.
 """

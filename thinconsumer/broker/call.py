@@ -1,5 +1,4 @@
-"""One API request while the broker serves it, and the table row that describes an API: versions, handler, error
-response.
+"""One API request while the broker serves it, and the description of an API: versions, handler, error response.
 
 A handler gets an :class:`ApiCall` and returns the response, or ``None`` after it has parked the call (purgatory) to
 call :meth:`ApiCall.reply` later, exactly once. A connection serves one call at a time, so responses keep request order.
@@ -33,7 +32,7 @@ class ApiCall:
     client_host: str = "/127.0.0.1"
     connection_id: int = 0
     disconnect: Callable[[], None] | None = None
-    #: Set by code that parks the call: frees what it holds when the client disconnects before the response.
+    #: Set by a handler that parks the call; called if the client disconnects before the response, to free its state.
     on_cancel: Callable[[], None] | None = None
     #: Whether no response was sent yet; False also after the connection is gone or the broker was killed.
     is_open: bool = field(default=True, init=False)
@@ -50,7 +49,7 @@ class ApiCall:
         self._finish(None)
 
     def cancel(self) -> None:
-        """Free what the parked call holds: its connection is gone."""
+        """Close the call without a response, because its connection is gone; calls ``on_cancel``."""
         if self.is_open:
             self.is_open = False
             if self.on_cancel is not None:

@@ -1,7 +1,7 @@
 """A whole Kafka cluster without I/O: broker nodes, their logs, the controller, time, and the operations of its users.
 
-Shells call :meth:`Cluster.advance` before every input and when :meth:`Cluster.wake_at` has come, and attach clients
-with :meth:`Cluster.connect`. Nothing happens outside these calls. Must not know sockets, clocks or files.
+The caller (``server``, ``testing``) calls :meth:`Cluster.advance` before every input and at the time given by
+:meth:`Cluster.wake_at`, and attaches clients with :meth:`Cluster.connect`. Must not know sockets, clocks or files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RETENTION_CHECK_S = 300.0
 COORDINATOR_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
-#: Producer ids are reserved in stored blocks, so that a restarted cluster never assigns an id twice.
+#: Producer ids are reserved on disk in blocks of this size, so that a restarted cluster never assigns an id twice.
 PRODUCER_ID_BLOCK = 1000
 
 
@@ -74,7 +74,7 @@ class Cluster:
         self.replication = Replication(self)
         self.rules = FaultRules()
         self.apis: Mapping[int, Api] = APIS
-        #: Reasons of the latest connections closed by invalid requests.
+        #: Why the latest connections with an invalid request were closed.
         self.invalid_requests: deque[str] = deque(maxlen=100)
         self.bugs: list[str] = []  #: Unexpected exceptions of handlers and timers; tests assert that there are none.
         self.nodes: dict[int, BrokerNode] = {}
@@ -103,7 +103,7 @@ class Cluster:
     def __repr__(self) -> str:
         return f"<Cluster of {list(self.nodes.values())}>"
 
-    # -- for the shells (``server``, ``testing``)
+    # -- time and connections
 
     def advance(self, now: float, wall_time: float | None = None) -> None:
         """Advance the time and run what is due."""
@@ -193,7 +193,7 @@ class Cluster:
             self._cancel_broker_session(node)
         if noticed_after_s is not None and noticed_after_s <= 0:
             self.controller.fence(node_id)
-        elif not node.is_alive:  # false if a callback of the kill has restarted the broker
+        elif not node.is_alive:  # alive if a callback that ran in node.kill() has restarted it
             self._update_broker_session(node, noticed_after_s)
 
     def start(self, node_id: int) -> None:
@@ -226,7 +226,7 @@ class Cluster:
                 self._update_broker_session(self.nodes[node_id])
 
     def heal(self, but: Iterable[tuple[int, int]] = ()) -> None:
-        """End all network cuts except ``but`` those between these pairs of nodes."""
+        """End all network cuts except those between the pairs of nodes in ``but``."""
         self._cuts.intersection_update(map(frozenset, but))
         for node in self.nodes.values():
             if node.is_running:
@@ -243,7 +243,7 @@ class Cluster:
         return self.controller.move_leader(tp, to)
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Make another broker the coordinator of all groups in a group's partition. Raises: ControllerError."""
+        """Move the offsets partition of a group, and all groups in it, to another broker. Raises: ControllerError."""
         topic = self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         return self.controller.move_leader(
             TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions))), to
@@ -344,7 +344,7 @@ class Cluster:
         if not self.reachable(node.node_id, CONTROLLER):
             return
         if not node.has_metadata:
-            self.controller.fence(node.node_id)  # elects new leaders, even if the session never expired
+            self.controller.fence(node.node_id)  # elects new leaders even if the session has not expired
             self._delete_stray_logs(node.node_id)
             node.load_metadata()
         if node.is_running and node.node_id not in self.controller.image.brokers:

@@ -56,7 +56,7 @@ class BrokerConfig:
 
     coordinator_load_s: float = 0.0  #: How long a new coordinator loads its partition (COORDINATOR_LOAD_IN_PROGRESS).
     replication_s: float = 0.0  #: Replication delay of a batch; 0: followers copy immediately.
-    #: Maximum delay of a metadata delta from the controller to a broker; drawn for each delta.
+    #: Maximum delay of a metadata delta from the controller to a broker; the delay of each delta is random.
     metadata_lag_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
 }
 
 
-#: Overrides segment.bytes and may be smaller; Kafka has it for tests, too.
+#: A config that overrides segment.bytes without its minimum of 1 MiB; Kafka's own tests use it, too.
 _SMALL_SEGMENTS = "internal.segment.bytes"
 
 
@@ -138,7 +138,7 @@ class TopicConfig:
         """
         broker = broker or BrokerConfig()
         for name, value in configs.items():
-            # The higher minimum of segment.bytes applies to clients only: see validate_topic_configs.
+            # Only clients' requests must respect the minimum of segment.bytes: validate_topic_configs checks it.
             check_topic_config(name, value, TOPIC_CONFIGS.get(_SMALL_SEGMENTS if name == "segment.bytes" else name))
         own = {
             "max.message.bytes": str(broker.message_max_bytes),

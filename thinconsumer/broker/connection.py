@@ -1,7 +1,7 @@
 """One client connection to a broker: request frames in, one call at a time, response frames out in order.
 
 Owns the receive buffer, the limits on what a client may send, and the execution of fault rules. An invalid request
-closes its own connection and affects no other. Must not know sockets: the shell provides a :class:`ClientTransport`.
+closes its own connection and affects no other. Must not know sockets: it writes to a :class:`ClientTransport`.
 Follows Kafka's ``SocketServer`` (a connection is muted while one of its requests is served) and KIP-511 (an ApiVersions
 request that is too new is answered in version 0).
 """
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SIZE = 4  #: Bytes of the length prefix of a frame.
-#: Received bytes beyond the current request that a connection buffers before the shell stops reading from the socket.
+#: Received bytes beyond the current request that a connection buffers before its socket is no longer read from.
 UNPROCESSED_MAX = 256 * 1024
 
 
 class ClientTransport(Protocol):
-    """The socket side of a client connection, provided by the shell."""
+    """The socket of a client connection, real or simulated."""
 
     @property
     def client_host(self) -> str:
@@ -44,7 +44,7 @@ class ClientTransport(Protocol):
         """Send data in order of the calls, without blocking."""
 
     def close(self) -> None:
-        """Flush what was written, then close; does not call ``connection_lost``."""
+        """Send the data written before, then close; does not call ``connection_lost``."""
 
     def reset(self) -> None:
         """Close with a TCP reset; does not call ``connection_lost``."""
@@ -53,7 +53,7 @@ class ClientTransport(Protocol):
 class ServerConnection:
     """The broker's end of one client connection.
 
-    The shell calls ``data_received`` and ``connection_lost``, each after ``Cluster.advance``.
+    Its transport calls ``data_received`` and ``connection_lost``, each after ``Cluster.advance``.
     """
 
     def __init__(self, node: BrokerNode, transport: ClientTransport, connection_id: int) -> None:
@@ -61,8 +61,8 @@ class ServerConnection:
         self.transport = transport
         self.connection_id = connection_id
         self.is_open = True
-        #: Set by the shell while its send buffer is full; it clears the flag before it calls :meth:`process_frames`.
-        #: Without it, a few kilobytes of small Fetch requests would buffer gigabytes of responses.
+        #: The transport sets this while its send buffer is full, and then calls :meth:`process_frames`. Without it,
+        #: a few kilobytes of small Fetch requests would buffer gigabytes of responses.
         self.is_muted = False
         self._buffer = bytearray()
         self._start = 0  #: Where the unprocessed bytes begin in the buffer.
@@ -82,7 +82,7 @@ class ServerConnection:
 
     @property
     def wants_input(self) -> bool:
-        """Whether the shell should keep reading from the socket: not while many received bytes are waiting."""
+        """Whether the socket should be read from: not while many received bytes wait to be processed."""
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
     # -- inputs
@@ -107,7 +107,7 @@ class ServerConnection:
         self._buffer.clear()
 
     def close(self) -> None:
-        """Close the connection from the broker's side after what was written is flushed."""
+        """Close the connection from the broker's side after all written data is sent."""
         if self.is_open:
             self.connection_lost()
             self.transport.close()
@@ -229,7 +229,7 @@ class ServerConnection:
     def _handle(self, call: ApiCall, api: Api) -> None:
         if not self.is_open:
             return
-        if self.node.is_paused:  # paused by the fault rule of this call: the call waits like later ones
+        if self.node.is_paused:  # by the function of a fault rule: the call waits until the broker resumes
             self._timer = self.node.call_later(0.0, lambda: self._handle(call, api))
             return
         try:

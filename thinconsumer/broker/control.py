@@ -53,7 +53,7 @@ def pack(value: Any) -> Any:
     """Return the JSON form of an argument or a result.
 
     Raises:
-        IllegalArgumentError: The value has none, for example a function.
+        IllegalArgumentError: The value has no JSON form, for example a function.
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -211,7 +211,7 @@ def _error_from_json(encoded: Mapping[str, Any]) -> Exception:
     kind = _exception_class(encoded["type"])
     if kind is None:
         return BrokerProcessError(f"the broker raised an unknown exception type: {encoded!r}")
-    # Without calling the constructor: its parameters may differ from ``args``.
+    # The constructor is not called, because its parameters may differ from ``args``.
     error = kind.__new__(kind)
     error.args = tuple(unpack(encoded["args"]))
     error.__dict__.update(unpack(encoded["state"]))

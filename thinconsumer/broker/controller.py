@@ -2,8 +2,8 @@
 
 Owns the authoritative metadata image. Every change is published to every broker as a :class:`MetadataDelta`, which
 arrives when the network allows it. Elections follow Kafka's ``PartitionChangeBuilder``: the first live replica in the
-ISR, else, with unclean elections enabled, the first live replica, else none. It is one object that never fails: a
-controller quorum is not simulated.
+ISR, else, with unclean elections enabled, the first live replica, else none. The controller never fails: a quorum of
+controllers is not simulated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARTITIONS_MAX = 10_000  #: Limit per topic; larger requests are rejected before
 
 
 class MetadataDelta(NamedTuple):
-    """One metadata change: the topic that it concerns, if any, and the update of an image."""
+    """One metadata change: the topic that it concerns, if any, and a function that changes a node's image."""
 
     topic: str | None
     apply: Callable[[ClusterImage], object]
@@ -185,8 +185,8 @@ class Controller:
         """Change the ISR for a leader (AlterPartition, KIP-497).
 
         The change is ignored unless it comes from the current leader with the current partition epoch, from a broker
-        that is reachable and not fenced. The leader applies the result immediately, before the delta arrives: every
-        replica that may be elected from now on must count for its high watermark.
+        that is reachable and not fenced. The leader applies the result immediately, before the delta arrives, because
+        its high watermark must count every replica that may be elected from now on.
         """
         row = self.image.partition(*leader.tp)
         me = leader.node.node_id
@@ -290,7 +290,7 @@ class Controller:
             raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
             raise ControllerError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        # Metric names replace '.' with '_', so that such topics would share their metrics.
+        # Metric names replace '.' with '_', so the topics 'a.b' and 'a_b' would share their metrics.
         alike = name.replace(".", "_")
         for other in self.image.topics:
             if other.replace(".", "_") == alike:
@@ -391,7 +391,7 @@ class Controller:
         for name in list(self.image.topics):
             topic = self.image.topics.get(name)
             if topic is None:
-                continue  # a callback of an earlier publication has deleted the topic
+                continue  # deleted by a callback while an earlier topic of this loop was published
             rows = tuple(change(row, topic) for row in topic.partitions)
             if rows != topic.partitions:
                 self.put_topic(topic._replace(partitions=rows))

@@ -3,8 +3,7 @@ changes.
 
 Owns the conditions that complete a waiting fetch: ``min_bytes`` are available, ``max_wait_ms`` is over, or a partition
 has an event that the client needs immediately. Follows Kafka's ``DelayedFetch``. The response is built in a timer
-callback and not within the append that completed it: the work of one connection never runs inside another's, and
-everything appended by one request is read at once.
+callback after the append that completes the fetch, so that it contains everything that one Produce request appends.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class DelayedFetch:
         self._timer: Timer = node.call_later(max_wait_s, self._complete)
 
     def complete_soon(self) -> None:
-        """Stop watching; build the response when the current event is processed."""
+        """Stop watching, and build the response after the current event."""
         if self._watched:
             self._stop_watching()
             self._timer = self.node.call_later(0.0, self._complete)

@@ -5,8 +5,8 @@ to back), and ``meta.json`` for everything else, which is replaced as a whole. A
 they survive the process; nothing is synced, so they may not survive a crash of the machine. Must not know the contents
 of batches beyond headers and checksums.
 
-On a full disk no record is accepted that cannot be written. All other changes take effect in memory, because a
-half-applied metadata change would leave the cluster inconsistent, and are written once there is room.
+On a full disk, appends are rejected. All other changes take effect in memory, because a half-applied metadata change
+would leave the cluster inconsistent, and are written once there is room.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class NodeDirectory:
     def save_topics(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
         """Save the metadata after a change, and delete the logs of topics that no longer exist.
 
-        A topic of the same name with another id is another topic.
+        A topic that was deleted and created again has another id, so its old logs are deleted, too.
         """
         new = {topic.name: topic for topic in topics}
         for name, topic in self.cluster.topics.items():
@@ -94,7 +94,7 @@ class NodeDirectory:
     def log_store(self, tp: TopicPartition) -> PartitionFile:
         """Return the store of a partition's log, with the contents of its file.
 
-        If this process has opened it before, the store is empty: that replica was removed.
+        If this process has opened the same log before, its replica was removed meanwhile: the store is empty.
         """
         self._check_open()
         before = self._logs.get(tp)

@@ -1,8 +1,8 @@
 """Fault rules: what a broker does instead of, before or after it handles a request as Kafka does.
 
 This module chooses the rule for a request; the connection carries out its action. Rules are values: all but those that
-hold a function, a message or bytes can be written as JSON for another process (:meth:`FaultRule.as_dict`). The model is
-the control functions of franz-go's ``kfake``, with one named action in place of its combinations of results.
+hold a function, a message or bytes can be written as JSON for another process (:meth:`FaultRule.as_dict`). The control
+functions of franz-go's ``kfake`` are similar; they combine several return values where a rule has one named action.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Delay(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(FaultAction):
-    """The broker closes the connection before it handles the request or, with ``after``, in place of the response.
+    """The broker closes the connection in place of handling the request; with ``after``, in place of the response.
 
     ``reset`` sends a TCP reset, as after a crash.
     """
@@ -122,7 +122,7 @@ class Disconnect(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Silence(FaultAction):
-    """The connection stays open, but this request and later ones get no response; ``after``: it is handled."""
+    """The broker answers neither this request nor later ones; with ``after``, it handles this one."""
 
     after: bool = False
 

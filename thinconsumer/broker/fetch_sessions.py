@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from .image import ClusterImage
     from .node import BrokerNode
 
-#: A session that is unused for so many seconds may be evicted by any other; one that was in use for longer than this,
-#: by a larger one.
+#: A new session may evict one that is unused for this time, or a smaller one that was in use for more than this time.
 EVICTION_S = 120.0
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -112,7 +111,7 @@ class FetchContextKind(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class FetchContext:
-    """One request's use of its session: :meth:`partitions_to_read` before reading, :meth:`finish` for the response."""
+    """How one Fetch request uses its session: :meth:`partitions_to_read`, then :meth:`finish` for the response."""
 
     kind: FetchContextKind
     sessions: FetchSessionCache
@@ -173,7 +172,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, image: ClusterImage) -> FetchContext:
-        """Return the context of a request, after its session was found, updated, opened or closed."""
+        """Return the context of a request: find and update its session, or close it."""
         by_id = version >= FIRST_VERSION_WITH_IDS
         is_follower = replica_id_of(request, version) >= 0
         kind = FetchContextKind.SESSIONLESS

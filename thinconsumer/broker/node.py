@@ -52,14 +52,14 @@ class BrokerNode:
         self.apis = cluster.apis  #: The APIs that the broker supports, by API key.
         self.is_alive = False
         self.is_paused = False
-        self.has_metadata = False  #: Whether it has loaded the controller's metadata since it was started.
+        self.has_metadata = False  #: Whether the broker has loaded the controller's metadata since it was started.
         self.connections: list[ServerConnection] = []
         self._incarnation = 0  #: Incremented by each start and kill: callbacks of an earlier incarnation are ignored.
         self._deferred: list[Callable[[], None]] = []
         #: Undelivered deltas with their arrival times.
         self._pending_deltas: deque[tuple[float, MetadataDelta]] = deque()
         self._last_delta_at = 0.0
-        self._applying_incarnation = 0  #: The incarnation that is applying deltas now, if any.
+        self._applying_incarnation = 0  #: The incarnation that is applying deltas now; 0: none.
         self._reset()
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class BrokerNode:
             if self._incarnation != incarnation:
                 return
             if self.is_paused:
-                # Pending again, so that it can still be cancelled before the broker resumes.
+                # The timer is pending again, so that it can be cancelled before the broker resumes.
                 timer.rearm(fire)
                 self._deferred.append(timer.fire)
             else:
@@ -118,9 +118,7 @@ class BrokerNode:
         self._reset()
 
     def load_metadata(self) -> None:
-        """Load the controller's metadata before the broker is registered. Deltas that arrive meanwhile are applied
-        after it.
-        """
+        """Load the controller's metadata before the broker is registered. Deltas that arrive meanwhile follow it."""
         self.has_metadata = True
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
@@ -179,8 +177,8 @@ class BrokerNode:
             self.schedule.call_at(self._last_delta_at, self.apply_due_deltas)
 
     def apply_due_deltas(self) -> bool:
-        """Apply deltas that have arrived, unless the controller is unreachable or the broker paused; return whether any
-        was.
+        """Apply deltas that have arrived, unless the controller is unreachable or the broker paused; return whether
+        there were any.
         """
         incarnation = self._incarnation
         if self._applying_incarnation == incarnation:

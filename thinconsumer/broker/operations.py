@@ -1,4 +1,4 @@
-"""The operations that users have on an embedded broker, in this process or in one of its own."""
+"""The operations of an embedded broker; they are the same for one in this process and one in its own process."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class PartitionReplica:
         self.is_leader = False
         self.leader_epoch = -1
         self.epoch_start = 0  #: The log end offset when this leader epoch began.
-        #: Kafka reads it from a checkpoint file; here the log keeps the last value across restarts.
+        #: A restarted broker begins with the last value, which the log keeps; Kafka reads it from a checkpoint file.
         self.high_watermark = min(log.high_watermark, log.end_offset)
         #: As leader: the log end offset of each follower, -1 before its first fetch.
         self.follower_ends: dict[int, int] = {}
@@ -77,7 +77,7 @@ class PartitionReplica:
         old, self.image = self.image, image
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
-                # The ISR does not grow here: known end offsets may be outdated. Followers join with their next fetch.
+                # A follower joins the ISR only with its next fetch, because its known end offset may be outdated.
                 self._update_followers()
                 self.advance_high_watermark()
             return
@@ -91,8 +91,8 @@ class PartitionReplica:
             self._update_followers()
             self.advance_high_watermark()
         else:
-            # After all other changes, because a produce callback may append again. A leader that also leads the new
-            # epoch keeps its delayed produces.
+            # Last, because the callback of a produce request may append again. A leader that also leads the new epoch
+            # keeps its delayed produces.
             self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
 
@@ -205,7 +205,7 @@ class PartitionReplica:
             done(refusal.code, None)
             return -1
         if acks == -1:
-            # Before replication: followers without delay complete it within this call.
+            # Before the followers are notified: those without delay fetch within this call, and complete the append.
             self._when_committed(appended, done, timeout_s)
         now = self.node.schedule.now
         for follower in self.follower_ends:
@@ -260,7 +260,7 @@ class PartitionReplica:
         self._complete_delayed_produces(waiting, code)
 
     def _complete_delayed_produces(self, waiting: Sequence[_DelayedProduce], code: int) -> None:
-        for one in waiting:  # all timers before any callback, which may advance the clock
+        for one in waiting:  # before any callback, which may advance the clock and fire them
             if one.timer is not None:
                 one.timer.cancel()
         for one in waiting:

@@ -37,7 +37,7 @@ _READ_BYTES = 64 * 1024
 EXIT_GRACE_S = 2.0
 #: A child that has not stopped after this time is killed; its directory is up to date at any time.
 STOP_TIMEOUT_S = 10.0
-#: Characters of standard error in an exception.
+#: An exception contains so many characters from the end of standard error.
 _STDERR_MAX = 4000
 
 
@@ -131,7 +131,7 @@ class BrokerProcess(BrokerOperations):
         try:
             child.stdin.close()
             if sys.platform != "win32":
-                child.terminate()  # a forked process may keep the pipe open
+                child.terminate()  # needed if a process forked from this one keeps the pipe open
             child.wait(STOP_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
             pass
@@ -165,7 +165,7 @@ class BrokerProcess(BrokerOperations):
 
         Raises:
             BrokerProcessError: The process has ended, does not respond, or has a bug.
-            IllegalStateError: It was stopped.
+            IllegalStateError: The process was stopped.
         """
         if self._child is None:
             raise IllegalStateError("this broker's process was stopped")
@@ -179,7 +179,7 @@ class BrokerProcess(BrokerOperations):
             raise
         while True:
             answer = self._read_line(deadline)
-            # an earlier call that was interrupted, by Ctrl-C for example
+            # The response to a call that was interrupted, by Ctrl-C for example, is skipped.
             if not answers_earlier_call(answer, number):
                 return result_of(answer, number)
 

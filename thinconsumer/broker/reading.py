@@ -65,7 +65,7 @@ class PartitionReadError(Exception):
 
 
 def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
-    """Return the row of an unreadable partition; as in Kafka, ``aborted_transactions`` depends on ``is_known``."""
+    """Return the row of an unreadable partition; as in Kafka, only an unknown one's has a transaction list."""
     return PartitionData(
         partition_index=partition,
         error_code=code,
@@ -151,10 +151,10 @@ def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
 
 
 def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> FetchEpochEndOffset | None:
-    """Return the end of the reader's last epoch if the logs have diverged, else None.
+    """Return where this log ended the reader's last epoch if the reader's log has diverged from it, else None.
 
     Raises:
-        PartitionReadError: The log no longer has that epoch.
+        PartitionReadError: This log no longer has that epoch.
     """
     if request.last_fetched_epoch == UNKNOWN:
         return None
@@ -187,7 +187,7 @@ def _read(
         raise PartitionReadError(Code.OFFSET_OUT_OF_RANGE)
     end = readable_end(partition, params.isolation)
     if offset >= end:
-        # Kafka takes an offset beyond the readable end for a truncated log, and responds immediately.
+        # As in Kafka, an offset beyond the readable end gets an immediate response: the log may have been truncated.
         return None, offset > end
     size = min(request.partition_max_bytes, remaining_bytes)
     if size < 0:
@@ -195,9 +195,9 @@ def _read(
     records = log.read(offset, end, size, at_least_one=at_least_one)
     row = _empty_row(partition, request, params)
     if not at_least_one and _first_is_cut(records):
-        if size:  # for size 0 Kafka does not read, and keeps an empty list
+        if size:  # Kafka reads nothing for size 0, and then sends an empty list
             row.aborted_transactions = None
-        return row, True  # more is available than fits: respond immediately
+        return row, True  # the records do not fit: more waiting would not help
     row.records = records
     if params.isolation is FetchIsolation.LAST_STABLE:
         row.aborted_transactions = _aborted(partition, offset, records)

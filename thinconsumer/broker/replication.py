@@ -84,7 +84,7 @@ class Replication:
             for batch in source.log.batches_from(target.log.end_offset):
                 target.log.append_stored(batch)
         except AppendRefused:
-            log.debug("broker %d cannot append to %r: its replica falls behind the leader", follower, target.log)
+            log.debug("broker %d cannot append fetched records to %r; its next fetch retries", follower, target.log)
         if source.log.start_offset > target.log.start_offset:
             target.log.delete_before(source.log.start_offset)
         epoch, before = source.leader_epoch, source.high_watermark

@@ -488,7 +488,7 @@ class _Channel:
         return is_all
 
     def _lost(self, error: OSError | None) -> None:
-        log.debug("lost %r: %s", self.connection, error or "closed by the client")
+        log.debug("%r is lost: %s", self.connection, error or "closed by the client")
         self.connection.connection_lost()
         self._release()
 

@@ -59,7 +59,7 @@ class ConfigKey(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """A config value with its name at one of its sources."""
+    """A value of a config at one source, and the config's name there: min.insync.replicas, log.retention.hours, ..."""
 
     name: str
     value: str
@@ -167,7 +167,7 @@ def check_topic_config(name: str, value: str, setting: ConfigKey | None) -> None
     """Check one value by the rules of its config; ``setting`` is None for an unknown config.
 
     Raises:
-        IllegalArgumentError: It is unknown, or the value is invalid.
+        IllegalArgumentError: The config is unknown, or the value is invalid.
     """
     if setting is None:
         raise IllegalArgumentError(f"Unknown topic config name: {name}")

@@ -1,9 +1,9 @@
 """Verification of transactional writes (KIP-890): the partition leader asks the transaction coordinator first.
 
 Owns the request from the leader's broker to the coordinator's, and the mapping of error codes for older producers.
-Follows ``AddPartitionsToTxnManager`` and ``ReplicaManager.handleProduceAppend``. Without it, a write that arrives after
-its transaction has ended would open another one that never ends (a hanging transaction), which blocks read_committed
-consumers for ever.
+Follows ``AddPartitionsToTxnManager`` and ``ReplicaManager.handleProduceAppend``. Without verification, a write that
+arrives after its transaction has ended would open another one that never ends (a hanging transaction), which blocks
+read_committed consumers for ever.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ class TransactionalProducer(NamedTuple):
 def add_or_verify_for_produce(
     node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, version: int, done: Done
 ) -> None:
-    """Ask the coordinator on behalf of a Produce request; ``done`` is called once, with the codes of rejected
-    partitions.
+    """Add or verify the partitions of a Produce request; ``done`` is called once, with the codes of rejected ones.
 
     The codes are valid for this version of Produce.
     """
@@ -80,8 +79,8 @@ def add_or_verify(
 ) -> None:
     """Ask the coordinator once to add partitions to the producer's transaction, or to verify that they are in it.
 
-    ``done`` gets the coordinator's codes of rejected partitions, once: with its response, or NETWORK_EXCEPTION after
-    30 s. Kafka's brokers send AddPartitionsToTxn.
+    ``done`` gets the codes of rejected partitions, once: those of the coordinator, or NETWORK_EXCEPTION after 30 s
+    without a response. Kafka's brokers send AddPartitionsToTxn for this.
     """
     code, broker = node.coordinator_for(TRANSACTION, producer.transactional_id)
     if broker is None:
