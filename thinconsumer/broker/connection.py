@@ -65,7 +65,6 @@ class ServerConnection:
         #: a few kilobytes of small Fetch requests would buffer gigabytes of responses.
         self.is_muted = False
         self._buffer = bytearray()
-        self._start = 0  #: Where the unprocessed bytes begin in the buffer.
         self._has_call = False
         self._is_processing = False
         self._call: ApiCall | None = None
@@ -78,7 +77,7 @@ class ServerConnection:
     @property
     def unprocessed(self) -> int:
         """Bytes received and not processed yet."""
-        return len(self._buffer) - self._start
+        return len(self._buffer)
 
     @property
     def wants_input(self) -> bool:
@@ -133,31 +132,19 @@ class ServerConnection:
         finally:
             self._is_processing = False
 
-    # -- internals
-
     def _next_frame(self) -> bytes | None:
-        buffer, start = self._buffer, self._start
-        if len(buffer) - start < SIZE:
+        buffer = self._buffer
+        if len(buffer) < SIZE:
             return None
-        size = int.from_bytes(buffer[start : start + SIZE], "big", signed=True)
+        size = int.from_bytes(buffer[:SIZE], "big", signed=True)
         if not 0 < size <= self.node.config.socket_request_max_bytes:
             self._close_invalid(f"invalid request size of {size} bytes")
             return None
-        stop = start + SIZE + size
-        if len(buffer) < stop:
+        if len(buffer) < SIZE + size:
             return None
         with memoryview(buffer) as view:
-            frame = bytes(view[start + SIZE : stop])
-        if stop == len(buffer):
-            buffer.clear()
-            self._start = 0
-        elif stop > 1 << 16:
-            # Not after every frame: deleting moves the rest of the buffer, so many small frames would cost quadratic
-            # time.
-            del buffer[:stop]
-            self._start = 0
-        else:
-            self._start = stop
+            frame = bytes(view[SIZE : SIZE + size])
+        del buffer[: SIZE + size]  # does not move the rest: many small frames in one read cost linear time
         return frame
 
     def _process_frame(self, frame: bytes) -> None:
@@ -233,7 +220,7 @@ class ServerConnection:
             self._timer = self.node.call_later(0.0, lambda: self._handle(call, api))
             return
         try:
-            answer = self.node.handle(call)
+            answer = api.handle(call)
         except Exception as error:
             log.exception("the handler of %r failed; responding with UNKNOWN_SERVER_ERROR", call)
             self.node.cluster.bugs.append(f"{call!r}: {error!r}")

@@ -9,14 +9,12 @@ Kafka's ``SocketServer``.
 from __future__ import annotations
 
 import errno
-import itertools
 import logging
 import random
 import selectors
 import socket
 import struct
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,8 +29,6 @@ from .faults import FaultRule
 from .image import TopicImage
 from .operations import BrokerOperations
 
-__all__ = ["EmbeddedBroker"]
-
 log = logging.getLogger(__name__)
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -40,7 +36,6 @@ RECEIVE_BYTES = 512 * 1024
 BACKLOG = 1024
 PORT_MAX = 65_535
 ACCEPTS_PER_STEP = 64
-BUFFERS_PER_SEND = 64
 #: With more unsent bytes than this, a client's requests wait until it has read its responses.
 UNSENT_MAX = 1024 * 1024
 #: How long a closed connection may take to flush its last responses.
@@ -53,7 +48,6 @@ STOP_CHECK_S = 0.25
 ROUNDS_MAX = 16
 
 _NO_LINGER = struct.pack("ii", 1, 0)
-_CAN_GATHER = hasattr(socket.socket, "sendmsg")
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -109,7 +103,8 @@ class EmbeddedBroker(BrokerOperations):
                 self._listeners[index + 1] = listener
             if directory is not None:
                 self._storage = ClusterDirectory(directory, nodes)
-            self._cluster = Cluster(
+            #: The cluster behind the sockets, for inspection. The methods here change it, and also flush responses.
+            self.cluster = Cluster(
                 nodes,
                 topics,
                 random=random.Random(seed),
@@ -136,20 +131,13 @@ class EmbeddedBroker(BrokerOperations):
         """``host:port`` of every broker, comma-separated, for clients to bootstrap from."""
         return ",".join(listener.address for listener in self._listeners.values())
 
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster behind the sockets, for inspection. Change it through the methods here: they also flush
-        responses.
-        """
-        return self._cluster
-
     # -- running
 
     def step(self, timeout_s: float | None = 0.0) -> None:
         """Process everything that is due; if nothing is, wait up to ``timeout_s`` seconds (None: for ever)."""
         self._check_open()
         self._run_until_idle()
-        wait = max(0.0, self._cluster.wake_at() - time.monotonic())
+        wait = max(0.0, self.cluster.wake_at() - time.monotonic())
         if timeout_s is not None:
             wait = min(wait, timeout_s)
         ready = self._selector.select(None if wait == NEVER else wait)
@@ -185,7 +173,7 @@ class EmbeddedBroker(BrokerOperations):
 
     def wake_at(self) -> float:
         """Return when :meth:`step` must be called at the latest, in ``time.monotonic()`` seconds."""
-        return self._cluster.wake_at()
+        return self.cluster.wake_at()
 
     def close(self) -> None:
         """Stop listening, reset all connections and release all resources; idempotent."""
@@ -211,16 +199,14 @@ class EmbeddedBroker(BrokerOperations):
 
     def on(self, api: Any, action: Any, **limits: Any) -> FaultRule:
         """Add a fault rule: see :class:`.faults.FaultRule`."""
-        return self._cluster.on(api, action, **limits)
-
-    # -- internals
+        return self.cluster.on(api, action, **limits)
 
     def _perform(self, name: str, *args: Any, **kwargs: Any) -> Any:
         self._check_open()
         self._advance()
-        result = getattr(self._cluster, name)(*args, **kwargs)
+        result = getattr(self.cluster, name)(*args, **kwargs)
         for node_id, listener in self._listeners.items():
-            if self._cluster.nodes[node_id].is_alive:
+            if self.cluster.nodes[node_id].is_alive:
                 listener.open()
             else:
                 listener.refuse()
@@ -234,10 +220,10 @@ class EmbeddedBroker(BrokerOperations):
 
     def _advance(self) -> None:
         try:
-            self._cluster.advance(time.monotonic(), time.time())
+            self.cluster.advance(time.monotonic(), time.time())
         except Exception as error:  # one client's timer must not stop the broker for all clients
             log.exception("a timer callback of the broker failed; the broker continues")
-            self._cluster.bugs.append(f"a timer callback: {error!r}")
+            self.cluster.bugs.append(f"a timer callback: {error!r}")
 
     def _run_until_idle(self) -> None:
         """Run due timers and flush responses until none is left, at most ROUNDS_MAX times."""
@@ -248,18 +234,18 @@ class EmbeddedBroker(BrokerOperations):
                 channel.flush()
             for channel in list(self._unread_channels):
                 channel.update_interest()
-            if not self._channels_to_flush and self._cluster.wake_at() > time.monotonic():
+            if not self._channels_to_flush and self.cluster.wake_at() > time.monotonic():
                 return
 
     def _accepted(self, node_id: int, sock: socket.socket, host: str) -> None:
-        node = self._cluster.nodes[node_id]
+        node = self.cluster.nodes[node_id]
         if not node.is_alive or len(self._channels) >= node.config.max_connections:
             sock.close()
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel = _Channel(self, sock, f"/{host}")
-        channel.connection = self._cluster.connect(node_id, channel)
+        channel.connection = self.cluster.connect(node_id, channel)
         self._channels.add(channel)
         channel.update_interest()
 
@@ -318,7 +304,7 @@ class _PortListener:
                     "out of resources: cannot accept on port %d, retrying in %s s: %s", self.port, ACCEPT_PAUSE_S, error
                 )
                 self._stop_watching()
-                self._broker._cluster.schedule.call_later(ACCEPT_PAUSE_S, self._watch_again)
+                self._broker.cluster.schedule.call_later(ACCEPT_PAUSE_S, self._watch_again)
                 return
             self._broker._accepted(self._node_id, sock, address[0])
 
@@ -351,7 +337,7 @@ class _PortListener:
 class _Channel:
     """One client's socket, as the transport of its ServerConnection."""
 
-    __slots__ = ("_broker", "_interest", "_is_closing", "_queue", "_socket", "_unsent", "client_host", "connection")
+    __slots__ = ("_broker", "_interest", "_is_closing", "_socket", "_unsent", "client_host", "connection")
 
     connection: ServerConnection
 
@@ -359,8 +345,7 @@ class _Channel:
         self._broker = broker
         self._socket = sock
         self.client_host = client_host
-        self._queue: deque[bytes | memoryview] = deque()
-        self._unsent = 0
+        self._unsent = bytearray()
         self._interest = 0
         self._is_closing = False
 
@@ -368,10 +353,9 @@ class _Channel:
 
     def write(self, data: bytes) -> None:
         """Queue data; the end of the step sends it."""
-        self._queue.append(data)
-        self._unsent += len(data)
+        self._unsent += data
         self._broker._channels_to_flush[self] = None
-        if self._unsent > UNSENT_MAX:
+        if len(self._unsent) > UNSENT_MAX:
             self.connection.is_muted = True
 
     def close(self) -> None:
@@ -379,7 +363,7 @@ class _Channel:
         self._is_closing = True
         if self._unsent:
             self._broker._channels_to_flush[self] = None
-            self._broker._cluster.schedule.call_later(LINGER_S, self.reset)
+            self._broker.cluster.schedule.call_later(LINGER_S, self.reset)
         else:
             self._release()
 
@@ -404,16 +388,15 @@ class _Channel:
     def flush(self) -> None:
         """Send as much as the kernel accepts."""
         try:
-            while self._queue:
-                if not self._send_once():
-                    break
+            if self._unsent:
+                del self._unsent[: self._socket.send(self._unsent)]
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
             self._lost(error)
             return
         connection = self.connection
-        if connection.is_muted and self._unsent <= UNSENT_MAX // 2:
+        if connection.is_muted and len(self._unsent) <= UNSENT_MAX // 2:
             connection.is_muted = False
             connection.process_frames()
         if self._is_closing and not self._unsent:
@@ -425,7 +408,7 @@ class _Channel:
         if self._socket.fileno() < 0:
             return
         is_reading = not self._is_closing and self.connection.wants_input
-        interest = READ * is_reading | WRITE * (self._unsent > 0)
+        interest = READ * is_reading | WRITE * bool(self._unsent)
         if interest == self._interest:
             return
         selector = self._broker._selector
@@ -440,8 +423,6 @@ class _Channel:
             self._broker._unread_channels.discard(self)
         else:
             self._broker._unread_channels.add(self)
-
-    # -- internals
 
     def _receive(self) -> None:
         if self._socket.fileno() < 0 or self._is_closing:
@@ -461,31 +442,9 @@ class _Channel:
             self.connection.data_received(buffer[:size])
         except Exception as error:  # one client's bytes must not stop the broker for all clients
             log.exception("%r failed to process received data; resetting it", self.connection)
-            self._broker._cluster.bugs.append(f"{self.connection!r}: {error!r}")
+            self._broker.cluster.bugs.append(f"{self.connection!r}: {error!r}")
             self.connection.abort()
         self.update_interest()
-
-    def _send_once(self) -> bool:
-        """Send from the front of the queue; return whether the kernel may accept more."""
-        queue = self._queue
-        if _CAN_GATHER:
-            buffers = list(itertools.islice(queue, BUFFERS_PER_SEND))
-            offered = sum(map(len, buffers))
-            sent = self._socket.sendmsg(buffers)
-        else:
-            offered = len(queue[0])
-            sent = self._socket.send(queue[0])
-        self._unsent -= sent
-        is_all = sent == offered
-        while sent:
-            first = queue[0]
-            if sent >= len(first):
-                queue.popleft()
-                sent -= len(first)
-            else:
-                queue[0] = memoryview(first)[sent:]
-                sent = 0
-        return is_all
 
     def _lost(self, error: OSError | None) -> None:
         log.debug("%r is lost: %s", self.connection, error or "closed by the client")
@@ -499,7 +458,6 @@ class _Channel:
             self._broker._selector.unregister(self._socket)
             self._interest = 0
         self._socket.close()
-        self._queue.clear()
-        self._unsent = 0
+        self._unsent.clear()
         self._broker._channels.discard(self)
         self._broker._unread_channels.discard(self)
