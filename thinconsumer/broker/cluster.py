@@ -14,6 +14,7 @@ from ..records.builder import NewRecord, build_batch
 from ..timers import Random
 from ..types import TopicPartition
 from ..wire import Message
+from ..wire.error_codes import Code
 from .apis import APIS
 from .call import Api
 from .config import BrokerConfig, TopicConfig
@@ -98,7 +99,7 @@ class Cluster:
                 self.controller.create_topic(name, partitions)
         for node in self.nodes.values():
             node.apply_all_deltas()  # the initial metadata reaches every node without delay
-        self.schedule.call_later(RETENTION_CHECK_S, self._run_retention_periodically)
+        self.schedule.call_later(RETENTION_CHECK_S, self._run_retention)
 
     def __repr__(self) -> str:
         return f"<Cluster of {list(self.nodes.values())}>"
@@ -163,7 +164,9 @@ class Cluster:
         )
         code, offset = found[0]
         if code:
-            raise ValueError(f"the leader of {topic}-{partition} rejected the batch with error {code}")
+            raise ValueError(
+                f"the leader of {topic}-{partition} rejected the batch with error {code} ({Code(code).name})"
+            )
         return offset
 
     def leader(self, tp: TopicPartition, node_id: int | None = None) -> PartitionReplica:
@@ -316,8 +319,6 @@ class Cluster:
         if kept is not None and kept[0] == topic_id:
             del self._logs[node_id, tp]
 
-    # -- internals
-
     def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
         """Renew a broker's session with the controller while it is running and reachable; otherwise let it expire."""
         if node.is_running and self.reachable(node.node_id, CONTROLLER):
@@ -358,16 +359,13 @@ class Cluster:
             if where[0] == node_id and (row is None or row.topic_id != topic_id or node_id not in row.replicas):
                 del self._logs[where]
 
-    def _run_retention_periodically(self) -> None:
-        self.schedule.call_later(RETENTION_CHECK_S, self._run_retention_periodically)
-        self.run_retention()
-
-    def run_retention(self) -> None:
+    def _run_retention(self) -> None:
         """Apply retention to all logs and expire idle producer ids, as brokers do periodically.
 
         Coordinators' logs are also compacted once they have grown, because groups that commit all the time would fill
         the memory. Users compact other topics with :meth:`compact`.
         """
+        self.schedule.call_later(RETENTION_CHECK_S, self._run_retention)
         now_ms = self.schedule.wall_ms()
         for node in self.nodes.values():
             for partition in list(node.partitions.values()):

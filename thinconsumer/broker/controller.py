@@ -8,7 +8,7 @@ controllers is not simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import IllegalArgumentError
@@ -88,9 +88,7 @@ class Controller:
         except IllegalArgumentError as error:
             raise ControllerError(Code.INVALID_CONFIG, str(error)) from None
         topic_id = self._cluster.new_id()
-        rows = tuple(
-            self._new_partition(name, topic_id, number, replicas) for number, replicas in enumerate(assignments)
-        )
+        rows = self._new_partitions(name, topic_id, assignments)
         topic = TopicImage(name, topic_id, rows, dict(configs or {}), internal)
         if not validate_only:
             self.put_topic(topic)
@@ -102,15 +100,13 @@ class Controller:
         """Increase the partition count of a topic to ``count``; ``assignment`` is for the new partitions.
 
         Raises:
-            ControllerError: The topic does not exist, or ``count`` is no increase.
+            ControllerError: The topic does not exist, or ``count`` is not higher than now.
         """
         topic = self._topic(name)
         have = len(topic.partitions)
         if count <= have:
-            raise ControllerError(
-                Code.INVALID_PARTITIONS,
-                f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
-            )
+            problem = f"The topic {name} currently has {have} partition(s); {count} would not be an increase."
+            raise ControllerError(Code.INVALID_PARTITIONS, problem)
         if assignment is not None and len(assignment) != count - have:
             raise ControllerError(
                 Code.INVALID_REPLICA_ASSIGNMENT,
@@ -119,9 +115,7 @@ class Controller:
             )
         by_number = None if assignment is None else dict(enumerate(assignment))
         assignments = self._assign_replicas(count - have, len(topic.partitions[0].replicas), by_number)
-        rows = tuple(
-            self._new_partition(name, topic.topic_id, have + n, replicas) for n, replicas in enumerate(assignments)
-        )
+        rows = self._new_partitions(name, topic.topic_id, assignments, first=have)
         grown = topic._replace(partitions=topic.partitions + rows)
         if not validate_only:
             self.put_topic(grown)
@@ -140,10 +134,14 @@ class Controller:
         self._publish(MetadataDelta(name, lambda image: image.remove_topic(name)))
 
     def put_topic(self, topic: TopicImage) -> None:
-        """Set a topic's metadata and publish it to all brokers."""
-        self._store_topic(_with_partition_epochs(topic, self.image.topics.get(topic.name)))
-
-    def _store_topic(self, topic: TopicImage) -> None:
+        """Set a topic's metadata, increment the epochs of changed partitions, and publish it to all brokers."""
+        old = self.image.topics.get(topic.name)
+        if old is not None and old.topic_id == topic.topic_id:
+            rows = list(topic.partitions)
+            for number, known in enumerate(old.partitions):
+                if rows[number] is not known:
+                    rows[number] = rows[number]._replace(partition_epoch=known.partition_epoch + 1)
+            topic = topic._replace(partitions=tuple(rows))
         self.image.put_topic(topic)
         self._cluster.save_metadata()
         self._publish(MetadataDelta(topic.name, lambda image: image.put_topic(topic)))
@@ -220,10 +218,13 @@ class Controller:
         if to is None:
             to = others[0] if others else next((n for n in self.image.brokers if n != row.leader), None)
         if to is None or to not in self.image.brokers:
-            raise ControllerError(Code.PREFERRED_LEADER_NOT_AVAILABLE, f"no other broker can lead {tp}")
+            raise ControllerError(
+                Code.PREFERRED_LEADER_NOT_AVAILABLE, f"no other live broker can lead {row.topic}-{row.partition}"
+            )
         if to not in row.isr and row.leader < 0:
             raise ControllerError(
-                Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"{tp} has no leader: broker {to} cannot catch up"
+                Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                f"{row.topic}-{row.partition} has no leader from which broker {to} could copy",
             )
         on_its_way = self._reassignments.get(tp)
         if on_its_way is not None and on_its_way.to != to:
@@ -242,10 +243,11 @@ class Controller:
         """Make a replica outside the ISR the leader; records that it lacks are lost."""
         row = self._row(tp)
         if leader not in row.replicas or leader not in self.image.brokers:
-            raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"broker {leader} is not a live replica of {tp}")
+            raise ControllerError(
+                Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                f"broker {leader} has no live replica of {row.topic}-{row.partition}",
+            )
         self._store_partition(row._replace(leader=leader, leader_epoch=row.leader_epoch + 1, isr=(leader,)))
-
-    # -- internals
 
     def _complete_reassignment(self, tp: TopicPartition) -> None:
         """Once the new replica is in the ISR, make it leader and remove the replica that it replaces.
@@ -311,30 +313,23 @@ class Controller:
         factor = replication_factor
         if factor == -1:
             factor = config.default_replication_factor or min(3, len(nodes))
+        code, problem = Code.INVALID_REPLICATION_FACTOR, ""
         if factor <= 0:
-            raise ControllerError(
-                Code.INVALID_REPLICATION_FACTOR,
-                "Replication factor must be larger than 0, or -1 to use the default value.",
-            )
-        if count <= 0:
-            raise ControllerError(
-                Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
-            )
-        if count > PARTITIONS_MAX:
-            raise ControllerError(
-                Code.INVALID_PARTITIONS, f"{count} partitions are more than the {PARTITIONS_MAX} that a topic may have"
-            )
-        if not alive:
-            raise ControllerError(
-                Code.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced.",
-            )
-        if factor > len(nodes):
-            raise ControllerError(
-                Code.INVALID_REPLICATION_FACTOR,
+            problem = "Replication factor must be larger than 0, or -1 to use the default value."
+        elif count <= 0:
+            code, problem = Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        elif count > PARTITIONS_MAX:
+            code = Code.INVALID_PARTITIONS
+            problem = f"{count} partitions are more than the {PARTITIONS_MAX} that a topic may have"
+        elif not alive:
+            problem = f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced."
+        elif factor > len(nodes):
+            problem = (
                 f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
-                f"be reached because only {len(nodes)} broker(s) are registered.",
+                f"be reached because only {len(nodes)} broker(s) are registered."
             )
+        if problem:
+            raise ControllerError(code, problem)
         assignments = []
         for _ in range(count):
             start = self._next_leader % len(alive)
@@ -344,30 +339,33 @@ class Controller:
 
     def _checked_assignment(self, assignment: Mapping[int, Sequence[int]]) -> list[tuple[int, ...]]:
         assignments = []
+        sizes = {len(replicas) for replicas in assignment.values()}
         for number in range(len(assignment)):
-            replicas = tuple(assignment.get(number, ()))
-            sizes = {len(r) for r in assignment.values()}
+            replicas, problem = tuple(assignment.get(number, ())), ""
             if not replicas or len(set(replicas)) != len(replicas) or len(sizes) != 1:
-                raise ControllerError(
-                    Code.INVALID_REPLICA_ASSIGNMENT, f"The manual assignment of partition {number} is invalid."
+                problem = f"The manual assignment of partition {number} is invalid."
+            elif unknown := [n for n in replicas if n not in self._cluster.nodes]:
+                problem = (
+                    f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
                 )
-            if unknown := [n for n in replicas if n not in self._cluster.nodes]:
-                raise ControllerError(
-                    Code.INVALID_REPLICA_ASSIGNMENT,
-                    f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered.",
-                )
-            if not any(n in self.image.brokers for n in replicas):
-                raise ControllerError(
-                    Code.INVALID_REPLICA_ASSIGNMENT,
+            elif not any(n in self.image.brokers for n in replicas):
+                problem = (
                     f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
-                    "controlled shutdown.",
+                    "controlled shutdown."
                 )
+            if problem:
+                raise ControllerError(Code.INVALID_REPLICA_ASSIGNMENT, problem)
             assignments.append(replicas)
         return assignments
 
-    def _new_partition(self, name: str, topic_id: bytes, number: int, replicas: tuple[int, ...]) -> PartitionImage:
-        alive = tuple(n for n in replicas if n in self.image.brokers)
-        return PartitionImage(name, topic_id, number, alive[0], 0, replicas, alive)
+    def _new_partitions(
+        self, name: str, topic_id: bytes, assignments: Iterable[tuple[int, ...]], first: int = 0
+    ) -> tuple[PartitionImage, ...]:
+        rows = []
+        for number, replicas in enumerate(assignments, first):
+            alive = tuple(n for n in replicas if n in self.image.brokers)
+            rows.append(PartitionImage(name, topic_id, number, alive[0], 0, replicas, alive))
+        return tuple(rows)
 
     def _topic(self, name: str) -> TopicImage:
         topic = self.image.topics.get(name)
@@ -378,14 +376,14 @@ class Controller:
     def _row(self, tp: TopicPartition) -> PartitionImage:
         row = self.image.partition(*tp)
         if row is None:
-            raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {tp}")
+            raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {tp[0]}-{tp[1]}")
         return row
 
     def _store_partition(self, row: PartitionImage) -> None:
         topic = self.image.topics[row.topic]
         rows = list(topic.partitions)
-        rows[row.partition] = row._replace(partition_epoch=rows[row.partition].partition_epoch + 1)
-        self._store_topic(topic._replace(partitions=tuple(rows)))
+        rows[row.partition] = row
+        self.put_topic(topic._replace(partitions=tuple(rows)))
 
     def _update_partitions(self, change: Callable[[PartitionImage, TopicImage], PartitionImage]) -> None:
         for name in list(self.image.topics):
@@ -432,17 +430,3 @@ class Controller:
                 pass
         finally:
             self._publishing = False
-
-
-def _with_partition_epochs(topic: TopicImage, old: TopicImage | None) -> TopicImage:
-    """Return the topic with the partition epochs of changed partitions incremented."""
-    if old is None or old.topic_id != topic.topic_id:
-        return topic
-    known = old.partitions
-    rows = tuple(
-        row._replace(partition_epoch=known[row.partition].partition_epoch + 1)
-        if row.partition < len(known) and row is not known[row.partition]
-        else row
-        for row in topic.partitions
-    )
-    return topic._replace(partitions=rows)

@@ -41,16 +41,17 @@ class ConfigSource(enum.IntEnum):
 class ConfigKey(NamedTuple):
     """One topic config.
 
-    ``broker_defaults`` are the broker configs that give the default, as (name, Kafka's default), highest precedence
-    first. ``minimum`` and ``maximum`` bound numbers. ``allowed_values`` are those of a string, or of each element of a
-    list. ``check`` returns what is wrong with a list, or None. ``is_public`` is False for configs that Kafka hides
-    unless set.
+    ``broker_name`` is the broker config that gives the default, "" for none; Kafka's default of the broker config is
+    ``broker_default``, or ``default``. ``minimum`` and ``maximum`` bound numbers. ``allowed_values`` are those of a
+    string, or of each element of a list. ``check`` returns what is wrong with a list, or None. ``is_public`` is False
+    for configs that Kafka hides unless set.
     """
 
     name: str
     kind: ConfigType
     default: str
-    broker_defaults: tuple[tuple[str, str], ...] = ()
+    broker_name: str = ""
+    broker_default: str = ""
     minimum: float | None = None
     maximum: float | None = None
     allowed_values: tuple[str, ...] = ()
@@ -87,60 +88,53 @@ def _throttled(replicas: list[str]) -> str | None:
     return "must be '*' or a list of partition:broker"
 
 
-def _key(name: str, kind: ConfigType, default: str, broker: str = "", **rules: object) -> ConfigKey:
-    brokers = ((broker, default),) if broker else ()
-    return ConfigKey(name, kind, default, brokers, **rules)  # type: ignore[arg-type]
-
-
 _CONFIG_KEYS = (
-    _key("cleanup.policy", ConfigType.LIST, "delete", "log.cleanup.policy", allowed_values=("compact", "delete")),
-    _key("compression.gzip.level", ConfigType.INT, "-1", "compression.gzip.level", minimum=-1, maximum=9),
-    _key("compression.lz4.level", ConfigType.INT, "9", "compression.lz4.level", minimum=1, maximum=17),
-    _key(
+    ConfigKey("cleanup.policy", ConfigType.LIST, "delete", "log.cleanup.policy", allowed_values=("compact", "delete")),
+    ConfigKey("compression.gzip.level", ConfigType.INT, "-1", "compression.gzip.level", minimum=-1, maximum=9),
+    ConfigKey("compression.lz4.level", ConfigType.INT, "9", "compression.lz4.level", minimum=1, maximum=17),
+    ConfigKey(
         "compression.type", ConfigType.STRING, "producer", "compression.type",
         allowed_values=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
-    _key("compression.zstd.level", ConfigType.INT, "3", "compression.zstd.level", minimum=-131072, maximum=22),
-    _key("delete.retention.ms", ConfigType.LONG, "86400000", "log.cleaner.delete.retention.ms", minimum=0),
-    _key("file.delete.delay.ms", ConfigType.LONG, "60000", "log.segment.delete.delay.ms", minimum=0),
-    _key("flush.messages", ConfigType.LONG, _LONG_MAX, "log.flush.interval.messages", minimum=1),
-    _key("flush.ms", ConfigType.LONG, _LONG_MAX, minimum=0),
-    _key("follower.replication.throttled.replicas", ConfigType.LIST, "", check=_throttled),
-    _key("index.interval.bytes", ConfigType.INT, "4096", "log.index.interval.bytes", minimum=0),
-    _key("internal.segment.bytes", ConfigType.INT, "", minimum=14, is_public=False),
-    _key("leader.replication.throttled.replicas", ConfigType.LIST, "", check=_throttled),
-    _key("local.retention.bytes", ConfigType.LONG, "-2", "log.local.retention.bytes", minimum=-2),
-    _key("local.retention.ms", ConfigType.LONG, "-2", "log.local.retention.ms", minimum=-2),
-    _key("max.compaction.lag.ms", ConfigType.LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", minimum=1),
-    _key("max.message.bytes", ConfigType.INT, "1048588", "message.max.bytes", minimum=0),
-    _key("message.timestamp.after.max.ms", ConfigType.LONG, "3600000", "log.message.timestamp.after.max.ms", minimum=0),
-    _key(
+    ConfigKey("compression.zstd.level", ConfigType.INT, "3", "compression.zstd.level", minimum=-131072, maximum=22),
+    ConfigKey("delete.retention.ms", ConfigType.LONG, "86400000", "log.cleaner.delete.retention.ms", minimum=0),
+    ConfigKey("file.delete.delay.ms", ConfigType.LONG, "60000", "log.segment.delete.delay.ms", minimum=0),
+    ConfigKey("flush.messages", ConfigType.LONG, _LONG_MAX, "log.flush.interval.messages", minimum=1),
+    ConfigKey("flush.ms", ConfigType.LONG, _LONG_MAX, minimum=0),
+    ConfigKey("follower.replication.throttled.replicas", ConfigType.LIST, "", check=_throttled),
+    ConfigKey("index.interval.bytes", ConfigType.INT, "4096", "log.index.interval.bytes", minimum=0),
+    ConfigKey("internal.segment.bytes", ConfigType.INT, "", minimum=14, is_public=False),
+    ConfigKey("leader.replication.throttled.replicas", ConfigType.LIST, "", check=_throttled),
+    ConfigKey("local.retention.bytes", ConfigType.LONG, "-2", "log.local.retention.bytes", minimum=-2),
+    ConfigKey("local.retention.ms", ConfigType.LONG, "-2", "log.local.retention.ms", minimum=-2),
+    ConfigKey("max.compaction.lag.ms", ConfigType.LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", minimum=1),
+    ConfigKey("max.message.bytes", ConfigType.INT, "1048588", "message.max.bytes", minimum=0),
+    ConfigKey(
+        "message.timestamp.after.max.ms", ConfigType.LONG, "3600000", "log.message.timestamp.after.max.ms", minimum=0,
+    ),
+    ConfigKey(
         "message.timestamp.before.max.ms", ConfigType.LONG, _LONG_MAX, "log.message.timestamp.before.max.ms", minimum=0,
     ),
-    _key(
+    ConfigKey(
         "message.timestamp.type", ConfigType.STRING, "CreateTime", "log.message.timestamp.type",
         allowed_values=("CreateTime", "LogAppendTime"),
     ),
-    _key(
+    ConfigKey(
         "min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", minimum=0, maximum=1,
     ),
-    _key("min.compaction.lag.ms", ConfigType.LONG, "0", "log.cleaner.min.compaction.lag.ms", minimum=0),
-    _key("min.insync.replicas", ConfigType.INT, "1", "min.insync.replicas", minimum=1),
-    _key("preallocate", ConfigType.BOOLEAN, "false", "log.preallocate"),
-    _key("remote.log.copy.disable", ConfigType.BOOLEAN, "false"),
-    _key("remote.log.delete.on.disable", ConfigType.BOOLEAN, "false"),
-    _key("remote.storage.enable", ConfigType.BOOLEAN, "false"),
-    _key("retention.bytes", ConfigType.LONG, "-1", "log.retention.bytes"),
-    _key("retention.ms", ConfigType.LONG, "604800000", minimum=-1)._replace(
-        broker_defaults=(("log.retention.hours", "168"),)
-    ),
-    _key("segment.bytes", ConfigType.INT, "1073741824", "log.segment.bytes", minimum=1 << 20),
-    _key("segment.index.bytes", ConfigType.INT, "10485760", "log.index.size.max.bytes", minimum=4),
-    _key("segment.jitter.ms", ConfigType.LONG, "0", minimum=0),
-    _key("segment.ms", ConfigType.LONG, "604800000", minimum=1),
-    _key(
-        "unclean.leader.election.enable", ConfigType.BOOLEAN, "false", "unclean.leader.election.enable"
-    ),
+    ConfigKey("min.compaction.lag.ms", ConfigType.LONG, "0", "log.cleaner.min.compaction.lag.ms", minimum=0),
+    ConfigKey("min.insync.replicas", ConfigType.INT, "1", "min.insync.replicas", minimum=1),
+    ConfigKey("preallocate", ConfigType.BOOLEAN, "false", "log.preallocate"),
+    ConfigKey("remote.log.copy.disable", ConfigType.BOOLEAN, "false"),
+    ConfigKey("remote.log.delete.on.disable", ConfigType.BOOLEAN, "false"),
+    ConfigKey("remote.storage.enable", ConfigType.BOOLEAN, "false"),
+    ConfigKey("retention.bytes", ConfigType.LONG, "-1", "log.retention.bytes"),
+    ConfigKey("retention.ms", ConfigType.LONG, "604800000", "log.retention.hours", "168", minimum=-1),
+    ConfigKey("segment.bytes", ConfigType.INT, "1073741824", "log.segment.bytes", minimum=1 << 20),
+    ConfigKey("segment.index.bytes", ConfigType.INT, "10485760", "log.index.size.max.bytes", minimum=4),
+    ConfigKey("segment.jitter.ms", ConfigType.LONG, "0", minimum=0),
+    ConfigKey("segment.ms", ConfigType.LONG, "604800000", minimum=1),
+    ConfigKey("unclean.leader.election.enable", ConfigType.BOOLEAN, "false", "unclean.leader.election.enable"),
 )  # fmt: skip
 
 #: All topic configs by name, in alphabetical order.
@@ -191,8 +185,10 @@ def describe_topic_configs(configs: Mapping[str, str], broker: BrokerConfig) -> 
 def _entry(setting: ConfigKey, configs: Mapping[str, str], broker: BrokerConfig) -> ConfigEntry:
     name = setting.name
     found = [ConfigSynonym(name, configs[name], ConfigSource.TOPIC)] if name in configs else []
-    for broker_name, default in setting.broker_defaults:
-        own = _broker_value(broker, broker_name, default)
+    if setting.broker_name:
+        broker_name, default = setting.broker_name, setting.broker_default or setting.default
+        value = getattr(broker, broker_name.replace(".", "_"), default)
+        own = str(value).lower() if isinstance(value, bool) else str(value)
         if name == "min.insync.replicas":
             # With eligible leader replicas (KIP-966) the controller keeps this config as a cluster-wide dynamic
             # default.
@@ -203,11 +199,6 @@ def _entry(setting: ConfigKey, configs: Mapping[str, str], broker: BrokerConfig)
     if name in configs or (found and found[0].source != ConfigSource.DEFAULT):
         return ConfigEntry(setting, found[0].value, found[0].source, tuple(found))
     return ConfigEntry(setting, setting.default, ConfigSource.DEFAULT, tuple(found))
-
-
-def _broker_value(broker: BrokerConfig, name: str, default: str) -> str:
-    value = getattr(broker, name.replace(".", "_"), default)
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _value_error(setting: ConfigKey, value: str) -> str | None:
