@@ -16,20 +16,14 @@ def call(answers):
     return ApiCall(None, HeartbeatRequest(), 4, answers.append)
 
 
-def test_first_reply_counts(call, answers):
+@pytest.mark.parametrize("first", [HeartbeatResponse(error_code=27), None])
+def test_only_the_first_reply_counts(call, answers, first):
     assert call.is_open
-    first = HeartbeatResponse(error_code=27)
     call.reply(first)
     call.reply(HeartbeatResponse())
-    call.finish_without_reply()
+    call.reply(None)
     assert answers == [first]
     assert not call.is_open
-
-
-def test_finish_without_reply_completes_the_call(call, answers):
-    call.finish_without_reply()
-    call.reply(HeartbeatResponse())
-    assert answers == [None]
 
 
 def test_cancelled_call_ignores_replies(call, answers):

@@ -13,9 +13,10 @@ import pytest
 import thinconsumer
 from thinconsumer import Consumer, IllegalArgumentError, IllegalStateError, TopicPartition
 from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.control import BrokerProcessError
 from thinconsumer.broker.controller import ControllerError
 from thinconsumer.broker.faults import Disconnect, Reply, Silence
-from thinconsumer.broker.process import BrokerProcess, BrokerProcessError
+from thinconsumer.broker.process import BrokerProcess
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
 

@@ -59,7 +59,7 @@ class Chaos:
     def handle_late(self, call, seconds):
         """Let the broker execute a request later, when the client may have given it up."""
         late = ApiCall(call.node, call.request, call.version, lambda response: None)
-        call.node.call_later(seconds, lambda: call.node.handle(late))
+        call.node.call_later(seconds, lambda: call.node.apis[late.request.API_KEY].handle(late))
 
     def disturb_cluster(self):
         """Move a leader; kill, start or pause a broker; or reset its connections."""
@@ -191,7 +191,7 @@ def test_an_expired_batch_that_arrives_late_is_fenced(world):
     producer.flush()
     answers = []
     node = w.cluster.nodes[1]
-    node.handle(ApiCall(node, held[0].request, held[0].version, answers.append))
+    node.apis[ProduceRequest.API_KEY].handle(ApiCall(node, held[0].request, held[0].version, answers.append))
     (answer,) = answers
     assert answer.responses[0].partition_responses[0].error_code == Code.INVALID_PRODUCER_EPOCH
     assert w.values() == [b"second"]

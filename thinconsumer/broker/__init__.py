@@ -7,25 +7,13 @@ This module exports the public names: the two ways to run a broker, its configur
 """
 
 from .config import BrokerConfig
+from .control import BrokerProcessError
 from .controller import ControllerError
 from .faults import Delay, Disconnect, Edit, EntryError, FaultRule, Pass, Raw, ReceivedRequest, Reply, Silence
-from .process import BrokerProcess, BrokerProcessError
+from .process import BrokerProcess
 from .server import EmbeddedBroker
 
 __all__ = [
-    "BrokerConfig",
-    "BrokerProcess",
-    "BrokerProcessError",
-    "ControllerError",
-    "Delay",
-    "Disconnect",
-    "Edit",
-    "EmbeddedBroker",
-    "EntryError",
-    "FaultRule",
-    "Pass",
-    "Raw",
-    "ReceivedRequest",
-    "Reply",
-    "Silence",
-]
+    "BrokerConfig", "BrokerProcess", "BrokerProcessError", "ControllerError", "Delay", "Disconnect", "Edit",
+    "EmbeddedBroker", "EntryError", "FaultRule", "Pass", "Raw", "ReceivedRequest", "Reply", "Silence",
+]  # fmt: skip

@@ -40,13 +40,11 @@ class ApiCall:
     def __repr__(self) -> str:
         return f"<ApiCall {type(self.request).__name__} v{self.version} at {self.node}>"
 
-    def reply(self, message: Message) -> None:
-        """Send the response; does nothing once the call is no longer open."""
-        self._finish(message)
-
-    def finish_without_reply(self) -> None:
-        """Finish without a response, as Produce with ``acks=0`` requires."""
-        self._finish(None)
+    def reply(self, message: Message | None) -> None:
+        """Send the response, or finish without one (Produce with ``acks=0``), if the call is still open."""
+        if self.is_open:
+            self.is_open = False
+            self.done(message)
 
     def cancel(self) -> None:
         """Close the call without a response, because its connection is gone; calls ``on_cancel``."""
@@ -62,13 +60,8 @@ class ApiCall:
             if self.disconnect is not None:
                 self.disconnect()
 
-    def _finish(self, message: Message | None) -> None:
-        if self.is_open:
-            self.is_open = False
-            self.done(message)
 
-
-#: Returns the response, or None when the call was parked or has none (:meth:`ApiCall.finish_without_reply`).
+#: Returns the response, or None if the handler has parked or finished the call.
 Handler = Callable[[ApiCall], "Message | None"]
 #: Takes (request, version, error code) and returns the response that fails the whole request with that code.
 ErrorResponse = Callable[[Any, int, int], Message]

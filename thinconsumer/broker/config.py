@@ -1,7 +1,7 @@
 """Broker and topic configuration under Kafka's names, with defaults.
 
-Fields that end in ``_s`` are seconds and belong to this broker only; Kafka's own times are milliseconds. Where a
-default differs from Kafka's, the comment gives the reason.
+Fields that end in ``_s`` are in seconds and do not exist in Kafka, whose own times are in milliseconds. Where a default
+differs from Kafka's, the comment gives the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BrokerConfig:
     """
 
     num_partitions: int = 1
-    #: 0 means three, or the number of brokers if lower. Kafka's 1 loses data when one broker fails.
+    #: 0 means three, or the number of brokers if lower. Kafka's default of 1 loses data when one broker fails.
     default_replication_factor: int = 0
     auto_create_topics_enable: bool = True
     min_insync_replicas: int = 1

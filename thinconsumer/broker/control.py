@@ -26,8 +26,6 @@ from .operations import BrokerOperations
 if TYPE_CHECKING:
     from .server import EmbeddedBroker
 
-__all__ = ["BrokerProcessError", "Dispatcher", "answers_earlier_call", "call_line", "pack", "result_of", "unpack"]
-
 #: Methods of EmbeddedBroker that the control protocol can call.
 BROKER_METHODS = frozenset(name for name in vars(BrokerOperations) if name[0] != "_") - {"close"}
 
@@ -44,9 +42,6 @@ class BrokerProcessError(KafkaError):
         super().__init__(message)
         self.returncode = returncode
         self.stderr = stderr
-
-
-# -- values
 
 
 def pack(value: Any) -> Any:
@@ -129,10 +124,10 @@ def result_of(line: bytes, number: int) -> Any:
     """
     try:
         message = json.loads(line)
-        is_ours = message["id"] == number
         found = _error_from_json(message["error"]) if "error" in message else unpack(message["result"])
+        is_ours = message["id"] == number
     except (ValueError, TypeError, KeyError, AttributeError):
-        is_ours, found = False, None
+        is_ours = False
     if not is_ours:
         raise BrokerProcessError(f"the broker process sent {line[:200]!r}, which does not answer call {number}")
     if isinstance(found, Exception):
@@ -187,9 +182,6 @@ class Dispatcher:
         if found is None:
             raise LookupError(f"there is no partition {tp[0]}-{tp[1]}")
         return found.leader
-
-
-# -- errors
 
 
 #: Exceptions that calls raise by contract; any other is a bug of the broker.

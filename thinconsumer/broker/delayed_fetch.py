@@ -63,17 +63,13 @@ class _WatchedPartition:
         offset = request.fetch_offset
         if offset > end or offset < partition.log.start_offset or diverging_epoch_of(partition, request) is not None:
             return True
-        if end > self.counted_up_to:
-            self._count(end)
-        return False
-
-    def _count(self, end: int) -> None:
-        limit = self.cached.request.partition_max_bytes
-        for batch in self.partition.log.batches_from(self.counted_up_to):
+        limit = request.partition_max_bytes
+        for batch in partition.log.batches_from(self.counted_up_to) if end > self.counted_up_to else ():
             if self.size >= limit or batch.next_offset > end:
                 break
             self.size = min(limit, self.size + len(batch.data))
             self.counted_up_to = batch.next_offset
+        return False
 
 
 class DelayedFetch:

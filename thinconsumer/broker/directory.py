@@ -160,8 +160,6 @@ class NodeDirectory:
         if self._has_unwritten_meta:
             self._write_meta()
 
-    # -- internals
-
     def _check_open(self) -> None:
         if self._lock is None:
             raise IllegalStateError(f"{self!r} is closed")

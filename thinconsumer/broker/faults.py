@@ -103,7 +103,7 @@ class Raw(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Delay(FaultAction):
-    """The request and all later ones of its connection wait for ``seconds``; then ``then`` is applied to it."""
+    """The request and all later ones of its connection wait for ``seconds``; then the action ``then`` is applied."""
 
     seconds: float
     then: FaultAction = PASS
@@ -215,13 +215,8 @@ class FaultRule:
         if not isinstance(self.action, FaultAction) or callable(self.where):
             raise IllegalArgumentError(f"{self!r} holds a function and cannot be sent to another process")
         api = None if self.api_key is None else _NAMES_BY_KEY[self.api_key]
-        return {
-            "api": api,
-            "action": _action_as_dict(self.action),
-            "node": self.node,
-            "times": self.times,
-            "where": None if self.where is None else dict(self.where),
-        }
+        limits = {name: getattr(self, name) for name in _LIMITS}
+        return {"api": api, "action": _action_as_dict(self.action), **limits}
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> FaultRule:
@@ -249,35 +244,23 @@ class ReceivedRequest(NamedTuple):
     connection_id: int
 
 
-class FaultRules:
+class FaultRules(list[FaultRule]):
     """The rules of a cluster, oldest first; the first one that applies decides.
 
     If ``requests`` is set to a list, every :class:`ReceivedRequest` is appended to it.
     """
 
-    def __init__(self) -> None:
-        self._rules: list[FaultRule] = []
-        self.requests: list[ReceivedRequest] | None = None
-
-    def __iter__(self) -> Iterator[FaultRule]:
-        return iter(list(self._rules))
-
-    def __len__(self) -> int:
-        return len(self._rules)
+    requests: list[ReceivedRequest] | None = None
 
     def add(self, rule: FaultRule) -> FaultRule:
         """Add a rule, and return it."""
-        self._rules.append(rule)
+        self.append(rule)
         return rule
 
     def remove(self, rule: FaultRule) -> None:
         """Remove a rule. Does nothing if it was removed before."""
-        if rule in self._rules:
-            self._rules.remove(rule)
-
-    def clear(self) -> None:
-        """Remove all rules."""
-        self._rules.clear()
+        if rule in self:
+            super().remove(rule)
 
     def action_for(self, call: ApiCall) -> FaultAction:
         """Return the action for a call, and remove the rules that are spent."""
@@ -286,7 +269,7 @@ class FaultRules:
             self.requests.append(
                 ReceivedRequest(at, node, type(request), call.version, request, call.client_id, call.connection_id)
             )
-        for rule in list(self._rules):
+        for rule in list(self):
             action = rule.action_for(call)
             if rule.is_spent:
                 self.remove(rule)

@@ -209,8 +209,6 @@ class FetchSessionCache:
         )
         return session_id
 
-    # -- internals
-
     def _session_error(self, code: Code) -> FetchContext:
         return FetchContext(FetchContextKind.ERROR, self, {}, error_code=int(code))
 
@@ -235,8 +233,8 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _try_evict(self, size: int, is_follower: bool) -> bool:
-        """Evict the least recently used session if it is expired, else the one with the lowest eviction key if that is
-        below the new session's.
+        """Evict the least recently used session if it has expired, else the evictable one with the lowest key, if that
+        is below the new session's key.
         """
         now = self._node.schedule.now
         oldest = next(iter(self._sessions.values()), None)

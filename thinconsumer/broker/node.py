@@ -1,4 +1,4 @@
-"""One broker node: its metadata image, its replicas and coordinators, and the dispatch of requests to API handlers.
+"""One broker node: its metadata image, its replicas and its coordinators.
 
 A kill discards everything except the logs. While the node is paused (SIGSTOP), timers, requests and metadata deltas
 wait until it resumes. Handlers must use the node's own image, never the controller's.
@@ -13,9 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..types import TopicPartition
-from ..wire import Message
 from ..wire.error_codes import Code
-from .call import ApiCall
 from .config import TopicConfig
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, MetadataDelta
 from .fetch_sessions import FetchSessionCache
@@ -118,7 +116,7 @@ class BrokerNode:
         self._reset()
 
     def load_metadata(self) -> None:
-        """Load the controller's metadata before the broker is registered. Deltas that arrive meanwhile follow it."""
+        """Load the controller's metadata before the broker is registered; later deltas are applied after it."""
         self.has_metadata = True
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
@@ -216,7 +214,10 @@ class BrokerNode:
         if topic is old:
             return
         if old is not None and (topic is None or topic.topic_id != old.topic_id):
-            self._remove_replicas(old)
+            for row in old.partitions:
+                partition = self.partitions.get(row.tp)
+                if partition is not None and partition.topic_id == old.topic_id:
+                    self._remove_replica(partition)
             if self._incarnation == incarnation:
                 self.group_coordinator.on_topics_deleted([old.name])
             old = None
@@ -251,12 +252,6 @@ class BrokerNode:
         partition.stop()
         self._notify_coordinators(partition, led, epoch)
         self.cluster.forget_log(self.node_id, partition.tp, partition.topic_id)
-
-    def _remove_replicas(self, topic: TopicImage) -> None:
-        for row in topic.partitions:
-            partition = self.partitions.get(row.tp)
-            if partition is not None and partition.topic_id == topic.topic_id:
-                self._remove_replica(partition)
 
     def _notify_coordinators(self, partition: PartitionReplica, led: bool, epoch: int) -> None:
         coordinator: GroupCoordinator | TransactionCoordinator
@@ -357,7 +352,3 @@ class BrokerNode:
     def new_producer_id(self) -> int:
         """Return a producer id that was never assigned before."""
         return self.cluster.new_producer_id()
-
-    def handle(self, call: ApiCall) -> Message | None:
-        """Pass a call to its API's handler; return the response, or None if the call was parked."""
-        return self.apis[call.request.API_KEY].handle(call)

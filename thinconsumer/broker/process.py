@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,6 @@ from .config import BrokerConfig
 from .control import BrokerProcessError, answers_earlier_call, call_line, result_of
 from .faults import FaultRule
 from .operations import BrokerOperations, Partition
-
-__all__ = ["BrokerProcess", "BrokerProcessError", "RemoteRule"]
 
 #: The child gets this process's module path: ``-m`` alone could import another thinconsumer from the current folder.
 _MAIN = "import sys; sys.path[:] = {path!r}; from thinconsumer.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -95,7 +93,8 @@ class BrokerProcess(BrokerOperations):
         self._unread = b""
         arguments = ["--nodes", str(nodes), "--port", str(port), "--host", host, "--seed", str(seed)]
         arguments += [f"--topic={name}:{count}" for name, count in (topics or {}).items()]
-        arguments += [f"--config={name}={value}" for name, value in _settings(config)]
+        settings = asdict(config) if isinstance(config, BrokerConfig) else config or {}
+        arguments += [f"--config={name}={value}" for name, value in settings.items()]
         arguments += [f"--rack={rack or ''}" for rack in racks or ()]
         arguments += [] if directory is None else [f"--directory={os.fspath(directory)}"]
         self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - a full pipe would block the child
@@ -122,7 +121,7 @@ class BrokerProcess(BrokerOperations):
         """The process id, or None after :meth:`stop`."""
         return None if self._child is None else self._child.pid
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Stop the process and wait for its end; idempotent."""
         child = self._child
         if child is None:
@@ -138,9 +137,7 @@ class BrokerProcess(BrokerOperations):
         finally:
             self._kill()
 
-    def close(self) -> None:
-        """Do the same as :meth:`stop`."""
-        self.stop()
+    stop = close
 
     def _perform(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return self.call(name, *args, **kwargs)
@@ -183,8 +180,6 @@ class BrokerProcess(BrokerOperations):
             if not answers_earlier_call(answer, number):
                 return result_of(answer, number)
 
-    # -- internals
-
     def _started(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         if not sys.executable:
             raise BrokerProcessError("sys.executable is empty: cannot start a Python process for the broker")
@@ -202,8 +197,7 @@ class BrokerProcess(BrokerOperations):
         return child
 
     def _write(self, line: bytes, deadline: float) -> None:
-        assert self._child is not None
-        assert self._child.stdin is not None
+        assert self._child is not None and self._child.stdin is not None
         pipe, left = self._child.stdin.fileno(), memoryview(line)
         while left:
             if not _wait(deadline, pipe, for_writing=True):
@@ -216,8 +210,7 @@ class BrokerProcess(BrokerOperations):
                 raise self._process_error("has ended", EXIT_GRACE_S) from None
 
     def _read_line(self, deadline: float) -> bytes:
-        assert self._child is not None
-        assert self._child.stdout is not None
+        assert self._child is not None and self._child.stdout is not None
         pipe = self._child.stdout.fileno()
         while b"\n" not in self._unread:
             if not _wait(deadline, pipe):
@@ -263,11 +256,3 @@ def _wait(deadline: float, pipe: int, *, for_writing: bool = False) -> bool:
     poll = select.poll()
     poll.register(pipe, select.POLLOUT if for_writing else select.POLLIN)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
-
-
-def _settings(config: BrokerConfig | Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
-    if config is None:
-        return ()
-    if isinstance(config, BrokerConfig):
-        return [(field.name, getattr(config, field.name)) for field in fields(config)]
-    return config.items()

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..records.batch import LOG_OVERHEAD
 from ..types import TopicPartition
 from ..wire.error_codes import Code
 from ..wire.fetch import AbortedTransaction, FetchEpochEndOffset, FetchPartition, PartitionData
@@ -21,11 +22,8 @@ if TYPE_CHECKING:
     from .partition import PartitionReplica
 
 UNKNOWN = -1
-LOG_OVERHEAD = 12
 #: If a read finds more aborted transactions, those that begin after the returned batches are left out.
 ABORTED_MAX = 100
-
-_NOTHING = b""
 
 
 class FetchIsolation(enum.Enum):
@@ -65,13 +63,13 @@ class PartitionReadError(Exception):
 
 
 def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
-    """Return the row of an unreadable partition; as in Kafka, only an unknown one's has a transaction list."""
+    """Return the row of an unreadable partition; ``aborted_transactions`` is null or empty, as in Kafka."""
     return PartitionData(
         partition_index=partition,
         error_code=code,
         high_watermark=UNKNOWN,
         aborted_transactions=None if is_known else [],
-        records=_NOTHING,
+        records=b"",
     )
 
 
@@ -151,10 +149,10 @@ def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
 
 
 def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> FetchEpochEndOffset | None:
-    """Return where this log ended the reader's last epoch if the reader's log has diverged from it, else None.
+    """Return the last epoch that both logs can share, and its end, if the reader's log has diverged; else None.
 
     Raises:
-        PartitionReadError: This log no longer has that epoch.
+        PartitionReadError: This log no longer has the epoch of the last record that the reader fetched.
     """
     if request.last_fetched_epoch == UNKNOWN:
         return None
@@ -211,7 +209,7 @@ def _empty_row(partition: PartitionReplica, request: FetchPartition, params: Fet
         last_stable_offset=partition.last_stable_offset,
         log_start_offset=partition.log.start_offset,
         aborted_transactions=[] if params.isolation is FetchIsolation.LAST_STABLE else None,
-        records=_NOTHING,
+        records=b"",
     )
 
 

@@ -1,6 +1,6 @@
 """The cluster's clock and timers.
 
-Owns the timer heap of all nodes. Reads no clock: the shell passes the time to :meth:`Schedule.advance` and asks
+Owns the timer heap of all nodes. Reads no clock: the caller passes the time to :meth:`Schedule.advance` and asks
 :meth:`Schedule.wake_at` when to call again. Within one advance timers fire in time order, each with its own due time as
 *now*, so that a cluster advanced once an hour behaves like one that is advanced every millisecond.
 """

@@ -33,15 +33,9 @@ Codes = Mapping[TopicPartition, int]
 Done = Callable[[Codes], None]
 
 #: Returned to producers as NOT_ENOUGH_REPLICAS, which all producers retry without a metadata refresh.
-_RETRIED_AS_NOT_ENOUGH_REPLICAS = {
-    int(code)
-    for code in (
-        Code.NETWORK_EXCEPTION,
-        Code.COORDINATOR_LOAD_IN_PROGRESS,
-        Code.COORDINATOR_NOT_AVAILABLE,
-        Code.NOT_COORDINATOR,
-    )
-}
+_RETRIED_AS_NOT_ENOUGH_REPLICAS = (
+    Code.NETWORK_EXCEPTION, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR,
+)  # fmt: skip
 
 
 class TransactionalProducer(NamedTuple):

@@ -40,7 +40,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..broker.process import BrokerProcess, BrokerProcessError
+from ..broker.control import BrokerProcessError
+from ..broker.process import BrokerProcess
 from ..broker.server import EmbeddedBroker
 from .clock import VirtualClock
 from .cluster import MemoryCluster

@@ -241,7 +241,7 @@ class _ProduceRequest:
             # With acks=0 a closed connection makes the producer refresh its metadata.
             call.close_connection()
         else:
-            call.finish_without_reply()
+            call.reply(None)
 
     def _answer(self) -> ProduceResponse:
         topics: dict[str | bytes, TopicProduceResponse] = {}
