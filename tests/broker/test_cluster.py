@@ -1,4 +1,4 @@
-"""Operations on a cluster, and the interface of its shells."""
+"""Operations on a cluster, its time, and its periodic work."""
 
 import math
 
@@ -125,12 +125,6 @@ def test_pause_shorter_than_the_session_timeout_is_unnoticed(new_cluster):
     assert cluster.leader(TP).node.node_id == 2
     cluster.resume(1)
     assert set(cluster.leader(TP).image.isr) == {1, 2}
-
-
-def test_same_seed_gives_the_same_cluster(new_cluster):
-    one, other = new_cluster(2, {"t": 3}), new_cluster(2, {"t": 3})
-    assert one.cluster_id == other.cluster_id
-    assert one.controller.image.topics == other.controller.image.topics
 
 
 def test_second_pause_restarts_the_session_timeout(new_cluster):

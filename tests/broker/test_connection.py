@@ -133,7 +133,7 @@ def test_raw_bytes_are_sent_as_they_are_and_the_next_request_is_answered(new_clu
     assert client.received
 
 
-def test_a_delay_ends_in_any_action(new_cluster, client_of):
+def test_delay_is_followed_by_any_action(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     cluster.on("Metadata", Delay(2.0, Reply(MetadataResponse(cluster_id="late"))), times=1)
     client = client_of(cluster, 1)
@@ -149,7 +149,7 @@ def test_a_delay_ends_in_any_action(new_cluster, client_of):
     assert not client.closed
 
 
-def test_a_response_is_edited_also_when_it_comes_later(new_cluster, client_of):
+def test_response_of_a_parked_request_is_edited(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     cluster.on("Fetch", Edit(lambda call, response: setattr(response, "throttle_time_ms", call.request.min_bytes)))
     client = client_of(cluster, 1)
@@ -161,7 +161,7 @@ def test_a_response_is_edited_also_when_it_comes_later(new_cluster, client_of):
     assert answer.throttle_time_ms == 17
 
 
-def test_a_node_offers_other_versions_than_the_rest(new_cluster, client_of):
+def test_nodes_can_support_different_versions(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.set_versions("Fetch", (4, 11), node=2)
     cluster.set_versions(MetadataRequest, None)

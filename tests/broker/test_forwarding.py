@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 from thinconsumer.broker.call import ApiCall
 from thinconsumer.broker.forwarding import REQUEST_TIMEOUT_S, to_controller
 from thinconsumer.broker.schedule import Schedule
@@ -23,52 +25,50 @@ class ForwardingNode:
         self.handled = 0
         self.answers = []
         self.call = ApiCall(self, CreateTopicsRequest(), 7, self.answers.append)
+        self.call_later = self.schedule.call_later
         self.forward = to_controller(self._handle, lambda request, version, code: ("refused", code))
-
-    def call_later(self, seconds, callback):
-        return self.schedule.call_later(seconds, callback)
 
     def _handle(self, call):
         self.handled += 1
         return ANSWER
 
 
+@pytest.fixture
+def waiting():
+    """A node with a request that waits for the controller."""
+    node = ForwardingNode()
+    node.is_reachable = False
+    assert node.forward(node.call) is None
+    return node
+
+
 def test_request_is_handled_immediately_if_the_controller_is_reachable():
-    host = ForwardingNode()
-    assert host.forward(host.call) is ANSWER
-    host.schedule.advance(100.0)
-    assert (host.handled, host.answers) == (1, [])
+    node = ForwardingNode()
+    assert node.forward(node.call) is ANSWER
+    node.schedule.advance(100.0)
+    assert (node.handled, node.answers) == (1, [])
 
 
-def test_request_waits_for_the_controller():
-    host = ForwardingNode()
-    host.is_reachable = False
-    assert host.forward(host.call) is None
-    host.schedule.advance(10.0)
-    assert (host.handled, host.answers) == (0, [])
-    host.is_reachable = True
-    host.schedule.advance(11.0)
-    assert (host.handled, host.answers) == (1, [ANSWER])
+def test_request_waits_for_the_controller(waiting):
+    waiting.schedule.advance(10.0)
+    assert (waiting.handled, waiting.answers) == (0, [])
+    waiting.is_reachable = True
+    waiting.schedule.advance(11.0)
+    assert (waiting.handled, waiting.answers) == (1, [ANSWER])
 
 
-def test_request_times_out():
-    host = ForwardingNode()
-    host.is_reachable = False
-    host.forward(host.call)
-    host.schedule.advance(REQUEST_TIMEOUT_S - 1)
-    assert host.answers == []
-    host.schedule.advance(REQUEST_TIMEOUT_S + 1)
-    assert host.answers == [("refused", Code.REQUEST_TIMED_OUT)]
-    host.is_reachable = True
-    host.schedule.advance(200.0)
-    assert host.handled == 0
+def test_request_times_out(waiting):
+    waiting.schedule.advance(REQUEST_TIMEOUT_S - 1)
+    assert waiting.answers == []
+    waiting.schedule.advance(REQUEST_TIMEOUT_S + 1)
+    assert waiting.answers == [("refused", Code.REQUEST_TIMED_OUT)]
+    waiting.is_reachable = True
+    waiting.schedule.advance(200.0)
+    assert waiting.handled == 0
 
 
-def test_disconnected_clients_request_is_dropped():
-    host = ForwardingNode()
-    host.is_reachable = False
-    host.forward(host.call)
-    host.call.cancel()
-    host.is_reachable = True
-    host.schedule.advance(200.0)
-    assert (host.handled, host.answers) == (0, [])
+def test_disconnected_clients_request_is_dropped(waiting):
+    waiting.call.cancel()
+    waiting.is_reachable = True
+    waiting.schedule.advance(200.0)
+    assert (waiting.handled, waiting.answers) == (0, [])

@@ -202,8 +202,7 @@ def test_topic_recreated_during_a_pause_starts_empty_on_the_paused_broker(new_cl
 def test_marker_to_a_paused_leader_times_out(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     codes = []
-    other = 2
-    cluster.nodes[other].write_transaction_marker(TP, 7, 0, True, 0, codes.append)
+    cluster.nodes[2].write_transaction_marker(TP, 7, 0, True, 0, codes.append)
     cluster.pause(1)
     cluster.advance(29.0)
     assert codes == []

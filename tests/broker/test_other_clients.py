@@ -41,7 +41,10 @@ NUMBERS = itertools.count(1)
 
 
 class Member:
-    """A consumer of a client library in its own thread, because some wait for other members inside poll."""
+    """A consumer of a client library in its own thread, because some wait for other members inside poll.
+
+    Subclasses define ``open(bootstrap, group, instance)``, ``read()``, which polls once, and ``close()``.
+    """
 
     def __init__(self, bootstrap: str, group: str, topic: str, instance: str | None = None) -> None:
         self.topic = topic
@@ -79,27 +82,13 @@ class Member:
     def _do(self, what: Callable[..., None], *arguments: Any) -> None:
         self._thread.submit(what, *arguments).result(2 * PATIENCE_S)
 
-    # -- client libraries
-
-    def open(self, bootstrap: str, group: str, instance: str | None) -> None:
-        """Create the consumer."""
-        raise NotImplementedError
-
-    def read(self) -> list[bytes]:
-        """Poll once."""
-        raise NotImplementedError
-
     def assigned(self) -> set[int]:
         """Return the current assignment."""
-        raise NotImplementedError
+        return {tp.partition for tp in self._consumer.assignment()}
 
     def commit(self) -> None:
         """Commit the current positions."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close the consumer."""
-        raise NotImplementedError
+        self._consumer.commit()
 
 
 class KafkaPython(Member):
@@ -124,12 +113,6 @@ class KafkaPython(Member):
     def read(self) -> list[bytes]:
         # A join that takes longer than one poll can get lost, and the member then waits for ever, on real Kafka, too.
         return [record.value for records in self._consumer.poll(timeout_ms=500).values() for record in records]
-
-    def assigned(self) -> set[int]:
-        return {tp.partition for tp in self._consumer.assignment()}
-
-    def commit(self) -> None:
-        self._consumer.commit()
 
     def close(self) -> None:
         self._consumer.close(autocommit=False)
@@ -166,9 +149,6 @@ class Aiokafka(Member):
             return [record.value for records in found.values() for record in records]
 
         return self._loop.run_until_complete(turn())
-
-    def assigned(self) -> set[int]:
-        return {tp.partition for tp in self._consumer.assignment()}
 
     def commit(self) -> None:
         self._loop.run_until_complete(self._consumer.commit())
@@ -213,9 +193,6 @@ class Confluent(Member):
         for message in messages:
             assert message.error() is None, message.error()
         return [message.value() for message in messages]
-
-    def assigned(self) -> set[int]:
-        return {tp.partition for tp in self._consumer.assignment()}
 
     def commit(self) -> None:
         self._consumer.commit(asynchronous=False)

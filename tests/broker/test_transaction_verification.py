@@ -37,9 +37,10 @@ class World:
     def __init__(self):
         self.schedule = Schedule()
         self.coordinator = Coordinator()
-        self.other = SimpleNamespace(node_id=2, is_running=True, transaction_coordinator=self.coordinator)
+        running = SimpleNamespace(node_id=2, is_running=True, transaction_coordinator=self.coordinator)
+        nodes = {2: running, 3: SimpleNamespace(node_id=3, is_running=False)}
         self.code, self.broker, self.is_cut = 0, SimpleNamespace(node_id=2), False
-        cluster = SimpleNamespace(nodes={2: self.other}, reachable=lambda one, other: not self.is_cut)
+        cluster = SimpleNamespace(nodes=nodes, reachable=lambda one, other: not self.is_cut)
         self.node = SimpleNamespace(
             node_id=1,
             cluster=cluster,
@@ -95,25 +96,17 @@ def test_error_codes_depend_on_the_produce_version(code, version, returned):
     assert produce_error_code(code, version) == returned
 
 
-def has_no_coordinator(world):
-    world.code, world.broker = int(Code.COORDINATOR_NOT_AVAILABLE), None
-
-
-def is_down(world):
-    world.other.is_running = False
-
-
-def is_cut_off(world):
-    world.is_cut = True
-
-
-def is_no_broker_of_the_cluster(world):
-    world.broker = SimpleNamespace(node_id=9)
-
-
-@pytest.mark.parametrize("failure", [has_no_coordinator, is_down, is_cut_off, is_no_broker_of_the_cluster])
-def test_unreachable_coordinator_returns_a_retriable_code(world, failure):
-    failure(world)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"code": int(Code.COORDINATOR_NOT_AVAILABLE), "broker": None},
+        {"is_cut": True},
+        {"broker": SimpleNamespace(node_id=9)},  # not in the cluster
+        {"broker": SimpleNamespace(node_id=3)},  # down
+    ],
+)
+def test_unreachable_coordinator_returns_a_retriable_code(world, change):
+    vars(world).update(change)
     world.ask()
     assert world.results == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
     assert world.coordinator.asked == []
