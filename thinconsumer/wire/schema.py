@@ -21,7 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast, overload
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform  # in ``typing`` from Python 3.11 on
+    from typing_extensions import dataclass_transform  # Python 3.10 does not have it in ``typing``.
 else:
 
     def dataclass_transform(**_):

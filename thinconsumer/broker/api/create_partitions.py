@@ -23,15 +23,15 @@ from .create_topics import RECORDS_MAX
 
 def _handle(call: ApiCall) -> Message:
     request: CreatePartitionsRequest = call.request
-    times = Counter(topic.name for topic in request.topics)
+    counts = Counter(topic.name for topic in request.topics)
     results = [
         CreatePartitionsTopicResult(
             name=name, error_code=int(Code.INVALID_REQUEST), error_message="Duplicate topic name."
         )
-        for name, count in times.items()
+        for name, count in counts.items()
         if count > 1
     ]
-    results += [_grow(call, topic) for topic in request.topics if times[topic.name] == 1]
+    results += [_grow(call, topic) for topic in request.topics if counts[topic.name] == 1]
     return CreatePartitionsResponse(results=results)
 
 

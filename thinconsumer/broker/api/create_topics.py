@@ -32,20 +32,20 @@ BY_DEFAULT = -1
 
 def _handle(call: ApiCall) -> Message:
     request: CreateTopicsRequest = call.request
-    times = Counter(topic.name for topic in request.topics)
-    candidates = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
+    counts = Counter(topic.name for topic in request.topics)
+    candidates = [one for one in request.topics if counts[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
     if sum(_records(topic) for topic in candidates) > RECORDS_MAX:
         excess = ControllerError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         return CreateTopicsResponse(topics=[_failed(topic.name, excess) for topic in request.topics])
-    errors = {topic.name: error for topic in candidates if (error := _precheck(call, topic)) is not None}
+    errors = {topic.name: error for topic in candidates if (error := _name_or_config_error(call, topic)) is not None}
     results = [
         _failed(topic.name, errors[topic.name]) if topic.name in errors else _create(call, topic)
         for topic in candidates
     ]
-    for name, count in times.items():
+    for name, count in counts.items():
         if count > 1:
             results.append(_failed(name, ControllerError(Code.INVALID_REQUEST, "Duplicate topic name.")))
-    if times[CLUSTER_METADATA_TOPIC] == 1:
+    if counts[CLUSTER_METADATA_TOPIC] == 1:
         error = ControllerError(Code.INVALID_REQUEST, f"Creating {CLUSTER_METADATA_TOPIC} is prohibited.")
         results.append(_failed(CLUSTER_METADATA_TOPIC, error))
     return CreateTopicsResponse(topics=results)
@@ -63,7 +63,7 @@ def _records(topic: CreatableTopic) -> int:
     return 1 + max(1, topic.num_partitions, len(topic.assignments)) + len(topic.configs)
 
 
-def _precheck(call: ApiCall, topic: CreatableTopic) -> ControllerError | None:
+def _name_or_config_error(call: ApiCall, topic: CreatableTopic) -> ControllerError | None:
     """Return the error of a topic's name or configs, None if they are valid."""
     try:
         call.node.cluster.controller.validate_topic_name(topic.name)
@@ -126,7 +126,7 @@ def _assignment(topic: CreatableTopic) -> dict[int, list[int]] | None:
         raise ControllerError(Code.INVALID_REPLICA_ASSIGNMENT, "A partition has more than one manual assignment.")
     if set(assignment) != set(range(len(assignment))):
         raise ControllerError(
-            Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+            Code.INVALID_REPLICA_ASSIGNMENT, "The assigned partitions must be 0, 1, 2, ... without gaps."
         )
     return assignment
 

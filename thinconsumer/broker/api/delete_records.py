@@ -38,7 +38,7 @@ def _handle(call: ApiCall) -> Message | None:
     """Advance the leader's log start offsets, and respond when the followers have advanced theirs."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
-    targets = [_start(call, tp, offset) for tp, offset in last.items()]
+    targets = [_advance_start(call, tp, offset) for tp, offset in last.items()]
     deadline = call.node.schedule.now + request.timeout_ms / 1000
 
     def check_followers() -> None:
@@ -66,7 +66,7 @@ def _refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteRec
 API = Api(DeleteRecordsRequest, 0, 2, _handle, _refuse)
 
 
-def _start(call: ApiCall, tp: TopicPartition, offset: int) -> _LowWatermarkTarget:
+def _advance_start(call: ApiCall, tp: TopicPartition, offset: int) -> _LowWatermarkTarget:
     partition, code = call.node.leader_replica(tp)
     if code != Code.UNKNOWN_TOPIC_OR_PARTITION and is_internal(tp.topic):
         return _LowWatermarkTarget(tp, int(Code.INVALID_TOPIC_EXCEPTION))

@@ -21,7 +21,7 @@ def _handle(call: ApiCall) -> Message:
     request: DeleteTopicsRequest = call.request
     controller = call.node.cluster.controller
     results: list[DeletableTopicResult] = []
-    names, ids = _asked(request, results)
+    names, ids = _count(request, results)
     to_delete: dict[bytes, str] = {}
     for topic_id, count in ids.items():
         name = controller.image.names_by_id.get(topic_id)
@@ -64,7 +64,7 @@ def _states(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState
     return [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
 
 
-def _asked(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) -> tuple[Counter[str], Counter[bytes]]:
+def _count(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) -> tuple[Counter[str], Counter[bytes]]:
     """Return how often each name and id is requested; add error results for entries with neither or both."""
     names = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()

@@ -41,29 +41,21 @@ def _handle(call: ApiCall) -> Message:
 
 
 def _refuse(request: DescribeConfigsRequest, version: int, code: int) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[
-            DescribeConfigsResult(
-                error_code=code,
-                error_message=BY_CODE[code].text,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one in request.resources
-        ]
-    )
+    return DescribeConfigsResponse(results=[_result(one, code, BY_CODE[code].text) for one in request.resources])
+
+
+def _result(resource: DescribeConfigsResource, code: int = 0, message: str = "") -> DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+    return DescribeConfigsResult(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
 def _describe(call: ApiCall, resource: DescribeConfigsResource) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
     try:
         rows = _DESCRIBERS[resource.resource_type](call, resource.resource_name)
     except ControllerError as error:
-        result.error_code, result.error_message = error.code, error.message
-        return result
+        return _result(resource, error.code, error.message)
     requested_names = resource.configuration_keys
+    result = _result(resource)
     result.configs = [row for row in rows if not requested_names or row.name in requested_names]
     for row in result.configs:
         if not call.request.include_synonyms:
@@ -139,21 +131,21 @@ def _check_broker(call: ApiCall, name: str) -> None:
         raise ControllerError(Code.INVALID_REQUEST, f"Broker {call.node.node_id} cannot describe broker {name}")
 
 
-def _loggers(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
+def _no_logger_configs(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise ControllerError(Code.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker(call, name)
     return []
 
 
-def _nothing(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
+def _no_configs(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise ControllerError(Code.INVALID_REQUEST, "The resource name must not be empty")
     return []
 
 
 _DESCRIBERS: Mapping[int, Callable[[ApiCall, str], list[DescribeConfigsResourceResult]]] = {
-    TOPIC: _topic, BROKER: _broker, LOGGER: _loggers, METRICS: _nothing, GROUP: _nothing,
+    TOPIC: _topic, BROKER: _broker, LOGGER: _no_logger_configs, METRICS: _no_configs, GROUP: _no_configs,
 }  # fmt: skip
 
 API = Api(DescribeConfigsRequest, 1, 4, _handle, _refuse)

@@ -36,7 +36,7 @@ def _handle(call: ApiCall) -> Message | None:
     known: list[CachedPartition] = []
     unknown: list[tuple[CachedPartition, PartitionData]] = []
     for one in context.partitions_to_read(node.image.names_by_id):
-        code = _unknown(call, one)
+        code = _unknown_code(call, one)
         if code:
             unknown.append((one, error_row(one.partition, code, is_known=False)))
         else:
@@ -97,7 +97,7 @@ def _fetch_params(call: ApiCall) -> FetchParams:
     )
 
 
-def _unknown(call: ApiCall, one: CachedPartition) -> Code | None:
+def _unknown_code(call: ApiCall, one: CachedPartition) -> Code | None:
     image = call.node.image
     if one.topic is None:
         return Code.UNKNOWN_TOPIC_ID

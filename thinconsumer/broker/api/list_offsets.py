@@ -3,7 +3,8 @@
 Follows ``ReplicaManager.fetchOffset``, ``Partition.fetchOffsetForTimestamp`` and ``UnifiedLog.fetchOffsetByTimestamp``.
 Version 2 adds isolation, 4 leader epochs, 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 the highest timestamp (KIP-734), 8 the
 local log start, 9 the last tiered offset, 11 the first offset not yet uploaded; this broker has no tiered storage.
-``replica_id`` is -1 for consumers, which see committed records only, -2 for any replica; followers see all records.
+``replica_id`` is -1 for consumers, which see committed records only, and -2 if any replica may answer; followers send
+their broker id, and see all records.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ def _handle(call: ApiCall) -> Message:
     request: ListOffsetsRequest = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # Kafka throws an unexpected exception
-    times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    counts = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         rows = answers.setdefault(topic.name, {})
         for one in topic.partitions:
-            if times[topic.name, one.partition_index] > 1:
+            if counts[topic.name, one.partition_index] > 1:
                 rows[one.partition_index] = _failed(one, int(Code.INVALID_REQUEST))
             else:
                 rows[one.partition_index] = _partition(call, topic.name, one)
@@ -114,7 +115,7 @@ def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _Off
     if timestamp == LATEST and not is_behind:
         return _OffsetResult(end, epoch=partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return _start(partition)
+        return _log_start(partition)
     found = _find(partition, timestamp)
     if is_behind and not 0 <= found.offset < end:
         supported = call.version >= FIRST_WITH_NOT_AVAILABLE
@@ -125,7 +126,7 @@ def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _Off
 _NOTHING = _OffsetResult(-1)
 
 
-def _start(partition: PartitionReplica) -> _OffsetResult:
+def _log_start(partition: PartitionReplica) -> _OffsetResult:
     log = partition.log
     first = log.epochs[0] if log.epochs else (-1, 0)
     return _OffsetResult(log.start_offset, epoch=first[0] if first[1] <= log.start_offset else -1)

@@ -62,10 +62,7 @@ class BatchList:
             index += 1
 
     def read(self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool) -> bytes:
-        """Return the bytes of the batch that contains ``offset`` and of later ones that end by ``end_offset``.
-
-        The last batch is cut off at ``max_bytes``; the first one only if ``at_least_one`` is False.
-        """
+        """Return the bytes of the batch that contains ``offset`` and of later ones; see :meth:`.log.Log.read`."""
         first = bisect_right(self._nexts, offset)
         stop = bisect_right(self._nexts, end_offset)
         if first >= stop:

@@ -27,7 +27,7 @@ def clean(
     delete_retention_ms: int,
     start: int = 0,
 ) -> list[StoredBatch]:
-    """Return the log's batches after cleaning those below ``end``; forget aborted transactions that have none left.
+    """Return the log's batches after cleaning those below ``end``; forget aborted transactions without batches.
 
     ``start`` is the log start offset: records before it are ignored, though their batch may still exist.
     """
@@ -110,9 +110,9 @@ class _Cleaner:
         end = self._batches[-1].next_offset if self._batches else 0
         for batch in self._batches:
             is_discardable = transactions_seen.is_discardable(batch)
-            left = self._cleaned(batch, is_discardable)
-            if left is not None:
-                yield left
+            cleaned = self._cleaned(batch, is_discardable)
+            if cleaned is not None:
+                yield cleaned
             elif batch.next_offset == end or self._is_last_of_producer(batch):
                 is_empty = not batch.record_count and not batch.codec and batch.delete_horizon_ms is None
                 yield batch if is_empty else _rebuilt(batch, [], None)

@@ -174,7 +174,7 @@ class Log:
         return self._batches.from_offset(offset)
 
     def read(self, offset: int, end_offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
-        """Return the bytes of batches from the one that contains ``offset`` up to ``end_offset``.
+        """Return the bytes of the batch that contains ``offset`` and of later ones that end by ``end_offset``.
 
         Like a slice of Kafka's log file, the last batch may be cut off at ``max_bytes``; the first one only if
         ``at_least_one`` is False.
