@@ -63,7 +63,7 @@ def _build(
         except ValueError as error:
             problems.append(f"{spelt}={safe_repr(value)}: {error}")
     if not problems:
-        # Only if all values are valid: an invalid one is still the default here, and rules would compare with that.
+        # After a problem, ``values`` has defaults in place of invalid options: rules would compare the wrong values.
         values = rules.derive_defaults(values, parsed)
         problems = rules.broken_rules(values, spell)
         needs_group = [name for name, option in options.items() if option.needs_group]

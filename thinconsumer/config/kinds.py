@@ -103,7 +103,7 @@ class Boolean(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Kind):
-    """A whole number within bounds. With ``system_default``, -1 becomes None, which stands for the system's choice."""
+    """A whole number within bounds. With ``system_default``, -1 becomes None: the system's own value."""
 
     at_least: int = 0
     at_most: int = INT32_MAX
@@ -192,7 +192,7 @@ class Text(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Kind):
-    """One of a few words, not case-sensitive. ``refused`` maps words of Kafka that are unsupported to the reason."""
+    """One of a few words, not case-sensitive. ``refused`` maps unsupported words of Kafka to the reason."""
 
     words: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)

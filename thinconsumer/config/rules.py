@@ -64,7 +64,7 @@ INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
 
 
 def largest_fetch_response(values: Values) -> int:
-    """Return the size of the largest likely Fetch response: its first batch may exceed ``fetch_max_bytes``."""
+    """Return the bytes that a Fetch response may reach: its first batch may exceed ``fetch_max_bytes``."""
     return int(min(values["fetch_max_bytes"] + values["max_partition_fetch_bytes"], INT32_MAX))
 
 

@@ -1,8 +1,8 @@
 """Options of Java's consumer, kafka-python and librdkafka that thinconsumer lacks: each causes a warning or an error.
 
 An option is *refused* with an error if ignoring it would change which records are read, security, or whether the user's
-code runs. It is *accepted with a warning* if it affects only tuning or metrics, and silently if its value requests the
-only behaviour there is. Their values are neither shown nor stored: many of them are secrets.
+code runs. It is *accepted with a warning* if it affects only tuning or metrics, and silently if its value requests what
+thinconsumer does anyway. The values are neither shown nor stored: many of them are secrets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PROXY = "proxies are not supported"
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An unsupported option. ``harmless`` are the values that request the only behaviour there is."""
+    """An unsupported option. ``harmless`` are the values that request what thinconsumer does anyway."""
 
     refused: bool
     reason: str
@@ -56,7 +56,7 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "sasl_kerberos_service_name": Unsupported(True, _SASL, ("kafka", None)),
 }
 
-#: Unsupported options by prefix, for all other names: a misspelt password option must be refused, too.
+#: Unsupported options by prefix, for names not listed above: a misspelt password option must be refused, too.
 UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
     "ssl_": Unsupported(True, _TLS),
     "sasl_": Unsupported(True, _SASL),

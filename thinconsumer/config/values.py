@@ -24,7 +24,7 @@ DEFAULT_PORT = 9092
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-#: What errors say of a coroutine function, after "is".
+#: The end of an error about a coroutine function; the text before it is "is".
 ASYNC_DEF = (
     "an async def, which would never be awaited: write a plain def (it may start a task with "
     "asyncio.get_running_loop().create_task())"
@@ -71,7 +71,7 @@ def parse_server(entry: str) -> HostPort:
         if scheme.group(1).upper() != "PLAINTEXT":
             raise ValueError(
                 f"{shown} begins with {scheme.group(1)}://, but security_protocol can only be PLAINTEXT here: "
-                "write host:port of a listener of that kind"
+                "write host:port of a PLAINTEXT listener"
             )
         text = text[scheme.end() :]
     if text.startswith("["):
@@ -211,8 +211,8 @@ class Deserializer:
     def adapt(cls, user: object) -> Deserializer:
         """Wrap ``f(data)``, ``.deserialize(topic, data)`` or ``.deserialize(topic, headers, data)``.
 
-        The parameters of ``deserialize`` decide between the two. Calling it with three arguments and catching TypeError
-        would mistake a TypeError inside the deserializer for a wrong call, and call it twice.
+        The parameters of ``deserialize`` decide between the last two. Calling it with three arguments and catching
+        TypeError would mistake a TypeError inside the deserializer for a wrong call, and call it twice.
 
         Raises:
             ValueError: ``user`` is none of these.
@@ -257,6 +257,6 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:  # written in C, without a signature: assume kafka-python's documented parameters
+    except ValueError:  # written in C, without a signature: assume (topic, headers, data)
         return count == 3
     return True

@@ -112,7 +112,7 @@ class Defaults(NamedTuple):
     """How an API treats the codes without a row in :data:`EXCEPTIONS`."""
 
     refreshes: bool  #: Whether codes marked "refresh metadata" cause a refresh; not for coordinator APIs.
-    final: Action  #: The action for codes that are not retriable, unknown ones included.
+    final: Action  #: The action for unknown codes, and for those that are not retriable.
 
 
 _A, _S = Action, Scope

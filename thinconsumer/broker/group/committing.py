@@ -1,6 +1,6 @@
 """OffsetCommit, TxnOffsetCommit and OffsetFetch of a group.
 
-Partitions that do not exist have been rejected before. Follows Kafka's ``OffsetMetadataManager`` and
+The caller has already rejected partitions that do not exist. Follows Kafka's ``OffsetMetadataManager`` and
 ``ClassicGroup.validateOffsetCommit``.
 """
 
@@ -28,7 +28,7 @@ from .shard import GroupCoordinatorShard
 from .states import GroupState
 
 NO_OFFSET = -1
-#: From this OffsetCommit version on a missing group has its own error code; TxnOffsetCommit has none.
+#: First OffsetCommit version with GROUP_ID_NOT_FOUND; older ones and TxnOffsetCommit get ILLEGAL_GENERATION.
 GROUP_NOT_FOUND_FROM = 9
 
 
@@ -114,7 +114,7 @@ def check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
 def fetch(
     view: ReplayedState, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> list[OffsetFetchResponseTopics]:
-    """Return the requested offsets, or all of the group without topics; -1 for partitions without an offset."""
+    """Return the requested offsets, or all of the group if ``topics`` is null; -1 for partitions without an offset."""
     group_id = request.group_id
     if request.topics is not None:
         return [_fetched(view, group_id, topic, require_stable) for topic in request.topics]
@@ -139,7 +139,7 @@ def _fetched(
         if committed is None:
             continue
         value = committed.value
-        # An offset of a deleted topic of the same name is invalid.
+        # An offset that was committed for a deleted topic of the same name does not count.
         if ZERO_UUID in (value.topic_id, topic.topic_id) or value.topic_id == topic.topic_id:
             answer.committed_offset = value.offset
             answer.committed_leader_epoch = value.leader_epoch

@@ -1,7 +1,7 @@
 """The group coordinator of one broker: maps groups to shards, with one method per group API.
 
-Responses go to ``reply`` callbacks, immediately or once the log has committed their effect. Topics have names here:
-requests by topic id were translated before. Follows Kafka's ``GroupCoordinatorService``.
+Responses go to ``reply`` callbacks, immediately or once the log has committed their effect. The caller has
+translated topic ids to names. Follows Kafka's ``GroupCoordinatorService``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..partition import PartitionReplica
 
 OFFSETS_TOPIC = "__consumer_offsets"
-#: The type of all groups here, in ListGroups (KIP-848).
+#: The ``group_type`` of every group in ListGroups (KIP-848).
 CLASSIC = "classic"
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class GroupCoordinator:
     # -- membership
 
     def join(self, call: JoinGroupCall) -> None:
-        """Join a group; parked until the join phase completes."""
+        """Handle JoinGroup; the request is parked until the join phase completes."""
         request = call.request
         config = self._node.config
         reply = self._deferred_reply(call.reply)
@@ -106,7 +106,7 @@ class GroupCoordinator:
         self._event_processor.run(_nothing)
 
     def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
-        """Return the member's assignment; parked until the leader's assignment is in the log."""
+        """Handle SyncGroup; the request is parked until the leader's assignment is in the log."""
         later = self._deferred_reply(reply)
         self._run(
             request.group_id,
@@ -121,7 +121,7 @@ class GroupCoordinator:
         found: list[int] = []
 
         def done(code: int) -> None:
-            # Membership is unknown while loading; an error would make all members rejoin.
+            # Until the log is loaded, the members are unknown: an error would make all of them rejoin.
             later(0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code or found[0])
 
         self._run(
@@ -172,7 +172,7 @@ class GroupCoordinator:
         require_stable: bool,
         reply: Callable[[int, list[OffsetFetchResponseTopics]], None],
     ) -> None:
-        """Return committed offsets of one group; with ``require_stable`` pending offsets are errors."""
+        """Return committed offsets; ``require_stable``: UNSTABLE_OFFSET_COMMIT for partitions with pending ones."""
         shard = self._shard(request.group_id)
         if not require_stable:
             code = shard.unavailable_code()

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 
 class EventProcessor:
-    """Runs operations to completion, then what they have deferred."""
+    """Runs each operation to its end, then the callbacks that it has deferred."""
 
     def __init__(self) -> None:
         self._busy = False
         self._later: deque[Callable[[], None]] = deque()
 
     def run(self, callback: Callable[[], None]) -> None:
-        """Run an operation, and then all deferred callbacks; within another operation, leave those to that one."""
+        """Run an operation, then all deferred callbacks; a nested operation leaves them to the outer one."""
         if self._busy:
             callback()
             return

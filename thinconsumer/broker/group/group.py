@@ -106,7 +106,7 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
-        """Remove a member or a pending member id; another member becomes leader if it was."""
+        """Remove a member or a pending member id; if it was the leader, another member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
@@ -194,7 +194,7 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def compute_subscribed_topics(self) -> None:
-        """Parse the consumers' subscriptions, for the expiration of offsets."""
+        """Parse the consumers' subscriptions: offsets of subscribed topics do not expire."""
         self.subscribed_topics = None
         if not self.is_consumer_group:
             return
@@ -205,10 +205,10 @@ class ClassicGroup:
                 metadata = [member.metadata(self.protocol_name) for member in self.members.values()]
                 self.subscribed_topics = frozenset().union(*map(subscribed_topics, metadata))
             except KafkaProtocolError:
-                return  # invalid metadata is accepted, but then offsets of a stable group never expire
+                return  # such members are accepted, but offsets of their stable group never expire
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether members subscribe to a topic; with unknown subscriptions, consumers may read any."""
+        """Return whether members subscribe to a topic; consumers with unknown subscriptions may read any."""
         return self.is_consumer_group if self.subscribed_topics is None else topic in self.subscribed_topics
 
     # -- parked requests

@@ -182,7 +182,7 @@ def _keep_generation(
         is_leader = member.member_id == group.leader_id
         response = group.join_response(member.member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
-        # A client that is not the leader requests its assignment, and does not compute a new one.
+        # A leader of this version would compute a new assignment, so the response names the old member id as leader.
         response = group.join_response(member.member_id, with_members=False)
         response.leader = old_leader or ""
     group.answer_join(member, response)

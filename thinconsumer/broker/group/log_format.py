@@ -17,7 +17,7 @@ VERSION_SIZE = 2
 #: Key types. Type 0 is the oldest form of type 1; other types belong to other group protocols.
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
-#: Written value versions: 4 as by 4.3, 1 for commits of old clients with a retention time.
+#: Value versions to write: 4 as Kafka 4.3, or 1 for commits of old clients with a retention time.
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_EXPIRING = 1
 GROUP_VALUE_VERSION = 3
@@ -107,7 +107,7 @@ def group_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
-    """Return the parsed key; None for a type that is not used here.
+    """Return the parsed key; None for a key of another group protocol.
 
     Raises:
         KafkaProtocolError: The bytes are not a valid key.

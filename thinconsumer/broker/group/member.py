@@ -56,7 +56,7 @@ class ClassicGroupMember:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether it needs no heartbeat now, because a request of it is parked.
+        """Whether it needs no heartbeat now, because one of its requests is parked.
 
         A new member's parked JoinGroup does not count: its client may have disconnected without a trace, and the member
         would never be removed.

@@ -22,7 +22,7 @@ class CommittedOffset(NamedTuple):
     record_offset: int
 
 
-#: Topic and partition.
+#: A topic and the number of a partition.
 Place = tuple[str, int]
 
 

@@ -37,7 +37,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 def replay_nothing(state: ReplayedState, offset: int) -> None:
-    """Change nothing: members live in memory, so their record only serves the next coordinator."""
+    """Change nothing: this coordinator has the members in memory; only the next one loads them from the record."""
 
 
 def put_group(group: ClassicGroup) -> Replay:

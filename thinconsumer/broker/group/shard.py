@@ -182,7 +182,7 @@ class GroupCoordinatorShard:
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after ``seconds``, as an operation of its own."""
+        """Run ``callback`` after ``seconds``, as an operation of the event processor."""
         return self._node.call_later(seconds, lambda: self._event_processor.run(callback))
 
     def write_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done | None = None) -> None:
@@ -217,7 +217,7 @@ class GroupCoordinatorShard:
     def run(self, operation: Callable[[], None], done: Done) -> None:
         """Run an operation that may change groups; ``done(code)`` is called once all appends so far are committed.
 
-        Otherwise a client could see a change that is missing at the next coordinator.
+        If it was called earlier, the client could see a change that the next coordinator does not have.
         """
         code = self.unavailable_code()
         if code:
@@ -252,7 +252,7 @@ class GroupCoordinatorShard:
             if write in self._pending_writes:
                 self._event_processor.run(lambda: self._finish(write, code))
             else:
-                early_codes.append(code)  # called before the base offset is known
+                early_codes.append(code)  # called back within append_records
 
         base = self._partition.append_records(
             [entry.record for entry in entries],

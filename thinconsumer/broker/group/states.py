@@ -1,18 +1,6 @@
 """The state machines of a classic group and of a coordinator shard, one transition table each.
 
-Follows Kafka's ``ClassicGroupState`` and ``CoordinatorRuntime.CoordinatorState``. Kafka's *Consumer Rewrite Design*
-describes coordinator and group as one state machine; its states correspond as follows.
-
-====================== ================================================================================
-original               here
-====================== ================================================================================
-down                   shard *down*: another broker leads the partition, or none
-catch up               shard *catching up*: the log is being loaded, COORDINATOR_LOAD_IN_PROGRESS
-ready                  shard *ready*, and the group *Empty*: it has no members
-prepare for rebalance  group *PreparingRebalance*: heartbeats tell members to rejoin, JoinGroup is parked
-rebalancing            group *CompletingRebalance*: the leader assigns, SyncGroup is parked
-steady                 group *Stable*
-====================== ================================================================================
+Follows Kafka's ``ClassicGroupState`` and ``CoordinatorRuntime.CoordinatorState``.
 """
 
 from __future__ import annotations

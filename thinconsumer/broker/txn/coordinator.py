@@ -75,11 +75,11 @@ class TransactionCoordinator:
         shard.load()
         self._watch_all()
         if any(txn.state in PREPARED_STATES for txn in shard.transactions.values()):
-            # Later, because the metadata delta that made this broker leader is still being applied.
+            # Not at once: the metadata delta that made this broker leader is still being applied.
             self._node.call_later(0.0, lambda: self._complete_endings(shard))
 
     def _complete_endings(self, shard: TransactionCoordinatorShard) -> None:
-        """Complete the transactions that an earlier coordinator has logged the end of."""
+        """Complete the transactions whose end an earlier coordinator has logged."""
         for txn in list(shard.transactions.values()):
             if txn.state in PREPARED_STATES and txn.pending is None and not shard.is_stale:
                 self._complete(shard, txn, txn.prepare_complete(self._now_ms()))
@@ -229,7 +229,7 @@ class TransactionCoordinator:
         transition: TransactionMetadata,
         logged: Callable[[int, TransactionMetadata | None], None],
     ) -> None:
-        """Log the end of a transaction, then write its markers. ``logged`` gets the code and the completed metadata."""
+        """Log a transaction's end, then write its markers. ``logged`` gets the code, and the completed metadata or None."""
 
         def written(code: int) -> None:
             if code:
@@ -267,7 +267,7 @@ class TransactionCoordinator:
             self._expiry = self._node.call_later(interval_ms / 1000, self._expire)
 
     def _watch_all(self) -> None:
-        # Pending states count, because completing their transitions does not start the tasks.
+        # States that are being logged count, too: when they are logged, nothing else starts the tasks.
         found = {state for _, txn in self._all() for state in (txn.state, txn.pending)}
         if found:
             self._watch(TransactionState.ONGOING in found)

@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 #: Kafka's sender retries immediately; this is nearly as fast, without spinning while a leader is down.
 BACKOFF = Backoff(initial=0.02, maximum=1.0)
 
-#: The partition needs no marker, or can never take one.
+#: Codes after which no marker is left to write: it is written, or the partition can never take one.
 _DONE = frozenset({Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION})
-#: Another coordinator, or a later transaction, has taken over: no marker is retried.
+#: Codes after a newer coordinator or a later transaction has taken over: no marker is retried.
 _FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 _RETRIABLE = frozenset(
     {
@@ -83,7 +83,7 @@ class TransactionCompletion:
 
     def _written(self, tp: TopicPartition, code: int) -> None:
         if not self._node.is_running:
-            # Paused: handle the response after the pause. Killed: call_later drops it.
+            # A paused broker handles the response after the pause; for a killed one, call_later drops the callback.
             self._node.call_later(0.0, partial(self._written, tp, code))
         elif self._is_over:
             return

@@ -1,7 +1,7 @@
 """Verification of TxnOffsetCommit on the group coordinator's broker.
 
-Like the leader of a partition for Produce, it adds the group's partition of ``__consumer_offsets`` to the transaction
-for clients with KIP-890, and verifies that it was added for others. Follows Kafka's
+For clients with KIP-890, the broker adds the group's partition of ``__consumer_offsets`` to the transaction; else
+it verifies that the client has added it. A partition's leader does the same for Produce. Follows Kafka's
 ``CoordinatorPartitionWriter.maybeStartTransactionVerification``.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..node import BrokerNode
 
 OFFSETS_TOPIC = "__consumer_offsets"
-FIRST_WITH_ABORTABLE = 4  #: First TxnOffsetCommit version that knows TRANSACTION_ABORTABLE.
+FIRST_WITH_ABORTABLE = 4  #: First TxnOffsetCommit version that may return TRANSACTION_ABORTABLE.
 FIRST_TO_ADD_PARTITIONS = 5
 
 #: Error codes of TxnOffsetCommit for errors of the partition leader or the transaction coordinator. Old clients do not
@@ -42,9 +42,9 @@ def partition_of_group(node: BrokerNode, group_id: str) -> TopicPartition:
 def add_or_verify_offsets(
     node: BrokerNode, producer: TransactionalProducer, group_id: str, version: int, done: Callable[[int], None]
 ) -> None:
-    """Ask whether the transaction may commit offsets of the group; ``done`` gets the response code, once.
+    """Add the group's partition of the offsets topic to the transaction, or verify that it was added.
 
-    ``version`` is that of TxnOffsetCommit.
+    ``version`` is that of TxnOffsetCommit; ``done`` gets the response code, once.
     """
     tp = partition_of_group(node, group_id)
 

@@ -1,7 +1,7 @@
 """The transactions of one partition of ``__transaction_state``: loaded from its log, and written to it.
 
-A node has one shard per partition and leader epoch. Callbacks of an earlier epoch find their shard
-:attr:`~TransactionCoordinatorShard.is_stale`, and have no effect. Follows Kafka's ``TransactionStateManager``.
+A node has one shard per partition and leader epoch. Callbacks of a shard that is
+:attr:`~TransactionCoordinatorShard.is_stale` have no effect. Follows Kafka's ``TransactionStateManager``.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Transaction:
             if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == metadata.producer_epoch:
                 last = metadata.producer_epoch
             elif expected_epoch == metadata.last_producer_epoch:
-                # A retry after a lost response; any later producer would have cleared the last epoch.
+                # A retry after a lost response: another InitProducerId in between would have changed the last epoch.
                 epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
             else:
                 return None

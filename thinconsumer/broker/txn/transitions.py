@@ -1,4 +1,4 @@
-"""The transition that a request causes in a transaction, or the error code without one.
+"""Decides which transition a request causes in its transaction, or with which error code it is rejected.
 
 Pure functions; clients depend on the order of the checks, which is Kafka's. There are two ways to end a transaction:
 before KIP-890 the producer epoch stays the same; since then each end increments it, so that a request with the previous
@@ -58,7 +58,7 @@ def on_init_producer_id(
             new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None
         )
     if txn.is_exhausted:
-        # Kafka fails an internal check here, and responds with the code of unexpected exceptions.
+        # Kafka throws an IllegalStateException here, which becomes this code.
         return Code.UNKNOWN_SERVER_ERROR
     return txn.prepare_init(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
 
@@ -149,7 +149,8 @@ def _end_v1(txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms
     return txn.end(commit, 0, NO_PRODUCER_ID, now_ms)
 
 
-#: Response to EndTxn before KIP-890 without an ongoing transaction, by (is commit); else INVALID_TXN_STATE.
+#: Response codes to EndTxn before KIP-890 without an ongoing transaction, by whether it commits. Other states
+#: get INVALID_TXN_STATE.
 _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
     True: {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_COMMIT: Code.NONE},
     False: {_S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_ABORT: Code.NONE},
@@ -185,8 +186,8 @@ _INVALID_AT_REST: Mapping[TransactionState, Code] = dict.fromkeys(IDLE_STATES, C
 _COMMITTING = {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.PREPARE_ABORT: Code.INVALID_TXN_STATE}
 _ABORTING = {_S.PREPARE_COMMIT: Code.INVALID_TXN_STATE, _S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS}
 
-#: Response to EndTxn since KIP-890, by (is commit, is retry). In other states the request is valid: it ends an ongoing
-#: transaction, or aborts without one.
+#: Response codes to EndTxn since KIP-890, by (commits, is a retry). In states without a code the request is valid: it
+#: ends an ongoing transaction, or aborts without one.
 _V2: Mapping[tuple[bool, bool], Mapping[TransactionState, Code]] = {
     (True, False): {**_INVALID_AT_REST, **_COMMITTING},
     (True, True): {**_INVALID_AT_REST, **_COMMITTING, _S.COMPLETE_COMMIT: Code.NONE},
