@@ -30,7 +30,9 @@ def exception_rows() -> list[str]:
             apis.setdefault((code.name, rule), []).append(f"{api} ({scope.value})")
     lines = ["| code | in responses of | the client | reports | reason |", "|---|---|---|---|---|"]
     for (name, rule), where in apis.items():
-        lines.append(f"| `{name}` | {', '.join(where)} | {rule.action.text} | {rule.told.value} | {rule.reason} |")
+        lines.append(
+            f"| `{name}` | {', '.join(where)} | {rule.action.text} | {rule.action.told.value} | {rule.reason} |"
+        )
     return lines
 
 

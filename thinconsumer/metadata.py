@@ -366,7 +366,7 @@ class Metadata:
     def _settle(self, inquiry: Inquiry, response: MetadataResponse, now: float) -> None:
         found: dict[str, TopicMetadata] = {}
         for raw in response.topics:
-            if rule("DescribeTopics", raw.error_code, Scope.TOPIC).is_retried:
+            if rule("DescribeTopics", raw.error_code, Scope.TOPIC).action.is_retried:
                 inquiry.call.last_error = to_error(raw.error_code, api="Metadata", detail=raw.name or "")
                 inquiry.retry.failed(now)
                 return

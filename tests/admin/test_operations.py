@@ -66,4 +66,4 @@ def test_filters_raise_the_lowest_version():
 def test_an_unknown_topic_is_final_for_delete_topics_only():
     for operation, is_retried in ((operations.DELETE_TOPICS, False), (operations.DELETE_RECORDS, True)):
         api, scope = operation.policy
-        assert rule(api, Code.UNKNOWN_TOPIC_OR_PARTITION, scope).is_retried is is_retried
+        assert rule(api, Code.UNKNOWN_TOPIC_OR_PARTITION, scope).action.is_retried is is_retried

@@ -21,7 +21,7 @@ def lines(caplog):
 def test_ten_minutes_of_failures_are_one_warning_then_one_a_minute_then_one_info(outages, caplog):
     for second in range(600):
         outages.failed("Fetch", float(second), "broker 1 does not answer Fetch requests")
-    outages.succeeded("Fetch", 600.0, "broker 1 answers Fetch requests again")
+    outages.recovered(None, 600.0, "broker 1 answers Fetch requests again")
     levels = [level for level, _ in lines(caplog)]
     assert levels == ["WARNING"] * 10 + ["INFO"]
     assert lines(caplog)[1][1] == "broker 1 does not answer Fetch requests; 61 failed attempts in 60 s"
@@ -31,7 +31,7 @@ def test_ten_minutes_of_failures_are_one_warning_then_one_a_minute_then_one_info
 def test_a_failure_that_passes_within_its_grace_is_not_logged(outages, caplog):
     outages.failed("move", 0.0, "orders-0 has no leader", grace=1.0)
     outages.failed("move", 0.9, "orders-0 has no leader", grace=1.0)
-    outages.succeeded("move", 1.5, "orders-0 has a leader")
+    outages.recovered(None, 1.5, "orders-0 has a leader")
     assert lines(caplog) == []
     outages.failed("move", 2.0, "orders-0 has no leader", grace=1.0)
     outages.failed("move", 3.0, "orders-0 has no leader", grace=1.0)
@@ -44,7 +44,7 @@ def test_a_thousand_partitions_that_fail_together_are_one_line_and_end_with_the_
             outages.failed("moved", second, f"orders-{partition} is refused", subject=partition, grace=0.1)
     assert lines(caplog) == [("WARNING", "orders-0 is refused (and 999 more)")]
     for partition in range(999):
-        outages.succeeded("moved", 1.0, "served again", subject=partition)
+        outages.recovered(partition, 1.0, "served again")
     outages.failed("moved", 2.0, "refused", subject=999)
     assert len(lines(caplog)) == 1  # the same outage
     outages.forget(999)

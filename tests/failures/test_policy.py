@@ -95,10 +95,12 @@ def test_every_code_of_every_api_has_a_rule_and_only_exceptions_differ_from_the_
             assert found.reason, f"{api}: {row.name} differs from the general table without a reason"
             assert found.action is EXCEPTIONS[api, scope][Code(code)].action
         elif row.retriable:
-            assert found.is_retried and found.told is Told.WARNING
+            assert found.action.is_retried and found.action.told is Told.WARNING
             assert (found.action is A.REFRESH_METADATA) is (row.refresh_metadata and defaults.refreshes)
         else:
-            assert found.action is defaults.final and found.told is Told.ERROR, "a final code is never retried silently"
+            assert found.action is defaults.final and found.action.told is Told.ERROR, (
+                "a final code is never retried silently"
+            )
 
 
 def test_no_exception_restates_the_general_table():

@@ -317,7 +317,7 @@ class OperationManager:
             return
         api, scope = pending.operation.policy
         policy = rule(api, found.code, scope)
-        final = policy.told is Told.ERROR
+        final = policy.action.told is Told.ERROR
         error = self._error(pending, key, found, node_id, final)
         if policy.action in REROUTED or BY_CODE[found.code].refresh_metadata:
             self._invalidate_route(sent, error, key)

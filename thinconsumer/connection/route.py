@@ -363,7 +363,7 @@ class BrokerRoute:
             self._note_lost(connection, now)
         elif self._success_noted and now >= self._connected_at + STABLE_AFTER:
             outage = self._outage
-            self._shared.outages.succeeded(outage, self._connected_at, f"{outage[0]}: connected again", subject=outage)
+            self._shared.outages.recovered(outage, self._connected_at, f"{outage[0]}: connected again")
 
     def _note_lost(self, connection: Connection, now: float) -> None:
         if connection.error is None:

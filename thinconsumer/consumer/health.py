@@ -218,10 +218,10 @@ class HealthMonitor:
     def _missing(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
         missing = {str(error): error for error in managers.missing()}
         for words in self._reported - missing.keys():
-            self._outages.succeeded(words, now, f"no longer the case: {words}")
+            self._outages.recovered(words, now, f"no longer the case: {words}")
         self._reported = set(missing)
         for words, error in missing.items():
-            self._outages.failed(words, now, words, grace=GRACE)
+            self._outages.failed(words, now, words, subject=words, grace=GRACE)
             yield Obstacle(words, error)
 
     def _silent(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:

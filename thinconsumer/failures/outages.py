@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from ..types import TopicPartition
 
-__all__ = ["EVERY", "GRACE", "OutageLog"]
-
 #: Seconds between two log lines about the same outage.
 EVERY = 60.0
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
@@ -57,49 +55,29 @@ class OutageLog:
             outage = self._outages[kind] = _Outage(now)
         outage.attempts += 1
         outage.subjects.add(subject)
-        lasted = now - outage.began_at
-        if outage.logged_at is None:
-            if lasted >= grace:
-                outage.logged_at = now
-                self._logger.warning("%s%s", text, self._others(outage))
-        elif now - outage.logged_at >= EVERY:
+        is_first = outage.logged_at is None
+        if now - (outage.began_at if outage.logged_at is None else outage.logged_at) >= (grace if is_first else EVERY):
             outage.logged_at = now
-            self._logger.warning(
-                "%s%s; %d failed attempts in %.0f s", text, self._others(outage), outage.attempts, lasted
-            )
-
-    def succeeded(self, kind: Hashable, now: float, text: str, *, subject: Hashable = None) -> None:
-        """End the outage of ``subject``; when it was the last one of ``kind``, log ``text`` once as an INFO."""
-        outage = self._outages.get(kind)
-        if outage is None:
-            return
-        outage.subjects.discard(subject)
-        if outage.subjects:
-            return
-        del self._outages[kind]
-        if outage.logged_at is not None:
-            self._logger.info("%s after %.1f s and %d failed attempts", text, now - outage.began_at, outage.attempts)
+            others = len(outage.subjects) - 1
+            more = f" (and {others} more)" if others else ""
+            history = "" if is_first else f"; {outage.attempts} failed attempts in {now - outage.began_at:.0f} s"
+            self._logger.warning("%s%s%s", text, more, history)
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
-        """End the outages of ``subject`` of all kinds, as :meth:`succeeded` does."""
-        for kind in [kind for kind, outage in self._outages.items() if subject in outage.subjects]:
-            self.succeeded(kind, now, text, subject=subject)
+        """Drop ``subject`` from all outages, and log ``text`` as an INFO for each outage that this ends."""
+        for outage in self.forget(subject):
+            if outage.logged_at is not None:
+                lasted = now - outage.began_at
+                self._logger.info("%s after %.1f s and %d failed attempts", text, lasted, outage.attempts)
 
-    def forget(self, subject: Hashable) -> None:
-        """Drop ``subject`` (a partition that was unassigned, say) from all outages without logging."""
-        for kind, outage in list(self._outages.items()):
+    def forget(self, subject: Hashable) -> list[_Outage]:
+        """Drop ``subject`` (an unassigned partition, say) from all outages; return those that this ends."""
+        for outage in self._outages.values():
             outage.subjects.discard(subject)
-            if not outage.subjects:
-                del self._outages[kind]
+        return [self._outages.pop(kind) for kind, outage in list(self._outages.items()) if not outage.subjects]
 
     def keep(self, subjects: Container[Hashable]) -> None:
         """Drop all partitions that are not among ``subjects`` from all outages without logging."""
-        known = {subject for outage in self._outages.values() for subject in outage.subjects}
-        for subject in known:
+        for subject in {subject for outage in self._outages.values() for subject in outage.subjects}:
             if isinstance(subject, TopicPartition) and subject not in subjects:
                 self.forget(subject)
-
-    @staticmethod
-    def _others(outage: _Outage) -> str:
-        others = len(outage.subjects) - 1
-        return f" (and {others} more)" if others else ""

@@ -23,19 +23,6 @@ from ..errors import (
 )
 from ..wire.error_codes import BY_CODE, Code
 
-__all__ = [
-    "EXCEPTIONS",
-    "EXPULSIONS",
-    "IN_DOUBT",
-    "JUDGED",
-    "Action",
-    "Rule",
-    "Scope",
-    "Told",
-    "rule",
-    "waits_for_user",
-]
-
 
 class Scope(enum.Enum):
     """The object that an error code in a response applies to."""
@@ -96,16 +83,6 @@ class Rule(NamedTuple):
 
     action: Action
     reason: str = ""
-
-    @property
-    def is_retried(self) -> bool:
-        """Whether the request is retried."""
-        return self.action.is_retried
-
-    @property
-    def told(self) -> Told:
-        """The client's report of this error to the user."""
-        return self.action.told
 
 
 class Defaults(NamedTuple):

@@ -104,7 +104,7 @@ class AutoCommit:
     def _report(self, call: Call[None], now: float) -> None:
         try:
             call.result()
-            self._outages.succeeded(None, now, "auto-commits succeed again")
+            self._outages.recovered(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
             log.debug("auto-commit failed in a rebalance: %s", error)  # the revocation commits the positions again
         except KafkaError as error:
