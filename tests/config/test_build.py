@@ -97,11 +97,6 @@ def test_unsupported_security_protocols_raise(protocol):
     assert "not supported yet" in message
 
 
-def test_an_invalid_server_is_named():
-    message = error_of(ConsumerConfig.from_options, bootstrap_servers=["good:9092", "bad:port"])
-    assert "'bad:port': the port must be a number from 1 to 65535" in message
-
-
 def test_warnings_point_to_the_line_that_built_the_config():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

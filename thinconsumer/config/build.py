@@ -29,31 +29,24 @@ def dotted(name: str) -> str:
 
 def from_options(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return every option's checked value; ``given`` has Python names and typed values."""
-    return _build(options, given, {name: name for name in given}, str, text_allowed=False)
+    return _build(options, given, text_allowed=False)
 
 
 def from_dotted_names(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return every option's checked value; ``given`` has dotted names and values that may be text."""
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise KafkaConfigurationError("the configuration must be a mapping from names such as 'bootstrap.servers'")
-    by_name = {name: name.replace(".", "_") for name in given}
-    return _build(options, given, by_name, dotted, text_allowed=True)
+    return _build(options, given, text_allowed=True)
 
 
-def _build(
-    options: Options,
-    given: Mapping[str, Any],
-    names: Mapping[str, str],
-    spell: Callable[[str], str],
-    text_allowed: bool,
-) -> dict[str, Any]:
-    """Return every option's value. ``names`` maps given names to Python names; ``spell`` maps Python names back."""
+def _build(options: Options, given: Mapping[str, Any], text_allowed: bool) -> dict[str, Any]:
+    spell = dotted if text_allowed else str  # from a Python name to a given one
     problems: list[str] = []
     notes: list[str] = []
     values = {name: option.default for name, option in options.items()}
     parsed: list[str] = []
     for spelt, value in given.items():
-        name = names[spelt]
+        name = spelt.replace(".", "_") if text_allowed else spelt
         if name not in options or spelt != spell(name):
             _not_an_option(spelt, name, value, options, spell, problems, notes)
             continue

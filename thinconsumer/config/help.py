@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from .options import OPTIONS, Option
-from .values import HostPort, OffsetResetPolicy
+from .options import OPTIONS, Option, as_passed
 
 
 class OptionsHelp:
@@ -38,11 +35,6 @@ def meaning_of(option: Option) -> str:
 
 def default_of(name: str, option: Option) -> str:
     """Return the default as Python code."""
-    value: Any = option.default
     if name == "client_id":
         return "thinconsumer-<version>"
-    if isinstance(value, OffsetResetPolicy):
-        return repr(str(value))
-    if isinstance(value, tuple) and isinstance(value[0], HostPort):
-        return repr(",".join(map(str, value)))
-    return "float('inf')" if value == float("inf") else repr(value)
+    return "float('inf')" if option.default == float("inf") else repr(as_passed(option.default))

@@ -366,11 +366,11 @@ class ConsumerConfig:
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name), option.default) for name, option in OPTIONS.items())
-        changed = (f"{name}={safe_repr(_as_passed(value))}" for name, value, default in values if value != default)
+        changed = (f"{name}={safe_repr(as_passed(value))}" for name, value, default in values if value != default)
         return f"ConsumerConfig({', '.join(changed)})"
 
 
-def _as_passed(value: object) -> object:
+def as_passed(value: object) -> object:
     """Return a parsed value in the form in which ``from_options`` takes it."""
     if isinstance(value, OffsetResetPolicy):
         return str(value)

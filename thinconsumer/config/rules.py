@@ -95,16 +95,14 @@ def broken_rules(values: Values, spell: Spell) -> list[str]:
         return f"{spell(name)}={values[name]!r}"
 
     problems = []
-    for rule in LESS_THAN:
+    grows = "the first grows up to the second"
+    for rule in (*LESS_THAN, *(LessThan(*pair, grows, or_equal=True) for pair in INITIAL_AND_MAXIMUM)):
         if rule.smaller not in values or rule.larger not in values:
             continue
         smaller, larger = values[rule.smaller], values[rule.larger]
         if smaller > larger or (smaller == larger and not rule.or_equal):
             wanted = "must not be above" if rule.or_equal else "must be below"
             problems.append(f"{show(rule.smaller)} {wanted} {show(rule.larger)}: {rule.reason}")
-    for initial, maximum in INITIAL_AND_MAXIMUM:
-        if values[initial] > values[maximum]:
-            problems.append(f"{show(initial)} must not be above {show(maximum)}: the first grows up to the second")
     needed = largest_fetch_response(values) if "fetch_max_bytes" in values else 0
     if values["receive_message_max_bytes"] < needed:
         problems.append(
