@@ -26,7 +26,7 @@ def decided(world):
             7, 3, 60_000, 100, state, partitions=frozenset(partitions), started_ms=50, client_version=2
         )
         txn = shard.transactions["t"] = Transaction("t", metadata)
-        TransactionCompletion(world, shard, txn, txn.prepare_complete(200)).start()
+        TransactionCompletion(world, shard, txn, txn.prepare_complete(200)).write()
         return txn
 
     decide.shard = shard

@@ -93,6 +93,13 @@ class TransactionalClient:
         answer = self.coordinator().ask(request, 3)
         return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
 
+    def ask(self, client, request, version, after_s=0.0):
+        """Return the response, which the broker may send after other brokers' responses."""
+        client.send(request, version)
+        run(self.cluster, after_s)
+        (answer,) = client.answers()
+        return answer
+
     def commit_offset(self, group, tp, offset):
         if not self.is_modern:
             request = AddOffsetsToTxnRequest(
@@ -107,28 +114,18 @@ class TransactionalClient:
             transactional_id=ID, group_id=group, producer_id=self.id, producer_epoch=self.epoch,
             topics=[TxnOffsetCommitRequestTopic(name=tp.topic, partitions=[partition])],
         )  # fmt: skip
-        client = self.coordinator(group, 0)
-        client.send(request, 5 if self.is_modern else 4)
-        self.cluster.advance(self.cluster.schedule.now)
-        (answer,) = client.answers()
+        answer = self.ask(self.coordinator(group, 0), request, 5 if self.is_modern else 4)
         return answer.topics[0].partitions[0].error_code
 
     def committed(self, group, tp):
         topics = [OffsetFetchRequestTopics(name=tp.topic, partition_indexes=[tp.partition])]
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)])
-        client = self.coordinator(group, 0)
-        client.send(request, 8)
-        self.cluster.advance(self.cluster.schedule.now)
-        (answer,) = client.answers()
+        answer = self.ask(self.coordinator(group, 0), request, 8)
         return answer.groups[0].topics[0].partitions[0].committed_offset
 
     def end(self, commit=True, *, after_s=0.0):
         request = EndTxnRequest(transactional_id=ID, producer_id=self.id, producer_epoch=self.epoch, committed=commit)
-        client = self.coordinator()
-        client.send(request, 5 if self.is_modern else 4)
-        if after_s:
-            run(self.cluster, after_s)
-        (answer,) = client.answers()
+        answer = self.ask(self.coordinator(), request, 5 if self.is_modern else 4, after_s)
         if self.is_modern and not answer.error_code:
             if (answer.producer_id, answer.producer_epoch) != (self.id, self.epoch):
                 self._sequences.clear()

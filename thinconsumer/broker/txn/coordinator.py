@@ -38,8 +38,6 @@ TOPIC = "__transaction_state"
 
 #: ``done(code, producer_id, producer_epoch)``; id and epoch are -1 if there are none.
 ProducerDone = Callable[[int, int, int], None]
-#: ``done({partition: code})``.
-PartitionsDone = Callable[[Mapping[TopicPartition, int]], None]
 
 
 class TransactionCoordinator:
@@ -54,7 +52,7 @@ class TransactionCoordinator:
     # -- leadership
 
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
-        """Load a partition of the topic that this broker now leads."""
+        """Load a partition of ``__transaction_state`` that this broker now leads."""
         self.resigned(index)
         shard = self._shards[index] = TransactionCoordinatorShard(self._node, index, leader_epoch, partition)
         delay = self._node.config.coordinator_load_s
@@ -82,7 +80,7 @@ class TransactionCoordinator:
         """Complete the transactions whose end an earlier coordinator has logged."""
         for txn in list(shard.transactions.values()):
             if txn.state in PREPARED_STATES and txn.pending is None and not shard.is_stale:
-                self._complete(shard, txn, txn.prepare_complete(self._now_ms()))
+                TransactionCompletion(self._node, shard, txn, txn.prepare_complete(self._now_ms())).write()
 
     def _find(self, transactional_id: str) -> TransactionCoordinatorShard | Code:
         topic = self._node.image.topics.get(TOPIC)
@@ -163,7 +161,7 @@ class TransactionCoordinator:
         transactional_id: str,
         producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
-        done: PartitionsDone,
+        done: Callable[[Mapping[TopicPartition, int]], None],
         *,
         client_version: int = 0,
         verify_only: bool = False,
@@ -229,7 +227,7 @@ class TransactionCoordinator:
         transition: TransactionMetadata,
         logged: Callable[[int, TransactionMetadata | None], None],
     ) -> None:
-        """Log a transaction's end, then write its markers. ``logged`` gets the code, and the completed metadata or None."""
+        """Log a transaction's end, then write its markers. ``logged`` gets the code and the completed metadata."""
 
         def written(code: int) -> None:
             if code:
@@ -237,7 +235,7 @@ class TransactionCoordinator:
                 return
             finished = txn.prepare_complete(self._now_ms())
             logged(code, finished)
-            self._complete(shard, txn, finished)
+            TransactionCompletion(self._node, shard, txn, finished).write()
 
         self._log(shard, txn, transition, written)
 
@@ -250,9 +248,6 @@ class TransactionCoordinator:
     ) -> None:
         shard.append(txn, metadata, done)
         self._watch(metadata.state is TransactionState.ONGOING)
-
-    def _complete(self, shard: TransactionCoordinatorShard, txn: Transaction, finished: TransactionMetadata) -> None:
-        TransactionCompletion(self._node, shard, txn, finished).start()
 
     # -- periodic tasks
 

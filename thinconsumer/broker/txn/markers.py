@@ -9,7 +9,7 @@ higher coordinator epoch. Follows Kafka's ``TransactionMarkerChannelManager`` an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -55,18 +55,16 @@ class TransactionCompletion:
         self._txn = txn
         self._metadata = metadata
         self._unmarked: set[TopicPartition] = set(txn.metadata.partitions)
-        self._failed: set[TopicPartition] = set()  #: Partitions that wait for a retry.
+        self._due: set[TopicPartition] = set(self._unmarked)  #: Partitions whose marker is to be written next.
         self._attempts = 0
         self._is_over = False  #: Whether all markers are written, or another coordinator has taken over.
 
-    def start(self) -> None:
+    def write(self) -> None:
         """Write the markers, then the completed state."""
-        self._write(sorted(self._unmarked))
-
-    def _write(self, partitions: Iterable[TopicPartition]) -> None:
         decided = self._txn.metadata
         commit = decided.state is TransactionState.PREPARE_COMMIT
-        for tp in partitions:
+        due, self._due = self._due, set()
+        for tp in sorted(due):
             if self._node.image.partition(*tp) is None:
                 self._unmarked.discard(tp)  # the topic was deleted
                 continue
@@ -101,13 +99,9 @@ class TransactionCompletion:
                 log.error(
                     "%r: unexpected code %d for the marker of %r in %s; retrying", self._shard, code, self._txn, tp
                 )
-            self._failed.add(tp)
-            if len(self._failed) == 1:
-                self._later(self._write_again)
-
-    def _write_again(self) -> None:
-        failed, self._failed = self._failed, set()
-        self._write(sorted(failed))
+            self._due.add(tp)
+            if len(self._due) == 1:
+                self._later(self.write)
 
     def _finish_if_marked(self) -> None:
         if not self._unmarked and not self._is_over:
