@@ -41,10 +41,12 @@ class PendingRequest:
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
+        self.listener: Callable[[], None] = lambda: None  #: Called when the response has come.
 
     def __call__(self, *answer: Any) -> None:
         assert not self.answers, "answered twice"
         self.answers.append(answer[0] if len(answer) == 1 else answer)
+        self.listener()
 
     @property
     def is_parked(self) -> bool:
@@ -329,6 +331,14 @@ class World:
     def stable(self, count: int = 1, **options: Any) -> list[MemberSeat]:
         """Let new members form a stable group; each is assigned its own member id."""
         seats = self.joined(count, **options)
+        self.settle(seats)
+        return seats
+
+    def static(self, *instances: str, **options: Any) -> list[MemberSeat]:
+        """Let static members form a stable group; return their seats, the leader first."""
+        asked = [self.join(instance=name, **options) for name in instances]
+        self.advance(0)
+        seats = sorted((self.seat(one) for one in asked), key=lambda seat: not seat.is_leader)
         self.settle(seats)
         return seats
 

@@ -52,6 +52,10 @@ def make(state: str, new_world: Any, seat_of: Any) -> Made:
     return Made(world, leader, follower, seat_of)
 
 
+OTHER_KIND = (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT)
+INCOMPATIBLE = (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT)
+OTHER_GENERATION = (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL)
+
 #: For each request its result in each state, in the order above.
 REQUESTS: dict[str, tuple[Callable[[Made], Any], tuple[int | str, ...]]] = {
     "join: newcomer": (lambda made: made.world.join(), (ID_REQUIRED,) * 5),
@@ -59,12 +63,9 @@ REQUESTS: dict[str, tuple[Callable[[Made], Any], tuple[int | str, ...]]] = {
     "join: new static member": (lambda made: made.world.join(instance="i"), (PARKED,) * 5),
     "join: of another kind": (
         lambda made: made.world.join(instance="i", protocol_type="connect", protocols=CONNECT),
-        (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
+        INCOMPATIBLE,
     ),
-    "join: no protocol in common": (
-        lambda made: made.world.join(instance="i", protocols={"mine": b""}),
-        (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
-    ),
+    "join: no protocol in common": (lambda made: made.world.join(instance="i", protocols={"mine": b""}), INCOMPATIBLE),
     "join: no protocols": (lambda made: made.world.join(protocols={}), (INCONSISTENT,) * 5),
     "join: no protocol type": (lambda made: made.world.join(protocol_type=""), (INCONSISTENT,) * 5),
     "join: stranger with an id": (lambda made: made.world.join("stranger"), (UNKNOWN,) * 5),
@@ -80,29 +81,14 @@ REQUESTS: dict[str, tuple[Callable[[Made], Any], tuple[int | str, ...]]] = {
     ),
     "sync: follower": (lambda made: made.world.sync(made.follower), (UNKNOWN, UNKNOWN, REBALANCE, PARKED, 0)),
     "sync: leader": (lambda made: made.world.sync(made.leader, {}), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
-    "sync: earlier generation": (
-        lambda made: made.world.sync(made.follower_in(-1)),
-        (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
-    ),
-    "sync: later generation": (
-        lambda made: made.world.sync(made.follower_in(1)),
-        (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
-    ),
+    "sync: earlier generation": (lambda made: made.world.sync(made.follower_in(-1)), OTHER_GENERATION),
+    "sync: later generation": (lambda made: made.world.sync(made.follower_in(1)), OTHER_GENERATION),
     "sync: stranger": (lambda made: made.world.sync(made.stranger), (UNKNOWN,) * 5),
     "sync: follower as a static member": (lambda made: made.world.sync(made.follower, instance="i"), (UNKNOWN,) * 5),
-    "sync: of another kind": (
-        lambda made: made.world.sync(made.follower, protocol_type="connect"),
-        (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
-    ),
-    "sync: another protocol": (
-        lambda made: made.world.sync(made.follower, protocol="sticky"),
-        (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
-    ),
+    "sync: of another kind": (lambda made: made.world.sync(made.follower, protocol_type="connect"), OTHER_KIND),
+    "sync: another protocol": (lambda made: made.world.sync(made.follower, protocol="sticky"), OTHER_KIND),
     "heartbeat: follower": (lambda made: made.world.heartbeat(made.follower), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
-    "heartbeat: earlier generation": (
-        lambda made: made.world.heartbeat(made.follower_in(-1)),
-        (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
-    ),
+    "heartbeat: earlier generation": (lambda made: made.world.heartbeat(made.follower_in(-1)), OTHER_GENERATION),
     "heartbeat: stranger": (lambda made: made.world.heartbeat(made.stranger), (UNKNOWN,) * 5),
     "heartbeat: follower as a static member": (
         lambda made: made.world.heartbeat(made.follower, instance="i"),

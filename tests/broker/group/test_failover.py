@@ -258,8 +258,7 @@ def test_generation_increases_across_coordinators(world: Any) -> None:
 
 
 def test_static_member_returns_to_the_next_coordinator(world: Any) -> None:
-    (old,) = [world.seat(a) for a in [world.join(instance="i", protocols={"range": b""})] if world.advance(0) is None]
-    world.settle([old])
+    (old,) = world.static("i", protocols={"range": b""})
     world.crash()
     back = world.join(instance="i", protocols={"range": b""}).answer
     assert (back.error_code, back.generation_id, back.skip_assignment) == (0, 1, True)

@@ -40,7 +40,7 @@ class Client:
         self.interleaving.outstanding.append(asked)
         self.call = asked
         if asked.is_parked:
-            asked.answers = ListenedResponses(self, asked, then)
+            asked.listener = lambda: self.handle_response(asked, then)
         else:
             self.handle_response(asked, then)
 
@@ -133,18 +133,6 @@ class Client:
         self.ask(asked, then)
 
 
-class ListenedResponses(list[Any]):
-    """Responses with listeners."""
-
-    def __init__(self, client: Client, asked: Any, then: Callable[[Any], None]) -> None:
-        super().__init__()
-        self._hear = lambda: client.handle_response(asked, then)
-
-    def append(self, item: Any) -> None:
-        super().append(item)
-        self._hear()
-
-
 class InterleavingRun:
     """The world, its clients, and everything observed so far."""
 
@@ -220,7 +208,7 @@ class InterleavingRun:
             parked_joins = [m for m in group.members.values() if m.join is not None]
             parked_syncs = [m for m in group.members.values() if m.sync is not None]
             assert (group.leader_id in group.members) if group.members else group.leader_id is None
-            assert {m.instance_id: m.member_id for m in group.members.values() if m.is_static} == group.static_members
+            assert {m.instance_id: m.member_id for m in group.members.values() if m.instance_id} == group.static_members
             assert not group.pending_joins & set(group.members)
             if group.state is GroupState.EMPTY:
                 assert not group.members
@@ -230,7 +218,7 @@ class InterleavingRun:
             else:
                 assert group.members
                 assert group.protocol_name == "range"
-                assert all(m.is_static for m in parked_joins), "parked with nothing to wait for"
+                assert all(m.instance_id for m in parked_joins), "parked with nothing to wait for"
                 assert group.state is not GroupState.STABLE or not parked_syncs
             for member_id in (*group.members, *group.pending_joins):
                 waits = member_id in group.members and group.members[member_id].has_satisfied_heartbeat

@@ -10,15 +10,6 @@ UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 OTHER = {"range": b"new", "roundrobin": b""}
 
 
-def static(world: Any, *instances: str, **options: Any) -> list[Any]:
-    """Let static members form a stable group; the leader first."""
-    asked = [world.join(instance=name, **options) for name in instances]
-    world.advance(0)
-    seats = sorted((world.seat(one) for one in asked), key=lambda seat: not seat.is_leader)
-    world.settle(seats)
-    return seats
-
-
 def test_new_member_gets_an_id_and_joins_with_it(world: Any) -> None:
     """KIP-394."""
     rejected = world.join(client="app").answer
@@ -38,7 +29,7 @@ def test_new_member_joins_immediately_before_version_4(world: Any) -> None:
 
 
 def test_static_member_joins_immediately_with_an_id_from_its_instance_id(world: Any) -> None:
-    (seat,) = static(world, "i")
+    (seat,) = world.static("i")
     assert re.fullmatch(f"i-{UUID}", seat.member_id)
 
 
@@ -105,7 +96,7 @@ def test_empty_group_id(world: Any) -> None:
 
 
 def test_returning_static_member_causes_no_rebalance(world: Any) -> None:
-    leader, follower = static(world, "i", "j")
+    leader, follower = world.static("i", "j")
     name = follower.member_id[0]
     back = world.seat(world.join(instance=name))
     assert back.member_id != follower.member_id
@@ -116,7 +107,7 @@ def test_returning_static_member_causes_no_rebalance(world: Any) -> None:
 
 
 def test_old_member_id_of_a_returning_static_member_is_fenced(world: Any) -> None:
-    _, follower = static(world, "i", "j")
+    _, follower = world.static("i", "j")
     name = follower.member_id[0]
     world.join(instance=name)
     assert world.heartbeat(follower, instance=name).answer == 82
@@ -125,7 +116,7 @@ def test_old_member_id_of_a_returning_static_member_is_fenced(world: Any) -> Non
 
 
 def test_parked_join_of_the_old_member_id_is_fenced(world: Any) -> None:
-    leader, _ = static(world, "i", "j")
+    leader, _ = world.static("i", "j")
     name = leader.member_id[0]
     parked = world.join(leader.member_id, instance=name)
     again = world.join(instance=name)
@@ -135,34 +126,34 @@ def test_parked_join_of_the_old_member_id_is_fenced(world: Any) -> None:
 
 def test_returning_static_leader_gets_skip_assignment(world: Any) -> None:
     """KIP-814."""
-    leader, _ = static(world, "i", "j")
+    leader, _ = world.static("i", "j")
     back = world.join(instance=leader.member_id[0]).answer
     assert (back.leader, back.skip_assignment, len(back.members)) == (back.member_id, True, 2)
     assert {m.group_instance_id for m in back.members} == {"i", "j"}
 
 
 def test_returning_static_follower_gets_no_skip_assignment(world: Any) -> None:
-    _, follower = static(world, "i", "j")
+    _, follower = world.static("i", "j")
     back = world.join(instance=follower.member_id[0]).answer
     assert (back.skip_assignment, back.members) == (False, [])
 
 
 def test_returning_static_leader_sees_its_old_id_as_leader_before_version_9(world: Any) -> None:
     """Otherwise it would compute an assignment from an empty member list."""
-    leader, _ = static(world, "i", "j")
+    leader, _ = world.static("i", "j")
     back = world.join(instance=leader.member_id[0], version=8).answer
     assert (back.leader, back.members, back.skip_assignment) == (leader.member_id, [], False)
     assert world.group.leader_id == back.member_id
 
 
 def test_returning_static_member_with_changed_metadata_and_same_protocol(world: Any) -> None:
-    static(world, "i", "j")
+    world.static("i", "j")
     assert world.join(instance="i", protocols=OTHER).answer.error_code == 0
     assert world.group.state is GroupState.STABLE
 
 
 def test_returning_static_member_with_another_protocol_begins_a_rebalance(world: Any) -> None:
-    static(world, "i")
+    world.static("i")
     back = world.join(instance="i", protocols={"roundrobin": b"", "range": b""})
     answer = back.answer
     assert (answer.generation_id, answer.protocol_name) == (2, "roundrobin")
@@ -181,7 +172,7 @@ def test_static_member_returning_in_the_sync_phase_begins_a_rebalance(world: Any
 
 
 def test_static_member_returning_in_the_join_phase_takes_part(world: Any) -> None:
-    leader, follower = static(world, "i", "j")
+    leader, follower = world.static("i", "j")
     rejoined = world.join(leader.member_id, instance=leader.member_id[0])
     back = world.join(instance=follower.member_id[0])
     assert {world.seat(rejoined).generation, world.seat(back).generation} == {2}
@@ -189,7 +180,7 @@ def test_static_member_returning_in_the_join_phase_takes_part(world: Any) -> Non
 
 
 def test_new_id_of_a_static_member_is_returned_once_committed(world: Any) -> None:
-    static(world, "i", "j")
+    world.static("i", "j")
     world.replica.hold = True
     back = world.join(instance="i")
     assert back.is_parked
@@ -198,7 +189,7 @@ def test_new_id_of_a_static_member_is_returned_once_committed(world: Any) -> Non
 
 
 def test_session_expiring_during_the_append_is_restarted(world: Any) -> None:
-    static(world, "i", session_ms=1_000)
+    world.static("i", session_ms=1_000)
     world.replica.hold = True
     back = world.join(instance="i", session_ms=1_000)
     world.advance(2)
@@ -210,7 +201,7 @@ def test_session_expiring_during_the_append_is_restarted(world: Any) -> None:
 
 
 def test_rejected_append_restores_the_old_member_id(world: Any) -> None:
-    leader, follower = static(world, "i", "j")
+    leader, follower = world.static("i", "j")
     name = follower.member_id[0]
     world.replica.codes = repeat(19)
     refused = world.join(instance=name).answer
@@ -222,7 +213,7 @@ def test_rejected_append_restores_the_old_member_id(world: Any) -> None:
 
 
 def test_new_member_id_is_replaced_before_it_is_written(world: Any) -> None:
-    static(world, "i", "j")
+    world.static("i", "j")
     world.replica.hold = True
     first, second = world.join(instance="i"), world.join(instance="i")
     assert first.answer.error_code == 82
@@ -232,7 +223,7 @@ def test_new_member_id_is_replaced_before_it_is_written(world: Any) -> None:
 
 
 def test_static_member_with_an_expired_session_is_new(world: Any) -> None:
-    static(world, "i", "j", session_ms=3_000)
+    world.static("i", "j", session_ms=3_000)
     world.advance(3.1)
     back = world.join(instance="i", session_ms=3_000)
     world.advance(0)

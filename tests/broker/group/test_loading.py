@@ -33,7 +33,7 @@ def test_stable_group_is_loaded_completely(world: Any) -> None:
 
 
 def test_static_members_are_loaded_as_static(world: Any) -> None:
-    world.settle([world.seat(a) for a in [world.join(instance="i")] if world.advance(0) is None])
+    world.static("i")
     world.crash()
     assert list(world.group.static_members) == ["i"]
 
@@ -113,7 +113,7 @@ def test_group_without_common_protocol_is_skipped(world: Any) -> None:
     value = log_format.GroupMetadataValue(
         protocol_type="consumer", generation=4, protocol="range", leader="m", members=members
     )
-    write(world, log_format.group_key("billing"), log_format.group_value(value))
+    write(world, log_format.group_key("billing"), log_format.versioned(value, 3))
     world.crash()
     assert world.shard.latest.groups == {}
 

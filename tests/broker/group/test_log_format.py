@@ -1,5 +1,6 @@
 """Records of ``__consumer_offsets``: the bytes that Kafka writes, and every version in old logs."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ MEMBER = f.MemberMetadata(
 GROUP = f.GroupMetadataValue(
     protocol_type="consumer", generation=9, protocol="range", leader="m", current_state_timestamp=8, members=[MEMBER]
 )
+VALUES = [partial(f.decode_value, f.OffsetCommitValue), partial(f.decode_value, f.GroupMetadataValue)]
 
 
 def test_keys() -> None:
@@ -50,26 +52,26 @@ def test_offset_with_expiration_is_written_in_version_1() -> None:
 def test_group_is_written_in_version_3() -> None:
     member = b"\0\1m\0\1i\0\1c\0\2/h\0\0\0\3\0\0\0\4\0\0\0\1s\0\0\0\1a"
     head = b"\0\3\0\x08consumer\0\0\0\x09\0\5range\0\1m" + (8).to_bytes(8, "big")
-    assert f.group_value(GROUP) == head + b"\0\0\0\1" + member
+    assert f.versioned(GROUP, 3) == head + b"\0\0\0\1" + member
 
 
 def test_written_records_can_be_read() -> None:
-    assert f.decode_offset_value(f.offset_value(OFFSET)) == OFFSET
-    assert f.decode_group_value(f.group_value(GROUP)) == GROUP
+    assert f.decode_value(f.OffsetCommitValue, f.offset_value(OFFSET)) == OFFSET
+    assert f.decode_value(f.GroupMetadataValue, f.versioned(GROUP, 3)) == GROUP
     assert f.decode_key(f.offset_key("g", "t", 3)) == f.OffsetCommitKey(group="g", topic="t", partition=3)
     assert f.decode_key(f.group_key("g")) == f.GroupMetadataKey(group="g")
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_an_offset_can_be_read(version: int) -> None:
-    found = f.decode_offset_value(version.to_bytes(2, "big") + OFFSET.encode(version))
+    found = f.decode_value(f.OffsetCommitValue, version.to_bytes(2, "big") + OFFSET.encode(version))
     assert (found.offset, found.metadata, found.commit_timestamp) == (5, "note", 7)
     assert found.leader_epoch == (2 if version >= 3 else -1)
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_a_group_can_be_read(version: int) -> None:
-    found = f.decode_group_value(version.to_bytes(2, "big") + GROUP.encode(version))
+    found = f.decode_value(f.GroupMetadataValue, version.to_bytes(2, "big") + GROUP.encode(version))
     assert (found.generation, found.protocol, found.leader) == (9, "range", "m")
     (member,) = found.members
     assert (member.member_id, member.subscription, member.assignment) == ("m", b"s", b"a")
@@ -89,14 +91,14 @@ def test_other_key_types_are_ignored(kind: int) -> None:
     assert f.decode_key(kind.to_bytes(2, "big") + b"whatever") is None
 
 
-@pytest.mark.parametrize("decode", [f.decode_offset_value, f.decode_group_value])
+@pytest.mark.parametrize("decode", VALUES)
 @pytest.mark.parametrize("version", [5, 0xFFFF])
 def test_unknown_versions_are_rejected(decode: Any, version: int) -> None:
     with pytest.raises(KafkaProtocolError, match="version"):
         decode(version.to_bytes(2, "big") + bytes(50))
 
 
-@pytest.mark.parametrize("decode", [f.decode_key, f.decode_offset_value, f.decode_group_value])
+@pytest.mark.parametrize("decode", [f.decode_key, *VALUES])
 @settings(deadline=None, max_examples=100)
 @given(version=st.integers(0, 5), data=st.binary(max_size=60), short=st.binary(max_size=1))
 def test_invalid_bytes_raise_one_error_type(decode: Any, version: int, data: bytes, short: bytes) -> None:

@@ -85,5 +85,5 @@ def test_places_include_pending_offsets(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(1))
     store.put("g", "u", 2, at(1, 1), 7)
     assert store.places("g") == [("t", 0), ("u", 2)]
-    assert list(store.pending()) == [("g", ("u", 2), at(1, 1))]
+    assert list(store.everything()) == [("g", ("t", 0), at(1)), ("g", ("u", 2), at(1, 1))]
     assert dict(store.of_group("g")) == {("t", 0): at(1)}

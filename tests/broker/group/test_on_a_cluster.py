@@ -46,13 +46,7 @@ class GroupClient:
     def join(self) -> None:
         """Form a stable group of one member."""
         client = self.coordinator()
-        request = JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
-        )
+        request = self.joining()
         request.member_id = client.ask(request).member_id
         client.send(request)
         self.cluster.advance(self.cluster.schedule.now)
@@ -60,6 +54,16 @@ class GroupClient:
         self.member_id, self.generation = answer.member_id, answer.generation_id
         plan = [SyncGroupRequestAssignment(member_id=self.member_id, assignment=b"plan")]
         assert client.ask(self.syncing(plan)).assignment == b"plan"
+
+    def joining(self, instance: str | None = None) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
+        )
 
     def syncing(self, plan: Any = ()) -> SyncGroupRequest:
         return SyncGroupRequest(
@@ -142,16 +146,7 @@ def test_member_survives_a_coordinator_outage_longer_than_its_session(group_clie
 def test_parked_requests_fail_when_the_coordinator_moves(group_client: Any) -> None:
     one = group_client()
     client = one.coordinator()
-    client.send(
-        JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            group_instance_id="i",
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
-        )
-    )
+    client.send(one.joining("i"))
     assert client.answers() == []
     one.cluster.move_coordinator(GROUP)
     assert [answer.error_code for answer in client.answers()] == [16]

@@ -59,28 +59,19 @@ def test_late_leader_is_replaced(world: Any) -> None:
 
 def test_static_members_that_do_not_rejoin_stay_until_their_session_timeout(world: Any) -> None:
     """KIP-345: they may be restarting."""
-    asked = [world.join(instance=name, rebalance_ms=2_000, session_ms=9_000) for name in ("i", "j")]
-    world.advance(0)
-    seats = sorted((world.seat(a) for a in asked), key=lambda s: not s.is_leader)
-    world.settle(seats)
-    rejoined = world.join(seats[0].member_id, instance=_instance(seats[0]), rebalance_ms=2_000, session_ms=9_000)
+    timeouts = {"rebalance_ms": 2_000, "session_ms": 9_000}
+    leader, _ = world.static("i", "j", **timeouts)
+    rejoined = world.join(leader.member_id, instance=leader.member_id[0], **timeouts)
     world.advance(2.1)
     assert world.seat(rejoined).generation == 2
     assert len(world.group.members) == 2
     world.sync(world.seat(rejoined), {})
     world.advance(1.9)  # members without SyncGroup in time are removed all the same
-    assert list(world.group.members) == [seats[0].member_id]
-
-
-def _instance(seat: Any) -> str:
-    return str(seat.member_id[0])
+    assert list(world.group.members) == [leader.member_id]
 
 
 def test_join_phase_waits_if_only_static_members_are_missing(world: Any) -> None:
-    asked = world.join(instance="i", rebalance_ms=2_000, session_ms=9_000)
-    world.advance(0)
-    seat = world.seat(asked)
-    world.sync(seat, {})
+    world.static("i", rebalance_ms=2_000, session_ms=9_000)
     newcomer = world.newcomer(session_ms=1_000)
     world.join(newcomer, session_ms=1_000, rebalance_ms=2_000)
     world.leave(newcomer)  # no request is parked now, and the static member has to rejoin

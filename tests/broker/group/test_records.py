@@ -17,7 +17,7 @@ def test_offset_record(world: Any) -> None:
     assert view.groups == {"g": group}
     assert log_format.decode_key(entry.record.key) == log_format.OffsetCommitKey(group="g", topic="t", partition=3)
     assert entry.record.value is not None
-    assert log_format.decode_offset_value(entry.record.value) == value
+    assert log_format.decode_value(OffsetCommitValue, entry.record.value) == value
 
 
 def test_offset_record_keeps_an_existing_group(world: Any) -> None:
@@ -62,7 +62,7 @@ def test_group_record_with_members(world: Any) -> None:
     entry = records.group_record(world.group, dict.fromkeys(world.group.members, b"plan"))
     entry.change(ReplayedState(), 0)
     assert entry.record.value is not None
-    value = log_format.decode_group_value(entry.record.value)
+    value = log_format.decode_value(log_format.GroupMetadataValue, entry.record.value)
     assert (value.generation, value.protocol, value.leader) == (1, "range", world.group.leader_id)
     assert value.current_state_timestamp == world.group.state_timestamp_ms
     assert [(m.subscription, m.assignment) for m in value.members] == [(b"meta", b"plan")] * 2
@@ -71,6 +71,6 @@ def test_group_record_with_members(world: Any) -> None:
 def test_group_record_before_the_first_generation(world: Any) -> None:
     entry = records.empty_group_record(world.shard.new_group("g"))
     assert entry.record.value is not None
-    value = log_format.decode_group_value(entry.record.value)
+    value = log_format.decode_value(log_format.GroupMetadataValue, entry.record.value)
     assert (value.protocol_type, value.generation, value.protocol, value.leader) == ("", 0, None, None)
     assert value.members == []

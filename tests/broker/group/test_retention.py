@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
+from thinconsumer.wire.consumer_protocol import encode_subscription
+
 MINUTE = 60.0
-
-
-def subscription(*topics: str) -> bytes:
-    return b"\0\0" + len(topics).to_bytes(4, "big") + b"".join(len(t).to_bytes(2, "big") + t.encode() for t in topics)
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ def test_offsets_of_an_empty_group_expire_after_it_became_empty(short: Any) -> N
 
 def test_offsets_of_subscribed_topics_never_expire(short: Any) -> None:
     short.put_topic("clicks", 1)
-    (leader,) = short.stable(1, session_ms=1_800_000, protocols={"range": subscription("orders")})
+    (leader,) = short.stable(1, session_ms=1_800_000, protocols={"range": encode_subscription(["orders"])})
     short.commit(leader)
     short.commit(leader, topic="clicks")
     check(short)
@@ -66,9 +64,13 @@ def test_offsets_never_expire_with_unknown_subscriptions(short: Any, kind: str, 
 
 
 def test_offsets_do_not_expire_during_a_rebalance(short: Any) -> None:
-    leader, _ = short.stable(2, session_ms=1_800_000, rebalance_ms=1_800_000, protocols={"range": subscription("x")})
+    leader, _ = short.stable(
+        2, session_ms=1_800_000, rebalance_ms=1_800_000, protocols={"range": encode_subscription(["x"])}
+    )
     short.commit(leader)
-    short.join(leader.member_id, session_ms=1_800_000, rebalance_ms=1_800_000, protocols={"range": subscription("x")})
+    short.join(
+        leader.member_id, session_ms=1_800_000, rebalance_ms=1_800_000, protocols={"range": encode_subscription(["x"])}
+    )
     check(short)
     assert short.offset() == 5
 

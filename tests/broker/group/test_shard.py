@@ -73,7 +73,7 @@ def test_resignation_fails_a_parked_sync(world: Any) -> None:
 
 
 def test_resignation_fails_a_waiting_static_member(world: Any) -> None:
-    world.settle([world.seat(a) for a in [world.join(instance="i")] if world.advance(0) is None])
+    world.static("i")
     world.replica.hold = True
     back = world.join(instance="i")
     world.resign()

@@ -32,8 +32,7 @@ NO_OFFSET = -1
 GROUP_NOT_FOUND_FROM = 9
 
 
-def check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
-    """Return the code that rejects a commit, 0 if it is allowed."""
+def _check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
     generation, member_id = request.generation_id_or_member_epoch, request.member_id
     transactional = isinstance(request, TxnOffsetCommitRequest)
     if group.state is GroupState.DEAD:
@@ -67,7 +66,7 @@ def commit(
         if request.generation_id_or_member_epoch >= 0:
             return repeat(int(Code.ILLEGAL_GENERATION if version < GROUP_NOT_FOUND_FROM else Code.GROUP_ID_NOT_FOUND))
         group = shard.create_group(request.group_id)
-    code = check_commit(group, request)
+    code = _check_commit(group, request)
     if code:
         return repeat(code)
     now_ms = shard.wall_ms()
@@ -85,7 +84,7 @@ def commit(
     for topic in request.topics:
         topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else ZERO_UUID
         for partition in topic.partitions:
-            codes.append(check_metadata(shard, partition.committed_metadata))
+            codes.append(_check_metadata(shard, partition.committed_metadata))
             if not codes[-1]:
                 value = OffsetCommitValue(
                     offset=partition.committed_offset,
@@ -101,14 +100,9 @@ def commit(
     return iter(codes)
 
 
-def check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
-    """Return the code that rejects a commit's metadata string, 0 if it is short enough; Kafka counts UTF-16 units."""
-    # Counting UTF-16 units encodes the string; it never has more than two per character.
-    limit = shard.config.offset_metadata_max_bytes
-    if metadata is None or len(metadata) * 2 <= limit:
-        return 0
-    units = len(metadata.encode("utf-16-le", "surrogatepass")) // 2
-    return int(Code.OFFSET_METADATA_TOO_LARGE) if units > limit else 0
+def _check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
+    utf_16_units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2  # Kafka's measure of the length
+    return int(Code.OFFSET_METADATA_TOO_LARGE) if utf_16_units > shard.config.offset_metadata_max_bytes else 0
 
 
 def fetch(

@@ -6,7 +6,7 @@ translated topic ids to names. Follows Kafka's ``GroupCoordinatorService``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,24 +48,24 @@ class GroupCoordinator:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._event_processor = EventProcessor()
-        self._shards: dict[int, GroupCoordinatorShard] = {}
+        self.shards: dict[int, GroupCoordinatorShard] = {}  #: Shards by partition of the offsets topic.
 
     # -- node events
 
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
         """Load a partition that this broker now leads."""
-        shard = self._shards.setdefault(index, GroupCoordinatorShard(self._node, index, self._event_processor))
+        shard = self.shards.setdefault(index, GroupCoordinatorShard(self._node, index, self._event_processor))
         self._event_processor.run(lambda: shard.elected(leader_epoch, partition))
 
     def resigned(self, index: int) -> None:
         """Unload a partition that this broker no longer leads."""
-        shard = self._shards.get(index)
+        shard = self.shards.get(index)
         if shard is not None and shard.state is not ShardState.DOWN:
             self._event_processor.run(shard.resigned)
 
     def on_marker(self, index: int, producer_id: int, commit: bool) -> None:
         """Complete a transaction in a partition led here: its marker is in the log."""
-        shard = self._shards.get(index)
+        shard = self.shards.get(index)
         if shard is not None:
             shard.apply(end_transaction(producer_id, commit))
 
@@ -75,7 +75,7 @@ class GroupCoordinator:
         topics = {name: known[name].topic_id if name in known else None for name in names}
 
         def remove_offsets() -> None:
-            for shard in self._shards.values():
+            for shard in self.shards.values():
                 if shard.state is ShardState.READY:
                     entries = retention.of_deleted_topics(shard.latest, topics)
                     if entries:
@@ -89,45 +89,37 @@ class GroupCoordinator:
         """Handle JoinGroup; the request is parked until the join phase completes."""
         request = call.request
         config = self._node.config
-        reply = self._deferred_reply(call.reply)
-        call = call._replace(reply=reply)
+        timeouts = range(config.group_min_session_timeout_ms, config.group_max_session_timeout_ms + 1)
         if not request.group_id:
             call.refuse(Code.INVALID_GROUP_ID, request.member_id)
-        elif (
-            not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms
-        ):
+        elif request.session_timeout_ms not in timeouts:
             call.refuse(Code.INVALID_SESSION_TIMEOUT, request.member_id)
         else:
             self._run(
                 request.group_id,
-                lambda shard: _join(shard, call),
-                lambda code: reply(JoinGroupResponse(error_code=code)) if code else None,
+                lambda shard, later: _join(shard, call._replace(reply=later)),
+                lambda code: JoinGroupResponse(error_code=code),
+                call.reply,
             )
-        self._event_processor.run(_nothing)
 
     def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
         """Handle SyncGroup; the request is parked until the leader's assignment is in the log."""
-        later = self._deferred_reply(reply)
         self._run(
             request.group_id,
-            lambda shard: membership.sync(shard.latest.groups.get(request.group_id), request, later),
-            lambda code: later(SyncGroupResponse(error_code=code)) if code else None,
+            lambda shard, later: membership.sync(shard.latest.groups.get(request.group_id), request, later),
+            lambda code: SyncGroupResponse(error_code=code),
+            reply,
             needs_id=True,
         )
 
     def heartbeat(self, request: HeartbeatRequest, reply: Callable[[int], None]) -> None:
         """Restart a member's session timeout; ``reply`` gets the error code."""
-        later = self._deferred_reply(reply)
-        found: list[int] = []
-
-        def done(code: int) -> None:
-            # Until the log is loaded, the members are unknown: an error would make all of them rejoin.
-            later(0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code or found[0])
-
         self._run(
             request.group_id,
-            lambda shard: found.append(membership.heartbeat(shard.latest.groups.get(request.group_id), request)),
-            done,
+            lambda shard, _: membership.heartbeat(shard.latest.groups.get(request.group_id), request),
+            # Until the log is loaded, the members are unknown: an error would make all of them rejoin.
+            lambda code: 0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code,
+            reply,
             needs_id=True,
         )
 
@@ -135,12 +127,11 @@ class GroupCoordinator:
         self, group_id: str, leaving: Sequence[MemberIdentity], reply: Callable[[LeaveGroupResponse], None]
     ) -> None:
         """Remove members from a group."""
-        later = self._deferred_reply(reply)
-        found: list[LeaveGroupResponse] = []
         self._run(
             group_id,
-            lambda shard: found.append(membership.leave(shard.latest.groups.get(group_id), leaving)),
-            lambda code: later(LeaveGroupResponse(error_code=code) if code else found[0]),
+            lambda shard, _: membership.leave(shard.latest.groups.get(group_id), leaving),
+            lambda code: LeaveGroupResponse(error_code=code),
+            reply,
             needs_id=True,
         )
 
@@ -157,12 +148,11 @@ class GroupCoordinator:
 
         Topics have names and, in OffsetCommit, ids. ``reply`` gets a code for each partition, in the request's order.
         """
-        later = self._deferred_reply(reply)
-        found: list[Iterator[int]] = []
         self._run(
             request.group_id,
-            lambda shard: found.append(committing.commit(shard, request, version)),
-            lambda code: later(repeat(code) if code else found[0]),
+            lambda shard, _: committing.commit(shard, request, version),
+            repeat,
+            reply,
             needs_id=isinstance(request, TxnOffsetCommitRequest),
         )
 
@@ -173,22 +163,17 @@ class GroupCoordinator:
         reply: Callable[[int, list[OffsetFetchResponseTopics]], None],
     ) -> None:
         """Return committed offsets; ``require_stable``: UNSTABLE_OFFSET_COMMIT for partitions with pending ones."""
-        shard = self._shard(request.group_id)
         if not require_stable:
+            shard = self._shard(request.group_id)
             code = shard.unavailable_code()
             reply(code, [] if code else committing.fetch(shard.committed, request, require_stable=False))
             return
-        found: list[list[OffsetFetchResponseTopics]] = []
-
-        def done(code: int) -> None:
-            if code == Code.COORDINATOR_NOT_AVAILABLE:
-                code = int(Code.NOT_COORDINATOR)  # older clients do not expect COORDINATOR_NOT_AVAILABLE here
-            self._event_processor.defer(lambda: reply(code, [] if code else found[0]))
-
         self._run(
             request.group_id,
-            lambda shard: found.append(committing.fetch(shard.latest, request, require_stable=True)),
-            done,
+            lambda shard, _: (0, committing.fetch(shard.latest, request, require_stable=True)),
+            # Older clients do not expect COORDINATOR_NOT_AVAILABLE here.
+            lambda code: (int(Code.NOT_COORDINATOR) if code == Code.COORDINATOR_NOT_AVAILABLE else code, []),
+            lambda answer: reply(*answer),
         )
 
     # -- administration
@@ -214,28 +199,24 @@ class GroupCoordinator:
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> tuple[int, list[ListedGroup]]:
         """List the groups of this broker; empty filters match all."""
         wanted_states = {state.strip().lower() for state in states}
-        wanted_types = {kind.strip().lower() for kind in types}
+        is_wanted_type = not types or CLASSIC in {kind.strip().lower() for kind in types}
         listed: list[ListedGroup] = []
-        for shard in self._shards.values():
+        for shard in self.shards.values():
             code = shard.unavailable_code()
             if code == Code.NOT_COORDINATOR:
                 continue
             if code:
                 return code, []
-            for group in shard.committed.groups.values():
-                state = group.state.value
-                if wanted_states and state.lower() not in wanted_states:
-                    continue
-                if wanted_types and CLASSIC not in wanted_types:
-                    continue
-                listed.append(
-                    ListedGroup(
-                        group_id=group.group_id,
-                        protocol_type=group.protocol_type or "",
-                        group_state=state,
-                        group_type=CLASSIC,
-                    )
+            listed += [
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=CLASSIC,
                 )
+                for group in shard.committed.groups.values()
+                if is_wanted_type and (not states or group.state.value.lower() in wanted_states)
+            ]
         return 0, listed
 
     def delete(self, group_ids: Sequence[str], reply: Callable[[list[DeletableGroupResult]], None]) -> None:
@@ -243,32 +224,23 @@ class GroupCoordinator:
         by_shard: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
             by_shard.setdefault(self._index(group_id), []).append(group_id)
-        left = set(by_shard)
+        names = [name for found in by_shard.values() for name in found]
         codes: dict[str, int] = {}
 
-        def finish(index: int, code: int) -> None:
-            left.remove(index)
-            if code:
-                codes.update(dict.fromkeys(by_shard[index], code))
-            if not left:
-                names = (name for found in by_shard.values() for name in found)
+        def finish(found: dict[str, int]) -> None:
+            codes.update(found)
+            if len(codes) == len(names):
                 reply([DeletableGroupResult(group_id=name, error_code=codes[name]) for name in names])
 
-        if not by_shard:
+        def delete_in_shard(found: list[str]) -> None:
+            self._run(found[0], lambda shard, _: _delete(shard, found), lambda code: dict.fromkeys(found, code), finish)
+
+        if not names:
             reply([])
-        for index, names in by_shard.items():
-            self._run(
-                names[0],
-                lambda shard, names=names: codes.update(_delete(shard, names)),  # type: ignore[misc]
-                lambda code, index=index: self._event_processor.defer(lambda: finish(index, code)),  # type: ignore[misc]
-            )
+        for found in by_shard.values():
+            delete_in_shard(found)
 
     # -- internals
-
-    @property
-    def shards(self) -> Mapping[int, GroupCoordinatorShard]:
-        """Shards by partition of the offsets topic."""
-        return self._shards
 
     def _index(self, group_id: str) -> int:
         topic = self._node.image.topics.get(OFFSETS_TOPIC)
@@ -277,43 +249,43 @@ class GroupCoordinator:
 
     def _shard(self, group_id: str) -> GroupCoordinatorShard:
         index = self._index(group_id)
-        return self._shards.get(index) or GroupCoordinatorShard(self._node, index, self._event_processor)
+        return self.shards.get(index) or GroupCoordinatorShard(self._node, index, self._event_processor)
 
     def _run(
         self,
         group_id: str,
-        operation: Callable[[GroupCoordinatorShard], None],
-        done: Callable[[int], None],
+        operation: Callable[[GroupCoordinatorShard, Callable[[T], None]], T | None],
+        refuse: Callable[[int], T],
+        reply: Callable[[T], None],
         *,
         needs_id: bool = False,
     ) -> None:
-        """Run an operation on the group's shard; ``done(code)`` gets the code for clients."""
+        """Reply with an operation's result once its appends are committed, or with ``refuse(code)``.
+
+        An operation that returns None replies through its second argument, maybe later. Replies run after the current
+        operation; only the first one counts, since a parked request may also time out.
+        """
+        replies = [reply]
+        results: list[T | None] = []
+
+        def later(answer: T) -> None:
+            if replies:
+                first = replies.pop()
+                self._event_processor.defer(lambda: first(answer))
+
+        def done(code: int) -> None:
+            answer = refuse(append_error(code)) if code else results[0]
+            if answer is not None:
+                later(answer)
 
         def operate() -> None:
             if needs_id and not group_id:
                 done(int(Code.INVALID_GROUP_ID))
                 return
             shard = self._shard(group_id)
-            shard.run(lambda: operation(shard), lambda code: done(append_error(code)))
+            shard.run(lambda: results.append(operation(shard, later)), done)
 
         self._event_processor.run(operate)
-
-    def _deferred_reply(self, reply: Callable[[T], None]) -> Callable[[T], None]:
-        """Return a reply callback that runs after the current operation, and only once, since a parked call may also
-        time out.
-        """
-        replies = [reply]
-
-        def once(answer: T) -> None:
-            if replies:
-                first = replies.pop()
-                self._event_processor.defer(lambda: first(answer))
-
-        return once
-
-
-def _nothing() -> None:
-    """Do nothing: running an operation sends the deferred replies."""
 
 
 def _join(shard: GroupCoordinatorShard, call: JoinGroupCall) -> None:

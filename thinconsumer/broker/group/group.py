@@ -7,7 +7,7 @@ shard. Follows Kafka's ``ClassicGroup``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from ..schedule import Timer
 from .hashing import hash_map_order
 from .member import ClassicGroupMember, JoinReply, Protocols, SyncReply
 from .states import GROUP_TRANSITIONS, GroupEvent, GroupState, next_state
-from .subscription import subscribed_topics
 
 if TYPE_CHECKING:
     from .shard import GroupCoordinatorShard
@@ -58,7 +57,7 @@ class ClassicGroup:
         self.pending_syncs: set[str] = set()  #: Members of this generation without a SyncGroup yet.
         self.new_member_added = False  #: Whether a member joined during the current initial rebalance delay.
         self.subscribed_topics: frozenset[str] | None = None  #: The members' subscribed topics; None if unknown.
-        self._timers: dict[str, Timer] = {}
+        self.timers: dict[str, Timer] = {}  #: Pending timers by name.
 
     def __repr__(self) -> str:
         state = f"{self.state.value} generation {self.generation}, {len(self.members)} members"
@@ -71,11 +70,6 @@ class ClassicGroup:
         after = next_state(GROUP_TRANSITIONS, self.state, event, self)
         self.previous_state, self.state = self.state, after
         self.state_timestamp_ms = self.shard.wall_ms()
-
-    @property
-    def can_rebalance(self) -> bool:
-        """Whether a rebalance can begin: none is in its join phase."""
-        return GroupEvent.CHANGED in GROUP_TRANSITIONS[self.state]
 
     @property
     def is_consumer_group(self) -> bool:
@@ -137,25 +131,21 @@ class ClassicGroup:
         return 0 if member_id in self.members else int(Code.UNKNOWN_MEMBER_ID)
 
     @property
-    def awaiting_join(self) -> int:
-        """The number of members with a parked JoinGroup."""
-        return sum(member.join is not None for member in self.members.values())
+    def joined(self) -> list[str]:
+        """The ids of the members with a parked JoinGroup."""
+        return [member.member_id for member in self.members.values() if member.join is not None]
 
     @property
     def has_all_joined(self) -> bool:
         """Whether all members and pending member ids have joined."""
-        return not self.pending_joins and all(member.join is not None for member in self.members.values())
+        return not self.pending_joins and len(self.joined) == len(self.members)
 
     def elect_joined_leader(self) -> bool:
         """Make a joined member the leader; return False if there is none."""
-        leader = self.members.get(self.leader_id or UNKNOWN_MEMBER_ID)
-        if leader is None or leader.join is not None:
-            return leader is not None
-        joined = next((member for member in self.members.values() if member.join is not None), None)
-        if joined is None:
-            return False
-        self.leader_id = joined.member_id
-        return True
+        joined = self.joined
+        if joined and self.leader_id not in joined:
+            self.leader_id = joined[0]
+        return bool(joined)
 
     # -- protocols
 
@@ -202,8 +192,8 @@ class ClassicGroup:
             self.subscribed_topics = frozenset()
         elif self.protocol_name is not None:
             try:
-                metadata = [member.metadata(self.protocol_name) for member in self.members.values()]
-                self.subscribed_topics = frozenset().union(*map(subscribed_topics, metadata))
+                found = (member.subscribed_topics(self.protocol_name) for member in self.members.values())
+                self.subscribed_topics = frozenset().union(*found)
             except KafkaProtocolError:
                 return  # such members are accepted, but offsets of their stable group never expire
 
@@ -277,23 +267,18 @@ class ClassicGroup:
         self.cancel(name)
 
         def fire() -> None:
-            del self._timers[name]
+            del self.timers[name]
             callback()
 
-        self._timers[name] = self.shard.call_later(max(timeout_ms, 0) / 1000, fire)
+        self.timers[name] = self.shard.call_later(max(timeout_ms, 0) / 1000, fire)
 
     def cancel(self, name: str) -> None:
         """Cancel a named timer, if it is set."""
-        timer = self._timers.pop(name, None)
+        timer = self.timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
     def cancel_all(self) -> None:
         """Cancel all timers."""
-        for name in list(self._timers):
+        for name in list(self.timers):
             self.cancel(name)
-
-    @property
-    def timers(self) -> Mapping[str, Timer]:
-        """Pending timers by name."""
-        return self._timers

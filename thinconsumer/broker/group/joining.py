@@ -74,7 +74,7 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
         # Only rejoined members count: if the group exceeds group.max.size, the last members to rejoin are rejected.
-        return (member is not None and member.join is not None) or group.awaiting_join < limit
+        return (member is not None and member.join is not None) or len(group.joined) < limit
     return member is not None or len(group.members) < limit
 
 
@@ -150,65 +150,48 @@ def _update(group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember
 def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, old_id: str, new_id: str) -> None:
     """Replace a static member that restarted without its member id."""
     old_leader = group.leader_id
+    old = group.members[old_id]
     member = group.replace_static(instance_id, old_id, new_id)
     rebalance.reschedule_heartbeat(group, member)
-    before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+
+    def keep_generation() -> None:
+        if call.version >= SKIP_ASSIGNMENT_FROM:
+            is_leader = new_id == group.leader_id
+            response = group.join_response(new_id, with_members=is_leader, skip_assignment=is_leader)
+        else:
+            # A leader of this version would compute a new assignment, so the response names the old id as leader.
+            response = group.join_response(new_id, with_members=False)
+            response.leader = old_leader or ""
+        group.answer_join(member, response)
+        if rebalance.session_timer(new_id) not in group.timers:
+            # The session timer fired while the JoinGroup was parked, without effect: without a new one this member
+            # would never be removed. Kafka sets none, but its session timeouts outlast an append.
+            rebalance.reschedule_heartbeat(group, member)
+
+    def restore_old_id(code: int) -> None:
+        if group.members.get(new_id) is not member:
+            return  # another restart has replaced the member, and got its own response
+        group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
+        member.join = None
+        rebalance.reschedule_heartbeat(group, group.replace_static(instance_id, new_id, old_id))
+        response = group.join_response(UNKNOWN_MEMBER_ID, with_members=False)
+        response.leader = old_leader or ""
+        response.error_code = append_error(code)
+        call.reply(response)
+
     group.update(member, call.protocols, call.rebalance_timeout_ms, call.request.session_timeout_ms)
     group.park_join(member, call.reply)
     if group.state is GroupState.STABLE:
         if group.select_protocol() != group.protocol_name:
             rebalance.prepare_or_complete(group, f"static member {new_id} changes the protocol")
             return
-
-        def written(code: int) -> None:
-            if code:
-                _revert(group, call, member, old_id, before, old_leader, code)
-            else:
-                _keep_generation(group, call, member, old_leader)
-
-        group.shard.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, written)
+        group.shard.write_group(
+            group,
+            {m.member_id: m.assignment for m in group.members.values()},
+            lambda code: restore_old_id(code) if code else keep_generation(),
+        )
     elif group.state is GroupState.COMPLETING_REBALANCE:
         # Partitions that the leader is assigning to the old member id would go to no member.
         rebalance.prepare(group, f"static member {new_id} has restarted")
     else:
         rebalance.maybe_complete_join(group)
-
-
-def _keep_generation(
-    group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember, old_leader: str | None
-) -> None:
-    """Let a static member continue in the current generation without a rebalance."""
-    if call.version >= SKIP_ASSIGNMENT_FROM:
-        is_leader = member.member_id == group.leader_id
-        response = group.join_response(member.member_id, with_members=is_leader, skip_assignment=is_leader)
-    else:
-        # A leader of this version would compute a new assignment, so the response names the old member id as leader.
-        response = group.join_response(member.member_id, with_members=False)
-        response.leader = old_leader or ""
-    group.answer_join(member, response)
-    if rebalance.session_timer(member.member_id) not in group.timers:
-        # The session timer fired while the JoinGroup was parked, without effect: without a new one this member would
-        # never be removed. Kafka sets none, but its session timeouts outlast an append.
-        rebalance.reschedule_heartbeat(group, member)
-
-
-def _revert(
-    group: ClassicGroup,
-    call: JoinGroupCall,
-    member: ClassicGroupMember,
-    old_id: str,
-    before: tuple[Protocols, int, int],
-    old_leader: str | None,
-    code: int,
-) -> None:
-    """Restore the old member id: the new one could not be written."""
-    if group.members.get(member.member_id) is not member:
-        return  # another restart has replaced the member, and got its own response
-    group.update(member, *before)
-    member.join = None
-    assert member.instance_id is not None
-    rebalance.reschedule_heartbeat(group, group.replace_static(member.instance_id, member.member_id, old_id))
-    response = group.join_response(UNKNOWN_MEMBER_ID, with_members=False)
-    response.leader = old_leader or ""
-    response.error_code = append_error(code)
-    call.reply(response)

@@ -19,9 +19,9 @@ from .log_format import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
-    decode_group_value,
+    OffsetCommitValue,
     decode_key,
-    decode_offset_value,
+    decode_value,
 )
 from .member import ClassicGroupMember
 from .offsets import NO_PRODUCER_ID
@@ -67,11 +67,13 @@ def _change(key: bytes | None, value: bytes | None, producer_id: int, shard: Gro
         if value is None:
             return records.remove_offset(about.group, about.topic, about.partition)
         group = shard.latest.groups.get(about.group) or shard.new_group(about.group)
-        return records.put_offset(group, about.topic, about.partition, decode_offset_value(value), producer_id)
+        return records.put_offset(
+            group, about.topic, about.partition, decode_value(OffsetCommitValue, value), producer_id
+        )
     if isinstance(about, GroupMetadataKey):
         if value is None:
             return records.remove_group(about.group)
-        return records.put_group(load_group(about.group, decode_group_value(value), shard))
+        return records.put_group(load_group(about.group, decode_value(GroupMetadataValue, value), shard))
     return None
 
 

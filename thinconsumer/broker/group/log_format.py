@@ -101,11 +101,6 @@ def group_key(group: str) -> bytes:
     return versioned(GroupMetadataKey(group=group), GROUP_METADATA)
 
 
-def group_value(value: GroupMetadataValue) -> bytes:
-    """Return the value of a group."""
-    return versioned(value, GROUP_VALUE_VERSION)
-
-
 def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
     """Return the parsed key; None for a key of another group protocol.
 
@@ -119,22 +114,13 @@ def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
     return GroupMetadataKey.decode(data, kind, VERSION_SIZE) if kind == GROUP_METADATA else None
 
 
-def decode_offset_value(value: bytes) -> OffsetCommitValue:
-    """Parse a committed offset. Raises: KafkaProtocolError."""
-    return _decode(OffsetCommitValue, value)
-
-
-def decode_group_value(value: bytes) -> GroupMetadataValue:
-    """Parse a group. Raises: KafkaProtocolError."""
-    return _decode(GroupMetadataValue, value)
-
-
 def versioned(message: Message, version: int) -> bytes:
     """Return the version, followed by the encoded message."""
     return version.to_bytes(VERSION_SIZE, "big") + message.encode(version)
 
 
-def _decode(kind: type[M], data: bytes) -> M:
+def decode_value(kind: type[M], data: bytes) -> M:
+    """Parse a value of this type. Raises: KafkaProtocolError."""
     version = version_of(data)
     first, last = kind.VERSIONS
     if not first <= version <= last:

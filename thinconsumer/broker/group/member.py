@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from ...errors import KafkaProtocolError
+from ...wire.consumer_protocol import ConsumerProtocolSubscription
 from ...wire.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
 
@@ -15,6 +17,8 @@ from ...wire.sync_group import SyncGroupResponse
 Protocols = tuple[tuple[str, bytes], ...]
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
+
+_VERSION_SIZE = 2
 
 
 def protocols_of(listed: Sequence[JoinGroupRequestProtocol]) -> Protocols:
@@ -45,11 +49,6 @@ class ClassicGroupMember:
     sync: SyncReply | None = None
 
     @property
-    def is_static(self) -> bool:
-        """Whether it is a static member, which keeps its instance id across restarts."""
-        return self.instance_id is not None
-
-    @property
     def protocol_names(self) -> list[str]:
         """The names of its protocols."""
         return [name for name, _ in self.protocols]
@@ -66,6 +65,17 @@ class ClassicGroupMember:
     def metadata(self, protocol: str) -> bytes:
         """Return its metadata for a protocol that it supports."""
         return dict(self.protocols)[protocol]
+
+    def subscribed_topics(self, protocol: str) -> list[str]:
+        """Return the topics of a consumer's subscription, read as version 0 like in Kafka's ``ClassicGroup``.
+
+        Raises:
+            KafkaProtocolError: The metadata is not a consumer subscription.
+        """
+        data = self.metadata(protocol)
+        if len(data) < _VERSION_SIZE or data[0] & 0x80:
+            raise KafkaProtocolError(f"subscription of {len(data)} bytes is too short or has a negative version")
+        return ConsumerProtocolSubscription.decode(data, 0, _VERSION_SIZE, ignore_trailing=True).topics
 
     def vote(self, candidates: Collection[str]) -> str:
         """Return the candidate protocol that it prefers."""

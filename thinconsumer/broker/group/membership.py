@@ -26,8 +26,10 @@ def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply
         reply(SyncGroupResponse(error_code=code))
         return
     member = group.members[request.member_id]
+    group.pending_syncs.discard(member.member_id)
+    if not group.pending_syncs:
+        group.cancel(rebalance.SYNC)
     if group.state is GroupState.STABLE:
-        rebalance.remove_pending_sync(group, member.member_id)
         reply(
             SyncGroupResponse(
                 protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
@@ -35,7 +37,6 @@ def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply
         )
         return
     group.park_sync(member, reply)
-    rebalance.remove_pending_sync(group, member.member_id)
     if member.member_id == group.leader_id:
         rebalance.store_assignment(group, {a.member_id: bytes(a.assignment) for a in request.assignments})
 
@@ -94,7 +95,7 @@ def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> Leav
     ]
     if group is not None and any(not response.error_code for response in responses):
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            rebalance.prepare_or_complete(group, "members left")
+            rebalance.prepare(group, "members left")
         else:
             rebalance.maybe_complete_join(group)
     return LeaveGroupResponse(members=responses)

@@ -94,10 +94,13 @@ class OffsetStore:
         """Return the partitions with committed or pending offsets of a group."""
         return list(dict.fromkeys([*self._offsets.get(group, {}), *self._unstable.get(group, {})]))
 
-    def pending(self) -> Iterator[tuple[str, Place, CommittedOffset]]:
-        """Yield all pending offsets."""
-        for offsets in self._pending.values():
-            for (group, place), offset in offsets.items():
+    def everything(self) -> Iterator[tuple[str, Place, CommittedOffset]]:
+        """Yield all committed and pending offsets."""
+        for group, offsets in self._offsets.items():
+            for place, offset in offsets.items():
+                yield group, place, offset
+        for pending in self._pending.values():
+            for (group, place), offset in pending.items():
                 yield group, place, offset
 
     @staticmethod

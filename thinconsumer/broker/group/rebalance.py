@@ -14,7 +14,7 @@ from ...wire.sync_group import SyncGroupResponse
 from .append_errors import append_error
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .member import ClassicGroupMember
-from .states import GroupEvent, GroupState
+from .states import GROUP_TRANSITIONS, GroupEvent, GroupState
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ def session_timer(member_id: str) -> str:
 
 def prepare_or_complete(group: ClassicGroup, reason: str) -> None:
     """Begin a rebalance, or complete the join phase of the current one if all members have joined."""
-    if group.can_rebalance:
+    if GroupEvent.CHANGED in GROUP_TRANSITIONS[group.state]:
         prepare(group, reason)
     else:
         maybe_complete_join(group)
@@ -43,7 +43,7 @@ def prepare_or_complete(group: ClassicGroup, reason: str) -> None:
 def prepare(group: ClassicGroup, reason: str) -> None:
     """Begin a rebalance: heartbeats tell members to rejoin within the rebalance timeout."""
     if group.state is GroupState.COMPLETING_REBALANCE:
-        reset_assignment(group, int(Code.REBALANCE_IN_PROGRESS))
+        set_assignment(group, {}, int(Code.REBALANCE_IN_PROGRESS))
     group.pending_syncs.clear()
     group.cancel(SYNC)
     is_initial = group.state is GroupState.EMPTY
@@ -82,7 +82,7 @@ def maybe_complete_join(group: ClassicGroup) -> None:
 def complete_join(group: ClassicGroup) -> None:
     """End the join phase and begin the next generation. Members without a JoinGroup are removed, except static ones."""
     group.cancel(JOIN)
-    missing = [member for member in group.members.values() if member.join is None and not member.is_static]
+    missing = [member for member in group.members.values() if member.join is None and member.instance_id is None]
     for member in missing:
         group.remove(member.member_id)
         group.cancel(session_timer(member.member_id))
@@ -92,7 +92,7 @@ def complete_join(group: ClassicGroup) -> None:
         return
     group.begin_generation()
     if group.state is GroupState.EMPTY:
-        # If this append fails, the next coordinator loads the previous generation, and its sessions expire there.
+        # If this append fails, the next coordinator loads the previous generation, whose sessions expire there.
         group.shard.write_group(group, {})
         return
     for member in list(group.members.values()):
@@ -107,22 +107,10 @@ def complete_join(group: ClassicGroup) -> None:
 # -- the sync phase
 
 
-def set_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-    """Set the leader's assignment and reply to parked SyncGroups."""
-    for member in group.members.values():
-        member.assignment = assignments.get(member.member_id, b"")
-    _propagate(group, 0)
-
-
-def reset_assignment(group: ClassicGroup, code: int) -> None:
-    """Clear all assignments and fail parked SyncGroups."""
-    for member in group.members.values():
-        member.assignment = b""
-    _propagate(group, code)
-
-
-def _propagate(group: ClassicGroup, code: int) -> None:
+def set_assignment(group: ClassicGroup, assignments: Mapping[str, bytes], code: int = 0) -> None:
+    """Set the members' assignments and reply to parked SyncGroups, with an error if ``code`` is not 0."""
     for member in list(group.members.values()):
+        member.assignment = assignments.get(member.member_id, b"")
         response = SyncGroupResponse(error_code=code, assignment=member.assignment)
         if not code:
             response.protocol_type, response.protocol_name = group.protocol_type, group.protocol_name
@@ -139,7 +127,7 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
             return  # a membership change has begun another rebalance
         if code:
-            reset_assignment(group, append_error(code))
+            set_assignment(group, {}, append_error(code))
             prepare_or_complete(group, f"the assignment could not be written (error {code})")
         else:
             set_assignment(group, assignments)
@@ -147,13 +135,6 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
 
     complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
     group.shard.write_group(group, complete, written)
-
-
-def remove_pending_sync(group: ClassicGroup, member_id: str) -> None:
-    """Record that a member has sent SyncGroup; the last one cancels the timer."""
-    group.pending_syncs.discard(member_id)
-    if not group.pending_syncs:
-        group.cancel(SYNC)
 
 
 def _expire_syncs(group: ClassicGroup) -> None:
@@ -180,24 +161,18 @@ def expire_heartbeat(group: ClassicGroup, member_id: str) -> None:
     """Remove a member after its session timeout."""
     if member_id in group.pending_joins:
         group.remove(member_id)
-        maybe_complete_join_after_removal(group)
+        _complete_join_after_removal(group)
         return
     member = group.members.get(member_id)
     if member is not None and not member.has_satisfied_heartbeat:
-        remove(group, member, f"member {member_id} has exceeded its session timeout")
+        remove_member(group, member)
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            prepare(group, f"member {member_id} has exceeded its session timeout")
+        else:
+            _complete_join_after_removal(group)
 
 
-def remove(group: ClassicGroup, member: ClassicGroupMember, reason: str) -> None:
-    """Remove a member after its session timeout, and rebalance."""
-    remove_member(group, member)
-    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-        prepare_or_complete(group, reason)
-    else:
-        maybe_complete_join_after_removal(group)
-
-
-def maybe_complete_join_after_removal(group: ClassicGroup) -> None:
-    """Complete the join phase if no other member is missing."""
+def _complete_join_after_removal(group: ClassicGroup) -> None:
     if group.state is GroupState.PREPARING_REBALANCE and group.has_all_joined:
         complete_join(group)
 

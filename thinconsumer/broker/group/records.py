@@ -134,5 +134,7 @@ def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Coord
 
 def _group_record(group: ClassicGroup, value: GroupMetadataValue) -> CoordinatorRecord:
     value.current_state_timestamp = -1 if group.state_timestamp_ms is None else group.state_timestamp_ms
-    record = NewRecord(log_format.group_value(value), log_format.group_key(group.group_id))
+    record = NewRecord(
+        log_format.versioned(value, log_format.GROUP_VALUE_VERSION), log_format.group_key(group.group_id)
+    )
     return CoordinatorRecord(record, replay_nothing)

@@ -50,13 +50,9 @@ def _is_expired(group: ClassicGroup, place: Place, offset: OffsetCommitValue, no
 
 def of_deleted_topics(state: ReplayedState, topics: Mapping[str, bytes | None]) -> list[CoordinatorRecord]:
     """Return the tombstones of the offsets of deleted topics; ``topics`` has the current id of each name, if any."""
-    entries: dict[tuple[str, Place], CoordinatorRecord] = {}
-    known = [
-        (group, place, offset)
-        for group in state.offsets.groups()
-        for place, offset in state.offsets.of_group(group).items()
-    ]
-    for group, place, offset in (*known, *state.offsets.pending()):
-        if place[0] in topics and offset.value.topic_id != topics[place[0]]:
-            entries.setdefault((group, place), offset_tombstone(group, *place))
-    return list(entries.values())
+    outdated = dict.fromkeys(
+        (group, place)
+        for group, place, offset in state.offsets.everything()
+        if place[0] in topics and offset.value.topic_id != topics[place[0]]
+    )
+    return [offset_tombstone(group, *place) for group, place in outdated]

@@ -36,30 +36,19 @@ RETENTION_CHECK_S = 600.0
 Done = Callable[[int], None]
 
 
-class _DeferredReply:
-    """A callback that waits for an append to be committed (Kafka's ``DeferredEvent``); called once."""
-
-    __slots__ = ("_done", "timer")
-
-    def __init__(self, done: Done) -> None:
-        self._done: Done | None = done
-        self.timer: Timer | None = None
-
-    def finish(self, code: int) -> None:
-        """Call back with the code, unless the timeout has done so."""
-        done, self._done = self._done, None
-        if self.timer is not None:
-            self.timer.cancel()
-        if done is not None:
-            done(code)
-
-
 @dataclass(slots=True, eq=False)
 class _PendingWrite:
-    """An append that the high watermark does not cover yet."""
+    """An append that the high watermark does not cover yet. Each waiting callback has a timer for its timeout."""
 
     changes: list[tuple[Replay, int]]
-    waiters: list[_DeferredReply] = field(default_factory=list)
+    waiters: dict[Timer, Done] = field(default_factory=dict)
+
+    def finish(self, code: int) -> None:
+        """Call the waiting callbacks with ``code``."""
+        waiters, self.waiters = self.waiters, {}
+        for timer, done in waiters.items():
+            timer.cancel()
+            done(code)
 
 
 class GroupCoordinatorShard:
@@ -111,8 +100,7 @@ class GroupCoordinatorShard:
         writes, self._pending_writes = self._pending_writes, []
         self._created.clear()
         for write in writes:
-            for waiter in write.waiters:
-                waiter.finish(int(Code.NOT_COORDINATOR))
+            write.finish(int(Code.NOT_COORDINATOR))
         for group in list(self.latest.groups.values()):
             _unload(group)
         self.latest, self.committed = ReplayedState(), ReplayedState()
@@ -268,12 +256,10 @@ class GroupCoordinatorShard:
             entry.change(self.latest, offset)
             write.changes.append((entry.change, offset))
         self._pending_writes.append(write)
-        if early_codes:
-            if done is not None:
-                write.waiters.append(_DeferredReply(done))
-            self._finish(write, early_codes[0])
-        elif done is not None:
+        if done is not None:
             self._wait(write, done)
+        if early_codes:
+            self._finish(write, early_codes[0])
 
     def apply(self, change: Replay) -> None:
         """Apply a committed change that was not written by this shard (a transaction marker)."""
@@ -292,9 +278,12 @@ class GroupCoordinatorShard:
             done(code)
 
     def _wait(self, write: _PendingWrite, done: Done) -> None:
-        waiter = _DeferredReply(done)
-        waiter.timer = self.call_later(WRITE_TIMEOUT_S, lambda: waiter.finish(int(Code.REQUEST_TIMED_OUT)))
-        write.waiters.append(waiter)
+        def time_out() -> None:
+            del write.waiters[timer]
+            done(int(Code.REQUEST_TIMED_OUT))
+
+        timer = self.call_later(WRITE_TIMEOUT_S, time_out)
+        write.waiters[timer] = done
 
     def _finish(self, write: _PendingWrite, code: int) -> None:
         if write not in self._pending_writes:
@@ -313,8 +302,7 @@ class GroupCoordinatorShard:
             if not code:
                 for change, offset in one.changes:
                     change(self.committed, offset)
-            for waiter in one.waiters:
-                waiter.finish(code)
+            one.finish(code)
 
 
 def _unload(group: ClassicGroup) -> None:
