@@ -92,7 +92,7 @@ def test_unsupported_options_are_refused_with_the_reason(name, text, words):
 
 def test_all_problems_are_reported_at_once():
     message = refused({"kafka.acks": "0", "kafka.transactional.id": "x"}, [("key", "int")])
-    assert message.startswith("6 things are wrong:\n  - ")
+    assert message.startswith("6 options or columns are wrong:\n  - ")
     for word in ("acks", "transactional", "bootstrap", "'value'", "'topic'", "'key'"):
         assert word in message
 

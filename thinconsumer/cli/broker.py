@@ -131,7 +131,7 @@ def _print_ready(broker: EmbeddedBroker, is_controlled: bool) -> None:
 
 @contextmanager
 def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
-    """Yield a socket that becomes readable on SIGTERM and Ctrl-C. An exception could interrupt the broker's step.
+    """Yield a socket that becomes readable on SIGTERM and Ctrl-C: an exception could interrupt a step of the broker.
 
     With ``--control``, Ctrl-C is ignored: a terminal also sends it to the parent process, which may go on using the
     broker. The broker ends when standard input does, as with its parent.

@@ -53,7 +53,7 @@ def successes(results: Mapping[str, V | KafkaError], topics: TopicsByName | None
     good: dict[str, V] = {}
     for name, result in results.items():
         if isinstance(result, KafkaError):
-            # Errors of brokers do not contain the name.
+            # A broker's error does not contain the name of the topic or group.
             unknown = topics is not None and isinstance(result, UnknownTopicOrPartitionError)
             notify(f"error: {name}: {result}{did_you_mean(name, topics or ()) if unknown else ''}")
         else:

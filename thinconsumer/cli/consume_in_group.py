@@ -108,7 +108,7 @@ class GroupReader(RebalanceListener):
         self._forget(revoked)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Print the partitions with printed records that can no longer be committed."""
+        """Warn that printed records of lost partitions can no longer be committed."""
         self._is_assigned = False
         again = sorted(tp for tp in lost if tp in self._printed)
         if again:
@@ -141,8 +141,8 @@ class GroupReader(RebalanceListener):
         consumer = self._consumer
         try:
             if self._printed and consumer.config.enable_auto_commit:
-                # Positions include offsets after the last record, such as a transaction marker. While a batch is being
-                # printed, they are past records that were not printed.
+                # None commits the positions, which may be after a transaction marker. If printing was interrupted, the
+                # positions are after records that were not printed.
                 consumer.commit(self._printed if self._printing else None, timeout_ms=CLOSE_TIMEOUT_MS)
         except KafkaError as error:
             notify(f"error: the last printed records are not committed and will be read again: {error}")

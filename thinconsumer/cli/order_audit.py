@@ -1,4 +1,4 @@
-"""Check that the demo has read each order that it wrote once, and each partition's orders in their order."""
+"""Check that the demo has read every order that it wrote, once, and in order within each partition."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class OrderAudit:
             partition.last_at = now if partition.last_at is None else partition.last_at
 
     def expect(self, order: Order) -> None:
-        """Count an order before it is written, in the order of their numbers."""
+        """Count an order before it is written. Orders must come in the order of their numbers."""
         self._seen.append(0)
         self.written_cents += order.cents
 
@@ -77,7 +77,7 @@ class OrderAudit:
         except ValueError:
             self.unexpected += 1
             return
-        # Also by number: an order that a faulty retry of the producer wrote twice has two offsets.
+        # Offsets alone would miss an order that a faulty retry wrote twice, since its copies have different offsets.
         self.out_of_order += record.offset < seen.next_offset or number <= seen.last_order
         seen.next_offset, seen.last_order, seen.leader_epoch = record.offset + 1, number, record.leader_epoch
         if not 0 <= number < len(self._seen):

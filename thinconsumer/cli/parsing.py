@@ -17,7 +17,7 @@ from ..config.kinds import did_you_mean
 PROGRAM = "python -m thinconsumer"
 CLUSTER_ADVICE = f"Is --bootstrap-server right? '{PROGRAM} broker' starts a cluster to try things with"
 
-#: Shorter than the library's defaults, since a user waits for the error.
+#: Shorter than the defaults of clients, since a user waits for the error.
 BOOTSTRAP_TIMEOUT_MS = 5_000
 API_TIMEOUT_MS = 15_000
 

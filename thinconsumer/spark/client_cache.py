@@ -34,7 +34,7 @@ class ClientCache(Generic[T]):
         try:
             yield client
         except BaseException:
-            # Also after GeneratorExit of a cancelled task: responses to its requests could reach the next task.
+            # A cancelled task raises GeneratorExit: if its client were kept, the next task could get its responses.
             self._close_client(client)
             raise
         self._free.append((dict(config), client))

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Connect = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 
-#: Limits of sampling, which estimates the size of records: partitions, records of each, bytes of each, milliseconds.
+#: Limits of sampling records to estimate their size: partitions, records and bytes per partition, milliseconds.
 SAMPLED_PARTITIONS = 8
 SAMPLED_RECORDS = 200
 SAMPLED_BYTES = 65_536
@@ -61,8 +61,8 @@ class ClusterClient:
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, bytes]:
         """Return the partitions that the options select, in order, each with its topic's id.
 
-        With ``known``, the offsets of a running stream, a topic that is still missing after all retries is left out as
-        deleted. Leaving it out because one broker's metadata is old would make the stream read it again from the start.
+        With ``known``, the offsets of a running stream, a topic that is missing in every retry counts as deleted. One
+        broker's old metadata must not suffice: the stream would later read that topic again from the start.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or a partition that the options name does not exist.
@@ -91,7 +91,8 @@ class ClusterClient:
             behind = [tp for tp, offset in found.items() if offset < known.get(tp, 0)]
             if not behind or attempt == self._options.fetch_offset_num_retries:
                 break
-            log.warning("%s: the log ends before an offset already read; requesting it again", partition_names(behind))
+            names = partition_names(behind)
+            log.warning("%s: the broker's log end offset is below an offset already read; requesting it again", names)
             self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
         return found
 
@@ -144,8 +145,6 @@ class ClusterClient:
         for consumer in consumers:
             consumer.close(autocommit=False, timeout_ms=0)
 
-    # -- inside
-
     def _group_consumer(self, group: str) -> Consumer[Any, Any]:
         if group not in self._groups:
             ours = {"group.id": group, "enable.auto.commit": "false"}
@@ -168,7 +167,7 @@ class ClusterClient:
                     raise
                 log.warning("attempt %d of %d to look up partitions or offsets failed: %s", attempt, attempts, error)
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
-        raise AssertionError("fetchOffset.numRetries is at least 1")
+        raise AssertionError("fetchOffset.numRetries must be at least 1")
 
 
 def select_partitions(

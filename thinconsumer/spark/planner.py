@@ -240,7 +240,7 @@ def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]]) -> int:
 def split_ranges(
     ranges: Sequence[OffsetRange], *, parts_min: int | None = None, records_max: int | None = None
 ) -> list[OffsetRange]:
-    """Split ranges into at least about ``parts_min``, none with more than ``records_max`` offsets.
+    """Split ranges into about ``parts_min`` parts or more, none with more than ``records_max`` offsets.
 
     Large ranges are split in proportion to their size; small ones are not split.
     """

@@ -154,7 +154,7 @@ class _RangeReader:
         if self._is_other_topic():
             self._check_recreated(error)
         elif isinstance(error, NoOffsetForPartitionError):
-            # The cached consumer has dropped its position, as the topic was created again before the planning.
+            # The topic was created again before the planning, so the cached consumer dropped its old position.
             self._seek(self._position)
         elif isinstance(error, OffsetOutOfRangeError):
             low, high = error.log_start, error.log_end

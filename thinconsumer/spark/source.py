@@ -247,7 +247,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         if first is not None:
             self._seen = first_batch_end(first, end)
         else:
-            # Without partitions, the end must differ from ``{}``, which would mean that no batch was planned so far.
+            # The end of a batch without partitions must differ from ``{}``, the offset before the first batch.
             self._seen = start if end == begin else to_json(end) or first_batch_end({}, {})
         return self._seen
 
@@ -280,8 +280,6 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
     def stop(self) -> None:
         """Close connections. PySpark up to 4.3 does not call this when a query stops."""
         self._cluster.close()
-
-    # -- inside
 
     def _begin(self) -> tuple[Offsets, Offsets]:
         """Return the start offsets of a new stream, and the log end offsets."""
@@ -382,7 +380,7 @@ def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
             )
         if one.dataType != types[one.name]:
             raise KafkaConfigurationError(
-                f"column {one.name!r} is of type {types[one.name].simpleString()}: read it so, and cast it afterwards"
+                f"column {one.name!r} must have the type {types[one.name].simpleString()}: cast it after reading"
             )
     return tuple(schema.fieldNames())
 

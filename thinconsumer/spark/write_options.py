@@ -78,7 +78,7 @@ def parse_write(options: Mapping[str, str], schema: Sequence[tuple[str, str]]) -
     problems += kafka_problems(kafka, REFUSED, lambda rest: ProducerSettings.from_config(_producer_config(rest)))
     columns, wrong = _columns(schema, needs_topic=topic is None)
     if problems or wrong:
-        raise KafkaConfigurationError(join_problems([*problems, *wrong], "things are wrong"))
+        raise KafkaConfigurationError(join_problems([*problems, *wrong], "options or columns are wrong"))
     return WriteSettings(kafka, columns, topic.strip() if topic is not None else None)
 
 
@@ -94,7 +94,7 @@ def _columns(schema: Sequence[tuple[str, str]], *, needs_topic: bool) -> tuple[d
     if "value" not in places:
         problems.append(f"there is no column 'value'{_columns_are(schema, 'value')}")
     if not needs_topic:
-        places.pop(TOPIC, None)  # the option overrides it, so that its type does not matter
+        places.pop(TOPIC, None)  # the option overrides the column, whose type does not matter then
     elif TOPIC not in places:
         problems.append(f"there is neither a column nor an option 'topic'{_columns_are(schema, TOPIC)}")
     for name, place in places.items():

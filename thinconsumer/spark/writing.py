@@ -72,7 +72,7 @@ class _BatchWriter:
     def __init__(self, settings: WriteSettings, connect: Callable[[], Producer]) -> None:
         self._settings = settings
         self._connect = connect
-        self._producer: Producer | None = None  #: Borrowed for the first row.
+        self._producer: Producer | None = None  #: None until the first row.
         self._unsettled: deque[SendFuture] = deque()
         self.written = Written()
 

@@ -10,7 +10,7 @@
     cluster.received(FetchRequest, node=1)              # the requests that broker 1 got
 
 * **Brokers** are those of :mod:`thinconsumer.broker`: leaders, replication, groups and transactions behave as in Kafka
-  4.x. :meth:`MemoryCluster.kill`, ``start``, ``move_leader``, ``remove_leader`` and ``set_versions`` change it.
+  4.x. :meth:`MemoryCluster.kill`, ``start``, ``move_leader``, ``remove_leader`` and ``set_versions`` act on them.
 * **Fault rules** change single responses: ``cluster.on("Fetch", Delay(1.0), times=1)``. Their actions (``Reply``,
   ``Edit``, ``EntryError``, ``Raw``, ``Delay``, ``Disconnect``, ``Silence``) are in :mod:`thinconsumer.broker`.
 * **Network faults** are methods of ``cluster.network`` that take a host and a port: ``refuse``, ``reset``, ``kill``,

@@ -139,7 +139,7 @@ class MemoryCluster(Cluster):
         self.listen(node_id)
 
     def listen(self, node_id: int, host: str | None = None) -> None:
-        """Let a node listen at ``host`` (default: its own), after :meth:`.Network.refuse` or to change its address."""
+        """Let a node listen again after :meth:`.Network.refuse`, or at another ``host`` than its own."""
         node = self.nodes[node_id]
         self.network.listen(host or node.host, node.port, _NodeListener(self, node_id))
 

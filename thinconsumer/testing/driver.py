@@ -15,7 +15,7 @@ from ..errors import IllegalStateError
 from ..timers import NEVER
 from .network import DriverEvents, MemoryConnection, Network
 
-#: Limit of the rounds of commands in one step. More mean an endless loop: an endpoint that reacts to its own commands.
+#: Limit of ``take_commands()`` calls in one step: an endpoint whose commands cause new ones without end exceeds it.
 COMMANDS_PER_STEP = 1000
 
 
@@ -33,7 +33,7 @@ class MemoryDriver(DriverEvents):
         self._obeying = False
         self._told = False
         self._woken = False
-        self._ringing = False  #: Whether the next step ends early. ``_woken`` stays set until :meth:`take_wakeup`.
+        self._ringing = False  #: Whether :meth:`wakeup` was called since the last step, which therefore ends early.
 
     def now(self) -> float:
         """Return the virtual clock's monotonic seconds."""
@@ -101,7 +101,7 @@ class MemoryDriver(DriverEvents):
 
     def fileno(self) -> int:
         """Raise ``io.UnsupportedOperation``: a network in memory has no file descriptor."""
-        raise io.UnsupportedOperation("a driver in memory has no descriptor")
+        raise io.UnsupportedOperation("a driver in memory has no file descriptor")
 
     def close(self) -> None:
         """Close all connections."""
@@ -114,10 +114,8 @@ class MemoryDriver(DriverEvents):
         """The streams that are connected or being connected."""
         return [connection.stream for connection in self._connections.values()]
 
-    # -- inside
-
     def called(self) -> None:
-        """Carry out the commands that a stream's reaction to an event produced, as the driver over sockets does."""
+        """Carry out the endpoint's commands after each call of a stream, as the driver over sockets does."""
         self._told = True
         if self._endpoint is not None:
             self._obey()
@@ -130,7 +128,7 @@ class MemoryDriver(DriverEvents):
         event = self.network.next_event_at()
         moment = min(moment, NEVER if event is None else event)
         if moment == NEVER:
-            raise AssertionError("waiting without end: there is no deadline, and no event is pending")
+            raise AssertionError("waiting without end: the step has no deadline, and the network no pending event")
         self.clock.advance_to(moment)
 
     def _flush(self) -> None:
@@ -149,7 +147,7 @@ class MemoryDriver(DriverEvents):
                     return
                 for command in commands:
                     self._carry_out(command)
-            raise AssertionError(f"more than {COMMANDS_PER_STEP} rounds of commands within one step")
+            raise AssertionError(f"the endpoint gave more than {COMMANDS_PER_STEP} rounds of commands within one step")
         finally:
             self._obeying = False
 

@@ -37,7 +37,7 @@ __all__ = [
 #: Creates a topic: ``kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})`` returns its name.
 NewTopic = Callable[..., str]
 
-#: Limit of a topic's name, below Kafka's 249 characters. ``_NOT_ALLOWED`` matches characters that are replaced.
+#: Limit of the test's name within a topic's name (Kafka's is 249), and the characters in it that become ``-``.
 _NAME_MAX = 200
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]+")
 

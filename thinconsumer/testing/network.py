@@ -126,7 +126,7 @@ class Network:
         return self._listeners.get(place)
 
     def deliver(self, place: Place, callback: Callable[[], None], *, dialling: bool = False) -> None:
-        """Call back after the latency to or from ``place``; if a fault is set for it then, when the fault ends."""
+        """Call back after the latency; if :meth:`pause` or :meth:`black_hole` holds ``place`` then, after its end."""
 
         def arrive() -> None:
             if place in self._black_holes or (place in self._paused and not dialling):
@@ -145,7 +145,7 @@ class Network:
         return self._events[0][0] if self._events else None
 
     def now(self) -> float:
-        """Return the time as peers see it: the running event's moment, although the clock may be ahead of it."""
+        """Return the running event's moment, or between events the clock's time: a test may advance it past events."""
         return self.clock.now() if self._moment is None else self._moment
 
     def run_due(self) -> bool:
@@ -159,8 +159,6 @@ class Network:
         finally:
             self._moment = None
         return happened
-
-    # -- inside
 
     def _addresses_of(self, host: str) -> list[str]:
         found = self.names.get(host, [])
@@ -178,7 +176,7 @@ class DriverEvents:
     """The interface through which connections call their driver."""
 
     def called(self) -> None:
-        """Handle that a connection has just called its stream."""
+        """Handle that a connection has called a method of its stream."""
 
     def gone(self, stream: Stream) -> None:
         """Handle that a stream's connection has ended."""
@@ -253,8 +251,6 @@ class MemoryConnection:
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
         """Call back after a delay, if the connection is still open then."""
         self._network.call_at(self.now() + seconds, lambda: callback() if self.is_open else None)
-
-    # -- inside
 
     def _to_peer(self, data: bytes) -> None:
         if self.is_open and self._conversation is not None:

@@ -167,6 +167,6 @@ def test_endless_loop_of_a_client_is_a_violation(town, monkeypatch):
     town.pass_time(driver.CIRCLES_S + 0.1)
     for number in range(5):
         ann.driver.step(ann.orders, town.world.now() + number / 100)
-    with pytest.raises(Violation, match="ann goes round in circles"):
+    with pytest.raises(Violation, match="ann is in an endless loop"):
         ann.driver.step(ann.orders, now)
     assert town.world.violations

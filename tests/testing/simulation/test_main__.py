@@ -104,12 +104,12 @@ def test_time_limit_is_removed_after_the_run(monkeypatch, seed):
     assert limits == [command.CPU_S, 0.0]
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of the processor's time here")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of CPU time here")
 def test_endless_run_fails_at_the_time_limit():
     before = signal.getsignal(signal.SIGVTALRM)
     try:
         command.limit(0.01)
-        with pytest.raises(TimeoutError, match=r"more than 0\.01 s of the processor's time"):
+        with pytest.raises(TimeoutError, match=r"more than 0\.01 s of CPU time"):
             go_round_in_circles()
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

@@ -117,7 +117,7 @@ def test_run_until_timeout_names_condition_and_repeat_command(sim, tmp_path, mon
         sim.run_until(lambda: False, timeout=30, what="pigs fly")
     assert sim.now() == began + 30
     words = str(caught.value)
-    assert words.startswith("after 30 virtual seconds still not true: pigs fly\n")
+    assert words.startswith("the condition is not true after 30 virtual seconds: pigs fly\n")
     assert "repeat it with: Simulation(seed=1, ...)" in words and "node 1" in words
     (file,) = tmp_path.iterdir()
     assert f"all of the trace: {file}" in words and file.read_text() == sim.trace.text() + "\n"
@@ -143,7 +143,7 @@ def test_check_raises_the_violations_of_every_checker():
 def test_check_raises_bugs_of_the_broker(sim):
     sim.check()
     sim.cluster.bugs.append("wrong")
-    with pytest.raises(Violation, match=r"the broker's own bugs: \['wrong'\]"):
+    with pytest.raises(Violation, match=r"bugs of the embedded broker, not of the client: \['wrong'\]"):
         sim.check()
 
 

@@ -1,4 +1,4 @@
-"""``python -m thinconsumer.testing.simulation``: one seed with its trace, or a range of them with totals and rate.
+"""Run swarms: one seed with its knobs and trace, or a range of seeds with totals.
 
 ``--seed 123`` repeats one run and shows its knobs, and the trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many;
 seeds that fail are listed with the first line of their error, and the exit code is 1. ``--groups`` simulates consumer
@@ -52,14 +52,14 @@ def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]
 
 
 def limit(seconds: float) -> None:
-    """Raise ``TimeoutError`` after this much CPU time, since the run is in an endless loop; 0: no limit.
+    """Have ``TimeoutError`` raised after this much CPU time, which only an endless loop takes; 0 sets no limit.
 
     Does nothing on Windows, which has no such timer.
     """
     if hasattr(signal, "setitimer"):
 
         def too_long(*_: object) -> None:
-            raise TimeoutError(f"more than {seconds:g} s of the processor's time")
+            raise TimeoutError(f"more than {seconds:g} s of CPU time: the run is in an endless loop")
 
         signal.signal(signal.SIGVTALRM, too_long)
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)

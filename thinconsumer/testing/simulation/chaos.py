@@ -1,7 +1,7 @@
 """The schedule of faults in a swarm run. The kinds of faults are in :mod:`.faults` and :mod:`.group_faults`.
 
 Each kind occurs at random moments (a Poisson process) at its own rate. Each fault ends by itself after a while, and
-:meth:`Chaos.over` ends all. Each kind has its own random generator, so a new kind does not move the others.
+:meth:`Chaos.over` ends all. Each kind has its own random generator, so a new kind leaves the others' moments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Chaos:
         self.witness = Witness(sim.world.accuse, sim.cluster.truth)
         sim.jury.add(self.witness)
         self._cuts: list[Cut] = []
-        self._slowed: dict[int, list[float]] = {}  #: The seconds by which each broker is slowed; faults overlap.
+        self._slowed: dict[int, list[float]] = {}  #: Delays in force, in seconds, by broker id.
         self.request_faults = RequestFaults(sim.world, knobs)
         self.group_errors = GroupErrors(sim.world, knobs.group_error_rate)
         for rule in (self.request_faults, self.group_errors):
@@ -84,8 +84,6 @@ class Chaos:
         """Count a fault of this kind."""
         self.counts[name] = self.counts.get(name, 0) + 1
 
-    # -- inside
-
     def _arm(self, name: str, fault: Fault, rate: float) -> None:
         random = self.sim.world.streams(f"chaos/{name}")
 
@@ -117,7 +115,7 @@ class Chaos:
             self.sim.heal(self._cuts)
 
     def cut(self, ones: list[Who], others: list[Who], seconds: float) -> Cut:
-        """Cut the network from ``ones`` to ``others`` for ``seconds``, or until :meth:`heal_one` gets the result."""
+        """Cut the network from ``ones`` to ``others`` for ``seconds``; :meth:`heal_one` ends it earlier."""
         cut = ones, others
         self._cuts.append(cut)
         self.sim.partition(ones, others, one_way=True)

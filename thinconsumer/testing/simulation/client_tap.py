@@ -1,7 +1,7 @@
 """Decodes the requests that a client writes and the group responses that it reads, at the client's sockets.
 
-Checkers must compare a client's requests with the responses that it has read: one that is still in flight must not
-count. :class:`ClientTap` sits between a driver and a stream; neither the network nor the client notices it.
+Checkers must compare a client's requests with the responses that it has read, without those still in flight.
+:class:`ClientTap` sits between a driver and a stream; neither the network nor the client notices it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ClientTap:
         self._unanswered: deque[SentRequest] = deque()
 
     def connection_made(self, now: float) -> None:
-        """Pass the call on."""
+        """Pass the call on to the client's stream."""
         self.inner.connection_made(now)
 
     def get_buffer(self) -> memoryview:
@@ -94,7 +94,7 @@ class ClientTap:
         return self.inner.buffer_updated(size, now)
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """Report the connection's end, and pass the call on."""
+        """Report the connection's end, and pass the call on to the client's stream."""
         self.closed()
         self.inner.connection_lost(error, now)
 
@@ -109,8 +109,6 @@ class ClientTap:
         self.inner.data_sent(size, now)
         for frame in take_frames(self._out):
             self._request(frame)
-
-    # -- inside
 
     def _request(self, frame: bytes) -> None:
         header = decode_request_header(frame)

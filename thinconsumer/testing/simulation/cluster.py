@@ -1,4 +1,4 @@
-"""The cluster of a simulation: it traces faults, reports requests to checkers, and has the Truth of each partition."""
+"""The cluster of a simulation: it traces faults, reports requests to checkers, and records what logs have committed."""
 
 from __future__ import annotations
 
@@ -73,8 +73,6 @@ class SimCluster(MemoryCluster):
         """Continue a paused node, as SIGCONT does."""
         super().resume(node_id)
         self._trace(node_id, "resumed")
-
-    # -- inside
 
     def _trace(self, node_id: int, event: str, why: str = "") -> None:
         node = self.nodes[node_id]

@@ -27,7 +27,7 @@ class Corruption:
         self._clients = clients
 
     def __call__(self, client: str, response: Message) -> bool:
-        """Perhaps flip a bit of a response to a client; return whether it was done."""
+        """Flip a bit of a response to a client, at random; return whether it was done."""
         if not self.rate or client not in self._clients or not isinstance(response, FetchResponse):
             return False
         rows = [data for topic in response.responses for data in topic.partitions if data.records]

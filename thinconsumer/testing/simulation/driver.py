@@ -31,7 +31,7 @@ class SimDriver(MemoryDriver):
 
     ``on_mail`` is called when something arrives, so that an idle actor gets a turn. ``report`` is called with the name
     of an event of :class:`.checkers.Checker` ("connection_opened", "request_written", "response_read" or
-    "connection_closed") and its arguments after the reader.
+    "connection_closed") and that method's arguments without the reader.
     """
 
     def __init__(self, world: World, network: SimNetwork, name: str, report: Callable[..., None]) -> None:
@@ -44,7 +44,7 @@ class SimDriver(MemoryDriver):
         self._world = world
         self._sim_network = network
         self._idle_steps = 0
-        self._moment = (-1, 0.0)  #: ``World.happened`` and the time when ``_idle_steps`` was 0.
+        self._moment = (-1, 0.0)  #: ``World.happened`` and the time at which ``_idle_steps`` began at 0.
         self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
         self._report = report
         self._dials = 0
@@ -111,8 +111,6 @@ class SimDriver(MemoryDriver):
             connection.orphan(silently=silently)
         self._connections.clear()
 
-    # -- for connections
-
     def deliver(self, connection: SimConnection, take: Callable[[], None]) -> None:
         """Queue what has arrived at one of this client's sockets; the next step calls ``take``."""
         if self.is_dead or self.closed:
@@ -120,8 +118,6 @@ class SimDriver(MemoryDriver):
         self._mail.append((connection, take))
         if self.on_mail is not None:
             self.on_mail()
-
-    # -- inside
 
     def _carry_out(self, command: Dial | Hangup | Resolve) -> None:
         if isinstance(command, Dial):
@@ -150,7 +146,7 @@ class SimDriver(MemoryDriver):
             self._idle_steps, self._moment = 0, (self._world.happened, self.clock.now())
         self._idle_steps += 1
         if self._idle_steps > STEPS_MAX:
-            words = f"{self.name} goes round in circles: {STEPS_MAX} steps in which nothing else happened"
+            words = f"{self.name} is in an endless loop: {STEPS_MAX} steps without an event of the world in between"
             self._world.accuse(words)
             raise Violation(words)
 

@@ -1,4 +1,4 @@
-"""Functions that inject a fault into brokers, the network, logs or applications, by the name of the rate's knob."""
+"""Functions that inject a fault into brokers, the network, logs or applications; ``FAULTS`` has them by knob."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kill(chaos: Chaos, random: Random) -> bool:
 
 
 def kill_node(chaos: Chaos, random: Random, node: int, most_s: float) -> bool:
-    """Kill this broker for at most so many seconds; return whether it was alive."""
+    """Kill this broker, and start it again within ``most_s`` seconds; return whether it was alive."""
     seconds, silently = random.uniform(0.2, most_s), random.random() < chaos.knobs.silent_share
     if node < 0 or not chaos.sim.cluster.nodes[node].is_alive:
         return False
@@ -64,7 +64,7 @@ def cut(chaos: Chaos, random: Random) -> bool:
 
 
 def reset(chaos: Chaos, random: Random) -> bool:
-    """Break some connections; sometimes only one side is told, or neither."""
+    """Break some connections; sometimes only one side notices, or neither."""
     connections = chaos.sim.network.connections
     share = random.random()
     for connection in [c for c in connections if random.random() < share]:
@@ -126,7 +126,7 @@ def take_over(chaos: Chaos, random: Random) -> bool:
     alive = chaos.sim.cluster.controller.image.brokers
     others = [n for n in row.replicas if n != row.leader and n in alive] if row is not None else []
     if row is None or row.leader < 0 or len(others) < max(1, chaos.knobs.min_insync_replicas):
-        return False  # min.insync.replicas would need the follower that is to fall behind
+        return False  # without this follower, the ISR would be smaller than min.insync.replicas
     return Takeover(chaos, random, tp, row.leader, random.choice(others)).begin()
 
 

@@ -1,6 +1,6 @@
-"""An adapter that reports a group member's events as those of a reader, whose checkers then check members too.
+"""An adapter that reports a group member's events as those of a reader, so that readers' checkers check members too.
 
-Readers get partitions by ``assign`` and positions by ``seek``. A member gets partitions through its listener, and
+A reader gets partitions by ``assign`` and positions by ``seek``. A member gets partitions through its listener, and
 positions from the group's committed offsets in OffsetFetch responses.
 """
 
@@ -37,7 +37,7 @@ class GroupEventAdapter(Checker):
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         """Report an assignment before its callback runs: a seek inside the callback must be reported after it.
 
-        A callback that raised is called again; its seek stays in force.
+        A callback that raised is called again, and must not set back a seek that it made before it raised.
         """
         if what == ASSIGNED:
             self._starting[member] |= set(tps) - self._owned[member].keys()
@@ -76,8 +76,6 @@ class GroupEventAdapter(Checker):
 
     def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         self._begun(reader, tp)
-
-    # -- inside
 
     def _begun(self, reader: SimReader, tp: TopicPartition) -> None:
         starting = self._starting.get(reader)

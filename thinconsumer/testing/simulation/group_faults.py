@@ -1,4 +1,4 @@
-"""Functions that inject a fault into groups: their coordinators, members and topics. Named as in :mod:`.faults`."""
+"""Functions that inject a fault into a group's coordinator, members or topics; ``GROUP_FAULTS`` has them by knob."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def running(chaos: Chaos, random: Random) -> MemberActor | None:
 
 
 def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
-    """Do a rolling bounce: restart the members one by one with each further list of assignors in ``STYLES``."""
+    """Restart all members one by one with the second list of assignors in ``STYLES``, then with the third."""
     random = chaos.sim.world.streams(f"chaos/upgrade/{group.name}")
     steps = STYLES[group.knobs.style]
     plan = [(member, list(steps[step])) for step in range(1, len(steps)) for member in group.members]
@@ -104,7 +104,7 @@ def move_coordinator(chaos: Chaos, random: Random) -> bool:
 
 
 def absent(chaos: Chaos, random: Random) -> bool:
-    """Stall a member for about its session timeout, or its poll interval."""
+    """Stall a member for about its session timeout, or its maximum poll interval."""
     member = running(chaos, random)
     if member is None:
         return False

@@ -89,7 +89,7 @@ class GroupSwarm(Swarm):
     # -- phases
 
     def end_faults(self) -> None:
-        """End every fault, let every member run without extra calls, and count rebalances from now on."""
+        """End every fault and every member's extra calls; from now on, checkers limit each group's rebalances."""
         super().end_faults()
         for member in self.actors:
             member.calm()
@@ -102,11 +102,11 @@ class GroupSwarm(Swarm):
         sim = self.sim
         sim.trace.add("swarm", "", "order")
         random = sim.world.streams("swarm/order")
-        # A client may notice a lost connection only by a request's timeout. Meanwhile the coordinator may end its
-        # session, and the next owner would process records again that were not committed yet.
+        # A member may notice a lost connection only by a request timeout. If its session timed out meanwhile, the next
+        # owner would process uncommitted records again, which this phase must not count as a violation.
         sim.run_for(max(group.knobs.patience_s for group in self.groups))
         self.settle("after lost connections were noticed")
-        # A member that has sought back must have processed those records again before any repetition is forbidden.
+        # Members that sought back must reach the end first, or their repetitions would be violations too.
         sim.run_until(lambda: all(map(self.is_at_end, self.groups)), self.PEACE_S, "every member is at the end")
         for group in self.groups:
             group.ledger.strict_since = sim.now()
@@ -167,8 +167,6 @@ class GroupSwarm(Swarm):
         for node in self.sim.cluster.nodes.values():
             for shard in node.group_coordinator.shards.values():
                 yield from shard.latest.groups.values()
-
-    # -- inside
 
     def _add_checkers(self) -> None:
         sim = self.sim

@@ -17,7 +17,7 @@ from .streams import Streams
 
 T = TypeVar("T")
 
-#: Limit of a run's fetches and polls, weighted by the number of brokers. They take about 0.25 s of CPU time.
+#: Limit of a run's fetches and polls, weighted by the number of brokers: about 0.25 s of CPU time.
 BUDGET = 700.0
 
 RANGE, ROBIN, STICKY, COOPERATIVE = "range", "roundrobin", "sticky", "cooperative-sticky"
@@ -70,7 +70,7 @@ def yes(share: float, groups: Any = None) -> Any:
     return knob(lambda random: random.random() < share, groups)
 
 
-#: In simulations of groups: the option keeps its default, or the fault never occurs.
+#: For simulations of groups: an option that keeps its default, and a fault that never occurs.
 DEFAULT, ABSENT = always(None), always(0.0)
 
 
@@ -123,7 +123,7 @@ class ClientKnobs:
            "columns")  # fmt: skip
 
     def fit(self, fetch_max_wait_ms: int) -> None:
-        """Keep a reader's options consistent with each other and with how long brokers may wait."""
+        """Keep a reader's options consistent with each other and with ``fetch_max_wait_ms``."""
         self.request_timeout_ms = max(self.request_timeout_ms, 2 * fetch_max_wait_ms)
         self.connections_max_idle_ms = max(self.connections_max_idle_ms, self.request_timeout_ms + 500)
         # A partition's limit below fetch_min_bytes would make every Fetch wait for fetch_max_wait_ms, as on Kafka.
@@ -251,8 +251,8 @@ class Knobs:
     resets: float = sometimes(0.5, 0.5, 8, groups=sometimes(0.5, 0.5, 6))
     slow: float = sometimes(0.4, 0.5, 3, groups=sometimes(0.3, 0.5, 2))
     leader_moves: float = sometimes(0.7, 1, 12, groups=sometimes(0.5, 1, 6))
-    unclean_elections: float = sometimes(0.8, 1, 8)  #: Only if ``unclean``.
-    takeovers: float = sometimes(0.8, 2, 8)  #: Only if ``unclean``.
+    unclean_elections: float = sometimes(0.8, 1, 8)  #: Has no effect unless ``unclean`` is true.
+    takeovers: float = sometimes(0.8, 2, 8)  #: Has no effect unless ``unclean`` is true.
     deletions: float = sometimes(0.5, 0.5, 6, groups=ABSENT)
     compactions: float = sometimes(0.7, 1, 6, groups=ABSENT)
     expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: Partitions added to readers' topics.
@@ -273,8 +273,8 @@ class Knobs:
     delay_rate: float = sometimes(0.3, 0.002, 0.05)
     silence_rate: float = sometimes(0.3, 0.001, 0.01)
     disconnect_rate: float = sometimes(0.3, 0.001, 0.02)
-    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Per Fetch response with records.
-    group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Per group request.
+    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Probability per Fetch response with records.
+    group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Probability per group request.
 
     clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each reader.
     group_knobs: list[GroupKnobs] = field(default_factory=list)
@@ -325,7 +325,7 @@ class Knobs:
         return workers
 
     def _wait_within(self, budget: float) -> float:
-        """Raise ``fetch_max_wait_ms`` so that idle Fetches stay within a budget; return the weight of one request."""
+        """Raise ``fetch_max_wait_ms`` until idle consumers' Fetches stay within a budget; return the weight of one."""
         weight = 0.4 + 0.2 * self.brokers
         idle = self.consumers * self.brokers * 60_000 * weight
         self.fetch_max_wait_ms = max(self.fetch_max_wait_ms, round(idle / budget))

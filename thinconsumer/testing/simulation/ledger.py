@@ -21,7 +21,7 @@ class Ledger:
         self.read_committed = read_committed
         self.count = 0
         self.doubles = 0
-        #: Since when no record may be processed twice; None: any may.
+        #: The time from which no record may be processed twice; None allows repetitions.
         self.strict_since: float | None = None
         self._truth = truth
         self._done: dict[TopicPartition, dict[int, int]] = {}  #: Leader epoch of each processed record, by offset.

@@ -65,7 +65,7 @@ class Mishaps:
 
 
 class SimNetwork(Network):
-    """A network with random faults, as the module describes. ``cuts`` has pairs (from, to): no bytes get through."""
+    """A network with random faults, as the module describes. ``cuts`` has pairs (source, target) of cut paths."""
 
     def __init__(self, world: World, network_faults: NetworkFaults | None = None) -> None:
         self.faults = network_faults or NetworkFaults()
@@ -126,7 +126,7 @@ class SimNetwork(Network):
         self.cuts.update((source, target) for source in sources for target in targets)
 
     def heal(self, but: Iterable[tuple[Who, Who]] = ()) -> None:
-        """End all cuts except ``but``, pairs (from, to); the bytes held back arrive."""
+        """End all cuts except the pairs (source, target) in ``but``; the bytes that they held back arrive."""
         self.cuts.intersection_update(but)
         held, self._held_lanes = self._held_lanes, []
         for lane in held:
@@ -167,7 +167,7 @@ class SimNetwork(Network):
         return base
 
     def mishap(self, connection: SimConnection) -> bool:
-        """Perhaps lose a message and break its connection; return whether this was done."""
+        """Draw whether a message is lost; if so, break its connection and return True."""
         rate = self.faults.reset_rate
         if not rate or self._random.random() >= rate:
             return False
@@ -207,7 +207,7 @@ class Lane:
         self._schedule()
 
     def clear(self) -> None:
-        """Lose all items in flight. Dummies replace them: their scheduled events would deliver later items early."""
+        """Lose all items in flight. No-ops replace them, or their scheduled events would deliver later items early."""
         self._queue = deque([_nothing] * len(self._queue))
 
     def release(self) -> None:
@@ -257,7 +257,7 @@ class SimConnection(MemoryConnection):
     # -- for the driver
 
     def begin(self) -> None:
-        """Send the connection attempt to the node, or let it be lost (``swallow_rate``)."""
+        """Send the connection attempt to the node; at ``swallow_rate`` it and all later bytes are lost."""
         if not self._sim.is_lucky(self._sim.faults.swallow_rate):
             self._sim.mishaps.swallowed += 1
             self._is_swallowed = True
@@ -329,7 +329,7 @@ class SimConnection(MemoryConnection):
         if told == "nobody":
             self._is_swallowed = True
 
-    # -- inside: what arrives at the node
+    # -- arrival at the node
 
     def _send_up(self, item: Callable[[], None]) -> None:
         if not self._is_swallowed:
@@ -370,7 +370,7 @@ class SimConnection(MemoryConnection):
         self._conversation: Conversation | None = None
         return was
 
-    # -- inside: what arrives at the client
+    # -- arrival at the client
 
     def _send_down(self, item: Callable[[], None]) -> None:
         if not self._is_swallowed:
@@ -395,7 +395,7 @@ class SimConnection(MemoryConnection):
         self._mail(lambda: self._lose(RESET))
 
     def _tell_peer(self) -> None:
-        """Do nothing: the close travels to the node by :class:`Lane`."""
+        """Do nothing: :meth:`hang_up` sends the close through a :class:`Lane`."""
 
     def _over(self) -> None:
         self.is_open = False

@@ -1,7 +1,6 @@
-"""The public Consumer, whose calls and results are reported to the checkers.
+"""A Consumer whose public calls are reported to the checkers, with arguments, results and errors, once they returned.
 
-Reported are the arguments, results and errors of public calls, after they returned. The one exception is the size of
-the consumer's buffer, which no public method returns.
+The size of the consumer's buffer is reported too, although no public method returns it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from .network import NetworkFaults, SimNetwork, Who
 from .trace import Trace
 from .world import Actor, Violation, World
 
-#: The last lines of the trace that a failure shows; the whole trace goes into a file.
+#: Number of trace lines, the last ones, that a failure shows; the whole trace goes into a file.
 TAIL = 60
 
 Assignment = Mapping[str, Iterable[int]] | Iterable[TopicPartition]
@@ -85,11 +85,9 @@ class Simulation:
     def __repr__(self) -> str:
         return f"<Simulation seed={self.seed!r} at {self.now():.3f}, {len(self.actors)} actors>"
 
-    # -- parts
-
     @property
     def cluster(self) -> SimCluster:
-        """The cluster, after its due timers ran: a change must not take effect before an earlier change has."""
+        """The cluster. Its due timers run first, so that a test's change does not overtake an earlier one."""
         self._cluster.advance(self.now())
         return self._cluster
 
@@ -110,7 +108,7 @@ class Simulation:
     # -- actors
 
     def driver(self, name: str = "") -> SimDriver:
-        """Return a driver for a client of your own. While the client's calls wait, other actors and brokers run."""
+        """Return a driver for your own client. While the client's calls wait, other actors and brokers run."""
         name = name or self._name("client")
         reader = SimReader(name)
         return SimDriver(self.world, self.network, name, lambda event, *what: self.jury.tell(event, reader, *what))
@@ -168,7 +166,7 @@ class Simulation:
         return actor
 
     def actor(self, function: Callable[[], float | None], name: str = "") -> UserActor:
-        """Call a function of your own again and again: it returns the seconds until its next call, or None for none."""
+        """Call your function again and again: it returns the seconds until its next call, None to end."""
         actor = UserActor(self.world, name or self._name("actor"), function)
         self.actors.append(actor)
         actor.wake()
@@ -235,7 +233,7 @@ class Simulation:
             while not condition():
                 if self.world.next_event_at() > deadline:
                     self.world.clock.advance_to(deadline)
-                    raise Violation(f"after {timeout:g} virtual seconds still not true: {what or condition}")
+                    raise Violation(f"the condition is not true after {timeout:g} virtual seconds: {what or condition}")
                 self.world.step()
 
         self.watched(go)
@@ -246,7 +244,7 @@ class Simulation:
         def go() -> None:
             self.jury.tell("finish")
             if self.cluster.bugs:
-                raise Violation(f"the broker's own bugs: {self.cluster.bugs}")
+                raise Violation(f"bugs of the embedded broker, not of the client: {self.cluster.bugs}")
             if self.world.violations:
                 raise self.world.violations[0]
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 READ_S, BLIND_S = 4.0, 9.0
 #: Seconds within which a Fetch that was sent before a pause usually gets its response.
 COMES_S = 0.7
-#: Limit of a batch's records. Below it, a batch has more than ``max_poll_records``, so that some stay in the buffer.
+#: Limit of a batch's records, which are more than twice ``max_poll_records`` otherwise, so that some stay buffered.
 RECORDS_MAX = 60
-#: Seconds after the election when connections are broken: to the old leader, to all other brokers, to the old leader.
+#: Seconds after the election when all connections break: to the old leader, to all others, to the old leader again.
 BREAKS_S = (0.4, 1.6, 3.0)
 
 
@@ -60,9 +60,9 @@ class Takeover:
         self._reader = random.choice(readers) if readers else None
         limit = self._reader.consumer.reader.max_poll_records if self._reader is not None else 1
         self._records = min(1 + 2 * limit, RECORDS_MAX)
-        #: Whether a reader is paused, so that it keeps fetched records: all of them, or those after its first poll.
+        #: Whether the reader pauses to keep fetched records: before it polls any, or after its first poll of them.
         self._holds_all, self._holds_rest = random.random() < 0.4, random.random() < 0.6
-        self._seeker = random.randrange(8)  #: Index of the reader that seeks; if it is too high, none does.
+        self._seeker = random.randrange(8)  #: Index of the reader that seeks; no reader does if there are fewer.
         self._blind_s = random.uniform(0.3, BLIND_S) if random.random() < 0.75 else 0.0
         self._back_after_s = random.uniform(0.2, 2.0) if random.random() < 0.4 else 0.0
         self._writes_at_old = random.random() < 0.5
@@ -71,7 +71,7 @@ class Takeover:
         self._is_on = False
         self._cut = chaos.cut([old], [new], READ_S + BLIND_S)
 
-    # -- before the election: records that the follower will never have
+    # -- before the election
 
     def begin(self) -> bool:
         """Let the leader remove the follower from the ISR, as one that lags; return whether this succeeded."""
@@ -91,7 +91,7 @@ class Takeover:
         reader = self._reader
         if reader is not None and self._holds_all:
             reader.soon(lambda: self._hold(reader))
-            reader.soon(self._write)  # by then its Fetch is usually waiting for these records
+            reader.soon(self._write)  # the reader's Fetch is usually waiting for these records by then
             return
         replica = self._sim.cluster.nodes[self._new].partitions.get(self._tp)
         self._chaos.witness.waiting[self._tp] = replica.log.end_offset if replica is not None else 0, self._was_read
@@ -105,7 +105,7 @@ class Takeover:
                 self._chaos.later(COMES_S, self._take_over)
 
     def _was_read(self, name: str) -> None:
-        """Start the election: a reader has polled records that the follower lacks. The reader is inside its poll."""
+        """Schedule the election, once this reader's poll, which returns records that the follower lacks, is over."""
         reader = next((consumer for consumer in self._chaos.readers if consumer.name == name), None)
         if reader is not None and self._holds_rest:
             reader.soon(lambda: self._hold(reader))
@@ -120,7 +120,7 @@ class Takeover:
         if self._tp in reader.assigned:
             reader.resume(self._tp)
 
-    # -- the election and what follows
+    # -- the election and afterwards
 
     def _take_over(self) -> None:
         self._chaos.witness.waiting.pop(self._tp, None)
@@ -132,7 +132,7 @@ class Takeover:
             others = [node for node in cluster.nodes if node != self._old]
             chaos.cut([self._old], [CONTROLLER, *others], self._blind_s)
         is_elected = self._elect(self._new)
-        chaos.heal_one(self._cut)  # only after the election: else the follower would catch up first
+        chaos.heal_one(self._cut)  # before the election, the follower would catch up
         if not is_elected:
             return
         if self._writes_at_old:

@@ -23,7 +23,7 @@ _NAMES = {
 
 @dataclass(eq=False)
 class Tally(Checker):
-    """Counts events; accuses nothing."""
+    """Counts events; records no violations."""
 
     counts: Counter[str] = field(default_factory=Counter, init=False)
 

@@ -28,9 +28,9 @@ class Truth:
     """The committed contents of one partition of one topic id."""
 
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
-        """Call ``lost(truth, offset, epoch)`` before the leader of ``epoch`` loses committed records from ``offset``.
+        """Call ``lost(truth, offset, epoch)`` when the log of the leader of ``epoch`` lacks records from ``offset``.
 
-        They still count during the call, and also after it if that leader was deposed before its epoch began.
+        They count until the call returns. If a newer epoch began before, they go on counting.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
@@ -39,14 +39,14 @@ class Truth:
         self.records = 0
         self.epochs: list[tuple[int, int]] = []  #: Leader epochs whose records count, with their start offsets.
         self._lost = lost
-        self._leader: list[tuple[int, int]] = []  #: The same for the newest leader's log, its own epoch included.
+        self._leader: list[tuple[int, int]] = []  #: Leader epochs in the newest leader's log, with their start offsets.
         self._rivals: list[tuple[int, int]] = []  #: Epochs that do not count, with the offset where their logs diverge.
-        self._offsets: list[int] = []  #: Offsets of the records that count, ascending ...
-        self._epoch_of: dict[int, int] = {}  #: ... and the leader epoch of each.
+        self._offsets: list[int] = []  #: Offsets of the records that count, ascending.
+        self._epoch_of: dict[int, int] = {}  #: Leader epochs of the records that count, by offset.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
         self._revealed: set[Key] = set()  #: Records of committed transactions, even if the marker was lost later.
         self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer id.
-        self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer id, records, is commit.
+        self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer, records, is commit.
         self._seen: set[Key] = set()  #: Base offsets and epochs of all committed batches.
 
     # -- for checkers
@@ -70,7 +70,7 @@ class Truth:
     ) -> int | None:
         """Return the first offset from ``low`` to below ``high`` with a record that counts; None if there is none.
 
-        ``committed`` skips records of open and aborted transactions, ``but`` (leader epochs by offset) other records.
+        ``committed`` skips records of open and aborted transactions. ``but``, leader epochs by offset, are skipped too.
         """
         offsets = self._offsets
         for index in range(bisect_left(offsets, max(low, self.start)), len(offsets)):
@@ -87,9 +87,9 @@ class Truth:
         return any(self._open.values())
 
     def successor(self, offset: int, epoch: int) -> int | None:
-        """Return None if a record's epoch counts at its offset, else the next epoch that counts.
+        """Return None if a record's leader epoch counts at its offset, else the next epoch that counts.
 
-        If it does not count, its leader was deposed before it wrote the record, or the whole epoch was lost.
+        An epoch does not count there if its leader wrote the record after it was deposed, or if the epoch was lost.
         """
         end: int | None = None
         for own, start in reversed(self.epochs):
@@ -108,21 +108,20 @@ class Truth:
     def rival(self, offset: int, epoch: int) -> int | None:
         """Return a newer epoch that does not count and whose leader lacks this record; None if there is none.
 
-        That leader was deposed by one that has the record, or before it learned of its own election. While it does not
-        know that, it answers that the record was truncated, which is valid (KIP-320).
+        Until it learns that it was deposed, that leader answers that the record was truncated: valid by KIP-320.
         """
         return next((newer for newer, end in self._rivals if newer > epoch and end <= offset), None)
 
     def answer_for(self, epoch: int) -> int | None:
-        """Return the end offset of an epoch by the newest leader's log (KIP-320); None: no newer epoch, or no epoch.
+        """Return an epoch's end offset in the newest leader's log, as OffsetForLeaderEpoch answers (KIP-320).
 
-        As in the protocol, for an epoch that this log never had, it is the end of the epoch before.
+        For an epoch that the log lacks: the end of the epoch before. None for -1, and if the log has no newer epoch.
         """
         if epoch < 0:
             return None
         return next((start for newer, start in self._leader if newer > epoch), None)
 
-    # -- for logs
+    # -- reports of logs
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
         """Handle a new leader: committed records that its log lacks are lost, unless a newer epoch has begun."""
@@ -135,8 +134,8 @@ class Truth:
         self._leader = [*log.epochs, (epoch, log.end_offset)]
         if lost_from < self.end:
             self._forget_from(lost_from, epoch)
-        # The epochs of the new leader's log are those that count. An epoch that it lacks no longer counts, even one
-        # without records: records of an older leader at or after its start count from now on.
+        # Only epochs of the new leader's log count. If it lacks an epoch, even one without records, then records of an
+        # older leader at or after that epoch's start count from now on.
         starts = dict(self.epochs)
         known = [(own, min(start, starts.get(own, start))) for own, start in log.epochs if start < log.end_offset]
         first = known[0][0] if known else epoch
@@ -181,8 +180,6 @@ class Truth:
             self._offsets = [offset for offset in self._offsets if offset not in gone]
             for offset in gone:
                 del self._epoch_of[offset]
-
-    # -- inside
 
     def _take(self, batch: RecordBatch, rows: list[Row]) -> None:
         self.end = batch.next_offset

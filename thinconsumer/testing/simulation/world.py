@@ -88,7 +88,7 @@ class World:
                     self.clock.advance_to(deadline)
                     return
                 if moment == NEVER:
-                    raise AssertionError("waiting for what can never happen: no deadline, and nothing is under way")
+                    raise AssertionError("waiting without end: no deadline, and no event is pending")
                 self.step()
         finally:
             self.depth -= 1
@@ -118,7 +118,7 @@ class Actor:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Context for using the actor's client outside a turn: turns are held back, and one is scheduled at its end."""
+        """Context for using the actor's client outside a turn: the actor gets no turn inside it, and one at its end."""
         before, self._in_turn = self._in_turn, True
         try:
             yield
@@ -129,7 +129,7 @@ class Actor:
     def _have_turn(self, moment: float) -> None:
         if moment != self._due:
             return
-        self._due = NEVER  # also when no turn follows: a past moment would make wake() ignore all later ones
+        self._due = NEVER  # even if no turn follows here: after a past moment, wake() would schedule none
         if self._in_turn or not self.is_active:
             return
         self._in_turn = True
