@@ -75,6 +75,24 @@ def topic(cluster):
     return name
 
 
+def only_an_error(code, out, err):
+    """Check that a failed command has printed one line, on standard error; return its exit code and that line."""
+    assert out == "" and err.count("\n") == 1
+    return code, err
+
+
+@pytest.fixture
+def fail(capsys):
+    """Return a function that runs a failing command in this process; it returns the exit code and the error."""
+    return lambda *words: only_an_error(main([*map(str, words)]), *capsys.readouterr())
+
+
+@pytest.fixture
+def fail_on_cluster(say):
+    """Return a function like that of ``fail``, for a command that uses the cluster."""
+    return lambda *words, given="": only_an_error(*say(*words, given=given))
+
+
 @pytest.fixture
 def say(cluster, capsys, monkeypatch, tmp_path):
     """Return a function that runs a command in this process on the cluster; ``given`` is its standard input."""

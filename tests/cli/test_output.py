@@ -73,18 +73,16 @@ def test_partial_writes_are_completed(monkeypatch):
 
 
 def test_a_table_is_aligned_with_numbers_to_the_right(capsys):
-    output.print_rows(
-        ["topic", "lag_now"], [{"topic": "a", "lag_now": 5}, {"topic": "longer", "lag_now": 12345}], False
-    )
+    output.print_rows(["topic", "lag_now"], [("a", 5), ("longer", 12345)], False)
     assert capsys.readouterr().out == "TOPIC   LAG NOW\na             5\nlonger    12345\n"
-    output.print_rows(["topic", "isr"], [{"topic": "a", "isr": [1, 2]}, {"topic": "b", "isr": None}], False)
+    output.print_rows(["topic", "isr"], [("a", [1, 2]), ("b", None)], False)
     assert capsys.readouterr().out == "TOPIC  ISR\na      1,2\nb      -\n"
     output.print_rows(["topic"], [], False)
     assert capsys.readouterr().out == ""
 
 
 def test_rows_as_json_are_one_line_each(capsys):
-    output.print_rows(["topic", "isr"], [{"topic": "a", "isr": [1]}, {"topic": "b", "isr": []}], True)
+    output.print_rows(["topic", "isr"], [("a", [1]), ("b", [])], True)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
         {"topic": "a", "isr": [1]},
         {"topic": "b", "isr": []},

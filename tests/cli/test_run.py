@@ -59,20 +59,14 @@ def test_every_command_has_help(capsys, name):
         (["consume", "orders", "--bootstrap-server", "a:b:c"], "bootstrap.servers"),
     ],
 )
-def test_wrong_usage_exits_with_2_and_one_line(capsys, words, said):
-    assert main(words) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert said in err
-    assert err.count("\n") == 1
+def test_wrong_usage_exits_with_2_and_one_line(fail, words, said):
+    code, err = fail(*words)
+    assert code == 2 and said in err
 
 
-def test_a_failure_exits_with_1_and_one_line_with_advice(capsys):
-    assert main(["consume", "orders", *UNREACHABLE]) == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("error: no broker could be reached")
+def test_a_failure_exits_with_1_and_one_line_with_advice(fail):
+    code, err = fail("consume", "orders", *UNREACHABLE)
+    assert code == 1 and err.startswith("error: no broker could be reached")
     assert "127.0.0.1:1: connection refused" in err
     assert "Is --bootstrap-server right?" in err
 

@@ -14,12 +14,14 @@ from thinconsumer.testing import MemoryCluster
 
 
 class Cluster:
-    """A cluster in memory with virtual time, and the parts of the source that talk to it."""
+    """A cluster in memory with virtual time, and the source's parts that talk to it; ``holds`` are values in t-0."""
 
-    def __init__(self, topics, nodes=1):
+    def __init__(self, topics, nodes=1, holds=()):
         self.kafka = MemoryCluster(nodes, topics)
         self.made = []
         self.slept = []
+        if holds:
+            self.append(*holds)
 
     def connect(self, config) -> Consumer:
         consumer = Consumer.from_config(config, driver=self.kafka.driver())

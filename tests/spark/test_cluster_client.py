@@ -73,8 +73,7 @@ def test_all_offsets_are_looked_up_in_one_round_trip(cluster):
 
 
 def test_log_ends_before_known_offsets_are_requested_again(cluster):
-    c = cluster()
-    c.append(b"a")
+    c = cluster(holds=[b"a"])
     client = c.client(**{"fetchOffset.numRetries": "4", "fetchOffset.retryIntervalMs": "20"})
     assert client.latest([T0], {T0: 5}) == {T0: 1}
     assert c.slept == [0.02] * 3
@@ -108,8 +107,7 @@ def test_the_client_is_pickled_without_its_connections(cluster):
 
 
 def test_the_first_records_of_the_largest_ranges_are_sampled(cluster):
-    c = cluster()
-    c.append(*[b"x" * 100] * 50)
+    c = cluster(holds=[b"x" * 100] * 50)
     c.append(NewRecord(b"y" * 10, key=b"k", headers=[("h", b"vv"), ("n", None)]), None, partition=1)
     client = c.client()
     assert sorted(client.sizes({T0: 0, T1: 0}, {T0: 50, T1: 2})) == [(2, 15), (50, 5000)]
@@ -119,8 +117,7 @@ def test_the_first_records_of_the_largest_ranges_are_sampled(cluster):
 
 def test_a_failed_sample_is_empty_and_not_an_error(cluster, caplog):
     """Deleted records are one reason; failOnDataLoss decides whether that is an error."""
-    c = cluster()
-    c.append(b"a")
+    c = cluster(holds=[b"a"])
     c.append(b"b")
     c.kafka.delete_records(("t", 0), 1)
     client = c.client()

@@ -52,8 +52,7 @@ def test_rows_are_those_of_the_official_connector(cluster, consumer_of):
 
 @pytest.mark.parametrize("headers", [(), [("a", b"1")]])
 def test_the_schema_is_exactly_the_one_that_pyspark_requires(cluster, consumer_of, headers):
-    c = cluster()
-    c.append(NewRecord(b"v", headers=headers))
+    c = cluster(holds=[NewRecord(b"v", headers=headers)])
     (batch,) = fetch(consumer_of(c), 1, COLUMNS, 10**6)
     assert [(f.name, str(f.type), f.nullable) for f in batch.schema] == [
         ("key", "binary", True),
@@ -68,8 +67,7 @@ def test_the_schema_is_exactly_the_one_that_pyspark_requires(cluster, consumer_o
 
 
 def test_columns_may_be_left_out_and_reordered(cluster, consumer_of):
-    c = cluster()
-    c.append(b"v")
+    c = cluster(holds=[b"v"])
     (batch,) = fetch(consumer_of(c), 1, ("offset", "value"), 10**6)
     assert batch.schema.names == ["offset", "value"]
     assert batch.to_pylist() == [{"offset": 0, "value": b"v"}]
@@ -85,22 +83,19 @@ def test_a_huge_batch_is_cut(cluster, consumer_of):
 
 
 def test_headers_count_towards_the_size(cluster, consumer_of):
-    c = cluster()
-    c.append(*[NewRecord(b"x", headers=[("a", b"x" * 5000), ("b", None)])] * 20, *[NewRecord(b"x")] * 400)
+    c = cluster(holds=[*[NewRecord(b"x", headers=[("a", b"x" * 5000), ("b", None)])] * 20, *[NewRecord(b"x")] * 400])
     parts = list(fetch(consumer_of(c), 420, COLUMNS, 20_000))
     assert [n for part in parts for n in part.column("offset").to_pylist()] == list(range(420))
     assert max(part.nbytes for part in parts) < 40_000
 
 
 def test_a_part_has_at_least_one_row(cluster, consumer_of):
-    c = cluster()
-    c.append(*[b"x"] * 5)
+    c = cluster(holds=[b"x"] * 5)
     assert [part.num_rows for part in fetch(consumer_of(c), 5, COLUMNS, 1)] == [1] * 5
 
 
 def test_columns_left_out_do_not_count_towards_the_size(cluster, consumer_of):
-    c = cluster()
-    c.append(*[b"x" * 10_000] * 10, *[b"x"] * 990)
+    c = cluster(holds=[*[b"x" * 10_000] * 10, *[b"x"] * 990])
     parts = list(fetch(consumer_of(c), 1000, ("offset",), 2000))
     assert [part.num_rows for part in parts] == [250] * 4
 
@@ -124,7 +119,6 @@ def test_batches_have_about_the_requested_size(cluster, consumer_of):
 
 
 def test_records_after_the_end_are_left_out(cluster, consumer_of):
-    c = cluster()
-    c.append(*[NewRecord(b"v", timestamp=1)] * 9)
+    c = cluster(holds=[NewRecord(b"v", timestamp=1)] * 9)
     (batch,) = fetch(consumer_of(c), 4, ("offset",), 20_000)
     assert batch.column("offset").to_pylist() == [0, 1, 2, 3]

@@ -65,8 +65,7 @@ def test_a_range_is_read_exactly(executor):
 
 
 def test_a_range_ends_at_its_last_offset_though_no_record_is_there(executor):
-    e = executor()
-    e.cluster.append(NewRecord(b"v"), NewRecord(b"v", offset=5))
+    e = executor(holds=[NewRecord(b"v"), NewRecord(b"v", offset=5)])
     e.cluster.kafka.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=1))
     assert e.offsets(0, 7) == [0, 5]
     assert e.offsets(1, 5) == []
@@ -76,8 +75,7 @@ def test_a_range_ends_at_its_last_offset_though_no_record_is_there(executor):
 @pytest.mark.parametrize("ids", [True, False])
 def test_a_cached_consumer_reads_a_range_planned_after_its_topic_was_recreated(executor, ids):
     """The consumer drops its position when the topic id changes."""
-    e = executor()
-    e.cluster.append(*[b"v"] * 5)
+    e = executor(holds=[b"v"] * 5)
     assert e.offsets(0, 5, topic_id=e.topic_id() if ids else ZERO_UUID) == list(range(5))
     e.recreate_topic(8)
     assert e.offsets(5, 8, topic_id=e.topic_id() if ids else ZERO_UUID) == [5, 6, 7]
@@ -89,8 +87,7 @@ def test_a_cached_consumer_reads_a_range_planned_after_its_topic_was_recreated(e
 def test_a_topic_recreated_after_planning_is_data_loss_though_it_has_grown_past_the_range(
     executor, cached, records, caplog
 ):
-    e = executor()
-    e.cluster.append(*[b"v"] * 10)
+    e = executor(holds=[b"v"] * 10)
     planned = e.topic_id()
     if cached:
         e.offsets(0, 3, topic_id=planned)
@@ -180,23 +177,20 @@ def test_deleted_offsets_are_named_exactly_or_skipped(executor, start, until, lo
 
 
 def test_offsets_beyond_the_log_are_lost(executor):
-    e = executor()
-    e.cluster.append(b"v")
+    e = executor(holds=[b"v"])
     with pytest.raises(DataLossError, match=r"t-0 \[5, 9\): missing; the log ends at 1"):
         e.offsets(5, 9)
     assert e.offsets(5, 9, fail_on_data_loss=False) == []
 
 
 def test_no_progress_is_a_timeout_that_names_the_offset(executor):
-    e = executor()
-    e.cluster.append(b"v")
+    e = executor(holds=[b"v"])
     with pytest.raises(KafkaTimeoutError, match=r"t-0: offset 1 of a range up to 3 .* within 5 s \(kafkaConsumer.poll"):
         e.offsets(0, 3, poll_timeout_ms=5000)
 
 
 def test_the_next_task_reuses_the_connection_and_prefetched_records(executor):
-    e = executor({"t": 2})
-    e.cluster.append(*[b"v"] * 5)
+    e = executor({"t": 2}, holds=[b"v"] * 5)
     e.cluster.append(*[b"v"] * 5)
     e.cluster.append(*[b"v"] * 10, partition=1)
     assert e.offsets(0, 5) == [0, 1, 2, 3, 4]
@@ -209,16 +203,14 @@ def test_the_next_task_reuses_the_connection_and_prefetched_records(executor):
 
 
 def test_a_repeated_task_connects_anew(executor):
-    e = executor()
-    e.cluster.append(b"v")
+    e = executor(holds=[b"v"])
     e.offsets(0, 1)
     assert e.offsets(0, 1, attempt=1) == [0]
     assert len(e.cluster.made) == 2
 
 
 def test_a_cancelled_task_closes_its_connection(executor):
-    e = executor()
-    e.cluster.append(*[b"v"] * 100)
+    e = executor(holds=[b"v"] * 100)
     batches = e.batches(0, 100, max_batch_bytes=100)
     assert next(batches).num_rows < 100
     batches.close()
@@ -227,8 +219,7 @@ def test_a_cancelled_task_closes_its_connection(executor):
 
 
 def test_concurrent_tasks_share_no_connection(executor):
-    e = executor()
-    e.cluster.append(*[b"v" * 50] * 100)
+    e = executor(holds=[b"v" * 50] * 100)
     one, other = e.batches(0, 100, max_batch_bytes=100), e.batches(50, 100, max_batch_bytes=100)
     assert next(one).column("offset")[0].as_py() == 0
     assert next(other).column("offset")[0].as_py() == 50
@@ -238,8 +229,7 @@ def test_concurrent_tasks_share_no_connection(executor):
 
 
 def test_connections_with_other_options_are_not_reused(executor):
-    e = executor()
-    e.cluster.append(b"v")
+    e = executor(holds=[b"v"])
     for number in (1, 2, 2):
         e.offsets(0, 1, **{"kafka.client.id": f"c{number}"})
     assert len(e.cluster.made) == 2

@@ -111,8 +111,7 @@ def test_the_partition_that_spark_adds_to_an_empty_plan_yields_nothing():
 
 
 def test_a_batch_is_planned_in_one_round_trip(cluster):
-    c = cluster()
-    c.append(b"a", b"b", b"c")
+    c = cluster(holds=[b"a", b"b", b"c"])
     reader = KafkaBatchReader(c.options(), ("value",), c.client())
     assert ranges(reader.partitions()) == [("t", 0, 0, 3)]
     assert len(c.requests(ListOffsetsRequest)) == 2
@@ -132,8 +131,7 @@ def test_a_batch_between_timestamps_and_offsets(cluster):
 
 
 def test_a_batch_is_split_into_tasks(cluster):
-    c = cluster()
-    c.append(*[b"v"] * 10)
+    c = cluster(holds=[b"v"] * 10)
     given = {"maxRecordsPerPartition": "4", "minPartitions": "2"}
     assert len(KafkaBatchReader(c.options(**given), (), c.client(**given)).partitions()) == 3
 
@@ -143,8 +141,7 @@ def test_a_batch_is_split_into_tasks(cluster):
 def test_a_topic_deleted_or_recreated_between_planning_and_reading_a_batch_is_data_loss(
     cluster, monkeypatch, caplog, then, fails
 ):
-    c = cluster({"t": 1})
-    c.append(*[b"old"] * 5)
+    c = cluster({"t": 1}, holds=[b"old"] * 5)
     reader = KafkaBatchReader(c.options(failOnDataLoss=fails), ("value",), c.client())
     (task,) = pickle.loads(pickle.dumps(reader.partitions()))
     c.kafka.delete_topic("t")
@@ -168,8 +165,7 @@ def test_a_topic_deleted_or_recreated_between_planning_and_reading_a_batch_is_da
 
 
 def test_a_stream_begins_at_the_start_and_has_no_batch_without_data(cluster):
-    c = cluster()
-    c.append(b"a", b"b")
+    c = cluster(holds=[b"a", b"b"])
     query = Query(c)
     assert query.trigger() == [("t", 0, 0, 2)]
     assert query.trigger() is None
@@ -182,8 +178,7 @@ def test_a_stream_begins_at_the_start_and_has_no_batch_without_data(cluster):
 
 def test_a_stream_from_latest_repeats_its_first_batch_unchanged(cluster):
     """After a crash the latest offset has moved: the end of the first batch holds its start."""
-    c = cluster()
-    c.append(b"a")
+    c = cluster(holds=[b"a"])
     query = Query(c, startingOffsets="latest")
     assert query.trigger() == []
     c.append(b"b", b"c")
@@ -195,8 +190,7 @@ def test_a_stream_from_latest_repeats_its_first_batch_unchanged(cluster):
 
 
 def test_limited_batches_leave_no_gaps(cluster):
-    c = cluster()
-    c.append(*[b"v"] * 90)
+    c = cluster(holds=[b"v"] * 90)
     c.append(*[b"v"] * 10, partition=1)
     query = Query(c, maxOffsetsPerTrigger="20")
     first, second = query.trigger(), query.trigger()
@@ -208,8 +202,7 @@ def test_limited_batches_leave_no_gaps(cluster):
 
 
 def test_available_now_ends_at_the_log_ends_of_its_start(cluster):
-    c = cluster()
-    c.append(*[b"v"] * 10)
+    c = cluster(holds=[b"v"] * 10)
     query = Query(c, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5")
     query.reader.prepareForTriggerAvailableNow()
     assert query.trigger() == [("t", 0, 0, 6)]
@@ -219,14 +212,12 @@ def test_available_now_ends_at_the_log_ends_of_its_start(cluster):
 
 
 def test_trigger_once_ignores_limits(cluster):
-    c = cluster()
-    c.append(*[b"v"] * 10)
+    c = cluster(holds=[b"v"] * 10)
     assert Query(c, limit=ReadAllAvailable(), maxOffsetsPerTrigger="6").trigger() == [("t", 0, 0, 10)]
 
 
 def test_a_trigger_waits_for_the_minimum_until_the_maximum_delay(cluster):
-    c = cluster()
-    c.append(b"v")
+    c = cluster(holds=[b"v"])
     query = Query(c, minOffsetsPerTrigger="5", maxTriggerDelay="10s")
     assert query.trigger() == [("t", 0, 0, 1)]  # the first trigger never waits
     c.append(b"v")
@@ -241,8 +232,7 @@ def test_a_trigger_waits_for_the_minimum_until_the_maximum_delay(cluster):
 
 
 def test_bytes_per_trigger_are_estimated_by_samples(cluster):
-    c = cluster()
-    c.append(*[b"x" * 1000] * 100)
+    c = cluster(holds=[b"x" * 1000] * 100)
     query = Query(c, maxBytesPerTrigger="10000")
     assert query.trigger() == [("t", 0, 0, 10)]
     fetches = len(c.requests(FetchRequest))
@@ -255,8 +245,7 @@ def test_bytes_per_trigger_are_estimated_by_samples(cluster):
 
 
 def test_bytes_per_trigger_work_where_records_were_deleted(cluster):
-    c = cluster({"t": 1})
-    c.append(*[b"v"] * 10)
+    c = cluster({"t": 1}, holds=[b"v"] * 10)
     c.append(*[b"v"] * 10)
     c.kafka.delete_records(("t", 0), 10)
     query = Query(c, maxBytesPerTrigger="1m", failOnDataLoss="false")
@@ -300,8 +289,7 @@ def test_a_stream_of_a_thousand_partitions_needs_one_list_offsets_per_broker_and
 
 
 def test_an_added_partition_is_read_from_its_start(cluster):
-    c = cluster({"t": 1})
-    c.append(b"a")
+    c = cluster({"t": 1}, holds=[b"a"])
     query = Query(c)
     query.trigger()
     c.kafka.expand("t", 2)
@@ -311,8 +299,7 @@ def test_an_added_partition_is_read_from_its_start(cluster):
 
 
 def test_records_deleted_past_the_checkpoint_are_data_loss(cluster, caplog):
-    c = cluster()
-    c.append(*[b"v"] * 10)
+    c = cluster(holds=[b"v"] * 10)
     for fails in ("true", "false"):
         query = Query(c, failOnDataLoss=fails, maxOffsetsPerTrigger="2")
         query.at = '{"t": {"0": 3, "1": 0}}'
@@ -331,8 +318,7 @@ def test_records_deleted_past_the_checkpoint_are_data_loss(cluster, caplog):
 
 @pytest.mark.parametrize("given", [{"subscribe": "t,u"}, {"assign": '{"t":[0],"u":[0]}'}])
 def test_a_topic_deleted_before_its_batch_is_planned_is_data_loss_and_gets_no_task(cluster, caplog, given):
-    c = cluster({"t": 1, "u": 1})
-    c.append(b"v")
+    c = cluster({"t": 1, "u": 1}, holds=[b"v"])
     c.append(b"v", topic="u")
     start, end = {"t": {"0": 0}, "u": {"0": 0}}, {"t": {"0": 1}, "u": {"0": 1}}
     c.kafka.delete_topic("u")
@@ -345,8 +331,7 @@ def test_a_topic_deleted_before_its_batch_is_planned_is_data_loss_and_gets_no_ta
 
 def test_a_recreated_topic_that_is_shorter_is_data_loss(cluster, caplog):
     """The offsets have gone back, which shows that the topic is another one; reading goes on at its end."""
-    c = cluster({"t": 1})
-    c.append(*[b"v"] * 10)
+    c = cluster({"t": 1}, holds=[b"v"] * 10)
     log = {}
     for fails in ("true", "false"):
         log[fails] = Query(c, failOnDataLoss=fails)
@@ -385,8 +370,7 @@ def test_a_stream_without_topics_begins_when_one_is_created(cluster):
 
 
 def test_a_stream_that_starts_before_its_log_is_data_loss(cluster):
-    c = cluster({"t": 1})
-    c.append(*[b"v"] * 10)
+    c = cluster({"t": 1}, holds=[b"v"] * 10)
     c.kafka.delete_records(("t", 0), 5)
     given = {"startingOffsets": '{"t":{"0":1}}'}
     with pytest.raises(DataLossError, match=r"t-0 \[1, "):
@@ -396,8 +380,7 @@ def test_a_stream_that_starts_before_its_log_is_data_loss(cluster):
 
 def test_latest_offset_without_arguments_goes_on_from_the_last_end(cluster):
     """PySpark 4.0 and 4.1: the reader remembers the last end offset, after a restart too."""
-    c = cluster({"t": 1})
-    c.append(b"a")
+    c = cluster({"t": 1}, holds=[b"a"])
     reader = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.client())
     assert reader.initialOffset() == {}
     first = reader.latestOffset()
@@ -444,8 +427,7 @@ def test_the_default_read_limit_reflects_the_options(cluster):
 
 def test_commit_group_is_not_a_batch_behind_when_the_stream_is_idle_or_available_now_ends(cluster):
     """Spark calls commit() for a batch only when it plans the next one, but asks for the latest offset before that."""
-    c = cluster({"t": 1})
-    c.append(*[b"v"] * 5)
+    c = cluster({"t": 1}, holds=[b"v"] * 5)
     query = Query(c, commitGroup="g")
     commits = []
     query.reader._cluster.commit = lambda group, offsets: commits.append((group, offsets)) or True
@@ -461,8 +443,7 @@ def test_commit_group_is_not_a_batch_behind_when_the_stream_is_idle_or_available
 
 
 def test_a_failed_commit_is_repeated_while_the_stream_is_idle(cluster):
-    c = cluster({"t": 1})
-    c.append(b"v")
+    c = cluster({"t": 1}, holds=[b"v"])
     query = Query(c, commitGroup="g")
     results = [False, True]
     query.reader._cluster.commit = lambda group, offsets: results.pop(0)
@@ -482,8 +463,7 @@ def test_commit_needs_a_commit_group(cluster):
 
 def test_an_unfinished_first_batch_of_the_official_connector_is_refused(cluster):
     """Its checkpoint lacks the start of that batch, so its records would be skipped silently."""
-    c = cluster({"t": 1})
-    c.append(b"a", b"b")
+    c = cluster({"t": 1}, holds=[b"a", b"b"])
     reader = KafkaAvailableNowReader(c.options(), ("value",), c.client())
     with pytest.raises(KafkaConfigurationError, match="lacks the start of the first batch"):
         reader.partitions({}, {"t": {"0": 2}})

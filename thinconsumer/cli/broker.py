@@ -57,7 +57,7 @@ def describe(parser: Parser) -> None:
     add_settings(parser, "--config", "a broker setting, by its Kafka name: auto.create.topics.enable=false")
     parser.add_argument("--rack", dest="racks", action="append", help="rack of a broker; give one for each, in order")
     parser.add_argument("--seed", type=int, default=0, help="seed of random ids and delays")
-    # For thinconsumer.broker.process: carry out calls, one line of JSON each, until standard input ends.
+    # BrokerProcess sets --control: each line of standard input is a call of a broker's method, as JSON.
     parser.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
 
 

@@ -1,7 +1,7 @@
 """Group membership for ``consume --group``.
 
 Only printed and flushed records are committed, so that after a crash records are repeated, but none is skipped.
-Auto-commit fulfils this: a poll commits what earlier polls returned, which is printed by then. The last commit is
+Auto-commit fulfils this: a poll commits the records of earlier polls, which are printed by then. The last commit is
 explicit, because Ctrl-C may interrupt the printing of a batch.
 """
 

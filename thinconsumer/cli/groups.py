@@ -17,6 +17,7 @@ from .parsing import Parser, add_action, client_config
 LIST = ("group", "state", "type", "protocol")
 MEMBERS = ("group", "state", "protocol", "member", "instance", "client", "host")
 LAG = ("group", "topic", "partition", "committed", "end", "lag")
+Row = tuple[Any, ...]
 
 
 def describe(parser: Parser) -> None:
@@ -33,10 +34,7 @@ def describe(parser: Parser) -> None:
 def _list(options: argparse.Namespace) -> int:
     with connected_admin(options) as (admin, _):
         listed = admin.list_groups()
-    rows = [
-        {"group": name, "state": group.state, "type": group.type, "protocol": group.protocol_type}
-        for name, group in sorted(listed.groups.items())
-    ]
+    rows = [(name, group.state, group.type, group.protocol_type) for name, group in sorted(listed.groups.items())]
     print_rows(LIST, rows, options.json)
     for node_id, error in listed.errors.items():
         notify(f"error: the groups of broker {node_id} could not be listed: {error}")
@@ -55,37 +53,25 @@ def _describe(options: argparse.Namespace) -> int:
     return exit_code(results)
 
 
-def _members(group: GroupDescription) -> list[dict[str, Any]]:
-    common = {"group": group.group_id, "state": group.state, "protocol": group.protocol or None}
-    if not group.members:
-        return [{**common, "member": None, "instance": None, "client": None, "host": None}]
-    return [
-        {
-            **common,
-            "member": member.member_id,
-            "instance": member.group_instance_id,
-            "client": member.client_id,
-            "host": member.client_host,
-        }
-        for member in sorted(group.members)
-    ]
+def _members(group: GroupDescription) -> list[Row]:
+    found = [(one.member_id, one.group_instance_id, one.client_id, one.client_host) for one in sorted(group.members)]
+    nothing = (None, None, None, None)
+    return [(group.group_id, group.state, group.protocol or None, *member) for member in found or [nothing]]
 
 
-def _lags(
-    options: argparse.Namespace, admin: Admin, topics: TopicsByName, names: list[str]
-) -> tuple[list[dict[str, Any]], int]:
+def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names: list[str]) -> tuple[list[Row], int]:
     results = admin.list_group_offsets(names)
     committed = successes(results)
     wanted = {tp for offsets in committed.values() for tp in offsets if _has_leader(topics, tp)}
     with Consumer.from_config(client_config(options)) as consumer:
         ends = consumer.end_offsets(sorted(wanted))
-    rows = []
+    rows: list[Row] = []
     for name, offsets in committed.items():
         for tp, found in sorted(offsets.items()):
             offset, end = (None if isinstance(found, KafkaError) else found.offset), ends.get(tp)
             # An unknown lag is null: 0 would mean that the group is up to date.
             lag = None if offset is None or end is None else max(0, end - offset)
-            rows.append(dict(zip(LAG, (name, tp.topic, tp.partition, offset, end, lag))))
+            rows.append((name, tp.topic, tp.partition, offset, end, lag))
     return rows, exit_code(results)
 
 

@@ -9,7 +9,7 @@ import base64
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 from ..types import ConsumerRecord
@@ -81,12 +81,12 @@ class Output:
         self._stream.flush()
 
 
-def print_rows(heads: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
+def print_rows(heads: Sequence[str], rows: Iterable[Sequence[Any]], as_json: bool) -> None:
     """Print rows as lines of JSON, or as a table with numbers aligned to the right. Without rows, print nothing."""
     if as_json:
-        sys.stdout.writelines(_encode(row) + "\n" for row in rows)
+        sys.stdout.writelines(_encode(dict(zip(heads, row))) + "\n" for row in rows)
         return
-    cells = [[_cell(row[head]) for head in heads] for row in rows]
+    cells = [list(map(_cell, row)) for row in rows]
     if not cells:
         return
     table = [[head.upper().replace("_", " ") for head in heads], *cells]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ..admin import NewTopic
@@ -41,11 +41,7 @@ def describe(parser: Parser) -> None:
 def _list(options: argparse.Namespace) -> int:
     with connected_admin(options) as (_, topics):
         rows = [
-            {
-                "topic": name,
-                "partitions": len(topic.partitions),
-                "replicas": max((len(found.replicas) for found in topic.partitions.values()), default=0),
-            }
+            (name, len(topic.partitions), max((len(found.replicas) for found in topic.partitions.values()), default=0))
             for name, topic in sorted(topics.items())
             if options.internal or not topic.internal
         ]
@@ -58,25 +54,17 @@ def _describe(options: argparse.Namespace) -> int:
         results = admin.describe_topics(options.topics)
         described = successes(results, topics).values()
         found = sorted(partition for topic in described for partition in topic.partitions.values())
-        rows: Iterable[dict[str, Any]] = map(_row, found)
-        if options.offsets:
-            rows = _with_offsets(options, found)
+        rows = _with_offsets(options, found) if options.offsets else map(_row, found)
         print_rows(DESCRIBE + OFFSETS * options.offsets, rows, options.json)
     return exit_code(results)
 
 
-def _row(partition: PartitionInfo) -> dict[str, Any]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "leader": partition.leader if partition.leader >= 0 else None,
-        "epoch": partition.leader_epoch,
-        "replicas": partition.replicas,
-        "isr": partition.isr,
-    }
+def _row(found: PartitionInfo) -> tuple[Any, ...]:
+    leader = found.leader if found.leader >= 0 else None
+    return found.topic, found.partition, leader, found.leader_epoch, found.replicas, found.isr
 
 
-def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) -> Iterator[dict[str, Any]]:
+def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) -> Iterator[tuple[Any, ...]]:
     # Without a leader, ListOffsets would wait until its timeout.
     tps = [TopicPartition(found.topic, found.partition) for found in partitions if found.leader >= 0]
     with Consumer.from_config(client_config(options)) as consumer:
@@ -84,7 +72,7 @@ def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) 
         end = consumer.end_offsets(tps)
     for found in partitions:
         tp = TopicPartition(found.topic, found.partition)
-        yield {**_row(found), "first": first.get(tp), "end": end.get(tp)}
+        yield *_row(found), first.get(tp), end.get(tp)
 
 
 def _create(options: argparse.Namespace) -> int:

@@ -58,7 +58,7 @@ class EarliestOrLatest(NamedTuple):
 class AtOffsets(NamedTuple):
     """A bound of a read: an offset for each partition; -1 is its latest offset, -2 its earliest."""
 
-    offsets: Offsets
+    by_partition: Offsets
 
 
 class AtTime(NamedTuple):
@@ -70,7 +70,7 @@ class AtTime(NamedTuple):
 class AtTimes(NamedTuple):
     """A bound of a read: the first record at or after each partition's own timestamp."""
 
-    timestamps: Offsets
+    by_partition: Offsets
 
 
 class AtCommitted(NamedTuple):
@@ -138,26 +138,20 @@ class SourceOptions:
         return sorted(self.given & {*LIMITS, "commitGroup"})
 
     def _check_order(self, starting: Bound, ending: Bound) -> None:
-        pair: tuple[Offsets, Offsets]
-        if isinstance(starting, AtOffsets) and isinstance(ending, AtOffsets):
-            pair, names = (starting.offsets, ending.offsets), ("startingOffsets", "endingOffsets")
-        elif isinstance(starting, AtTimes) and isinstance(ending, AtTimes):
-            pair = starting.timestamps, ending.timestamps
-            names = "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"
-        else:
-            return
-        start, end = pair
-        if start.keys() != end.keys():
-            raise KafkaConfigurationError(
-                f"{names[0]} and {names[1]} must name the same partitions; only one names "
-                f"{partition_names(start.keys() ^ end.keys())}"
-            )
-        for tp, offset in start.items():
-            if offset > end[tp] >= 0 and offset >= 0:
+        for kind, suffix in ((AtOffsets, ""), (AtTimes, "ByTimestamp")):
+            if not isinstance(starting, kind) or not isinstance(ending, kind):
+                continue
+            start, end = starting.by_partition, ending.by_partition
+            first, last = f"startingOffsets{suffix}", f"endingOffsets{suffix}"
+            if start.keys() != end.keys():
+                different = partition_names(start.keys() ^ end.keys())
                 raise KafkaConfigurationError(
-                    f"{partition_names([tp])} would begin at {offset} ({names[0]}), after its end at {end[tp]} "
-                    f"({names[1]})"
+                    f"{first} and {last} must name the same partitions; only one names {different}"
                 )
+            for tp, offset in start.items():
+                if offset > end[tp] >= 0 and offset >= 0:
+                    where = f"at {offset} ({first}), after its end at {end[tp]} ({last})"
+                    raise KafkaConfigurationError(f"{partition_names([tp])} would begin {where}")
 
 
 def parse(options: Mapping[str, str]) -> SourceOptions:
@@ -234,22 +228,22 @@ _boolean = _reader(Boolean())
 _whole = _reader(Integer(at_most=INT64_MAX))
 _positive = _reader(Integer(at_least=1, at_most=INT64_MAX))
 _group = _reader(Text(may_be_empty=False))
+
+
+def _with_unit(units: Mapping[str, float], least: int, form: str) -> Reader:
+    def read(text: str, name: str) -> int:
+        match = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text.lower())
+        if not match or match[2] not in units or int(match[1]) < least:
+            raise KafkaConfigurationError(f"{name}={text!r}: write {form}")
+        return int(int(match[1]) * units[match[2]])
+
+    return read
+
+
 _BYTES = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30, "t": 2**40}
 _MILLISECONDS = {"us": 0.001, "": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def _bytes(text: str, name: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text.lower())
-    if not match or match[2] not in _BYTES or not int(match[1]):
-        raise KafkaConfigurationError(f"{name}={text!r}: write a size such as 500m or 1g, or a number of bytes")
-    return int(match[1]) * _BYTES[match[2]]
-
-
-def _duration(text: str, name: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text.lower())
-    if not match or match[2] not in _MILLISECONDS:
-        raise KafkaConfigurationError(f"{name}={text!r}: write a duration such as 30s or 15m, or milliseconds")
-    return int(int(match[1]) * _MILLISECONDS[match[2]])
+_bytes = _with_unit(_BYTES, 1, "a size such as 500m or 1g, or a number of bytes")
+_duration = _with_unit(_MILLISECONDS, 0, "a duration such as 30s or 15m, or milliseconds")
 
 
 #: Each option's documented name, the field that it sets, and its parser; None if several options set one field.
@@ -390,7 +384,7 @@ def _try(problems: list[str], values: dict[str, Any], name: str, read: Callable[
 
 def _refuse(bound: Bound, offset: int, problem: str, advice: str) -> None:
     """Raise if a bound is ``offset`` (earliest or latest) for all partitions or for some."""
-    named = bound.offsets if isinstance(bound, AtOffsets) else {}
+    named = bound.by_partition if isinstance(bound, AtOffsets) else {}
     found = [tp for tp, one in named.items() if one == offset]
     if found or bound == EarliestOrLatest(offset):
         where = f" for {partition_names(found)}" if found else ""

@@ -91,7 +91,7 @@ def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
     if isinstance(bound, AtTime):
         return dict.fromkeys(partitions, bound.timestamp)
     if isinstance(bound, AtTimes):
-        return {tp: bound.timestamps[tp] for tp in partitions if tp in bound.timestamps}
+        return {tp: bound.by_partition[tp] for tp in partitions if tp in bound.by_partition}
     return {}
 
 
@@ -101,21 +101,16 @@ def check_every_partition_named(bound: Bound, partitions: Partitions, option: st
     Raises:
         KafkaConfigurationError: lists the missing and the extra partitions.
     """
-    if isinstance(bound, AtOffsets):
-        named = bound.offsets.keys()
-    elif isinstance(bound, AtTimes):
-        named = bound.timestamps.keys()
-    else:
+    if not isinstance(bound, (AtOffsets, AtTimes)):
         return
-    assigned = set(partitions)
-    if named == assigned:
-        return
-    missing, extra = assigned - named, named - assigned
-    wrong = [f"{verb} {partition_names(tps)}" for verb, tps in (("leaves out", missing), ("adds", extra)) if tps]
-    raise KafkaConfigurationError(
-        f"{option} must name exactly the partitions that are read, but {' and '.join(wrong)}; write -1 for latest and "
-        "-2 for earliest"
-    )
+    assigned, named = set(partitions), bound.by_partition.keys()
+    differences = ("leaves out", assigned - named), ("adds", named - assigned)
+    wrong = " and ".join(f"{verb} {partition_names(tps)}" for verb, tps in differences if tps)
+    if wrong:
+        raise KafkaConfigurationError(
+            f"{option} must name exactly the partitions that are read, but {wrong}; write -1 for latest and -2 for "
+            "earliest"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +145,7 @@ def _resolved(bound: Bound, tp: TopicPartition, cluster: ClusterOffsets) -> int 
     if isinstance(bound, AtCommitted):
         offset = cluster.committed.get(tp)
         return cluster.earliest[tp] if offset is None else offset
-    offset = bound.offset if isinstance(bound, EarliestOrLatest) else bound.offsets[tp]
+    offset = bound.offset if isinstance(bound, EarliestOrLatest) else bound.by_partition[tp]
     return cluster.earliest[tp] if offset == EARLIEST else cluster.latest[tp] if offset == LATEST else offset
 
 

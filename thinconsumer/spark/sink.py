@@ -23,7 +23,7 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[no-redef]
-        """Stand in for the class that PySpark 4.0 lacks. It passes Arrow batches to any Arrow writer."""
+        """Stand in for the class that PySpark 4.0 lacks: PySpark 4.0 passes Arrow batches to any Arrow writer."""
 
 
 if TYPE_CHECKING:

@@ -36,25 +36,11 @@ from pyspark.sql.types import (
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 from . import options as source_options
+from . import planner
 from .cluster_client import ClusterClient
 from .columns import COLUMNS
 from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, from_json, to_json
 from .options import AtCommitted, AtOffsets, Bound, SourceOptions
-from .planner import (
-    ClusterOffsets,
-    DataLossError,
-    ReadPlan,
-    backlog_of,
-    check_every_partition_named,
-    describe_losses,
-    limit_ends,
-    offsets_of,
-    offsets_within,
-    plan_batch,
-    plan_micro_batch,
-    split_ranges,
-    times_to_look_up,
-)
 from .reading import read
 
 try:
@@ -152,25 +138,25 @@ class _Reader:
             return iter(())
         return read(partition.value, self._options, self._columns, attempt=task_attempt())
 
-    def _tasks(self, plan: ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
+    def _tasks(self, plan: planner.ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
         self._handle_losses(plan)
-        ranges = split_ranges(
+        ranges = planner.split_ranges(
             plan.ranges, parts_min=self._options.min_partitions, records_max=self._options.max_records_per_partition
         )
         return [InputPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
 
-    def _handle_losses(self, plan: ReadPlan) -> None:
+    def _handle_losses(self, plan: planner.ReadPlan) -> None:
         """Raise the losses of a plan if ``failOnDataLoss`` is true, else log them."""
         if plan.losses and self._options.fail_on_data_loss:
-            raise DataLossError(plan.losses)
+            raise planner.DataLossError(plan.losses)
         if plan.losses:
-            log.warning("%s", describe_losses(plan.losses))
+            log.warning("%s", planner.describe_losses(plan.losses))
 
-    def _cluster_offsets(self, partitions: Iterable[TopicPartition], *bounds: Bound) -> list[ClusterOffsets]:
+    def _cluster_offsets(self, partitions: Iterable[TopicPartition], *bounds: Bound) -> list[planner.ClusterOffsets]:
         """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets)."""
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
-            check_every_partition_named(bound, partitions, option)
-        asked = [times_to_look_up(bound, partitions) for bound in bounds]
+            planner.check_every_partition_named(bound, partitions, option)
+        asked = [planner.times_to_look_up(bound, partitions) for bound in bounds]
         earliest, latest, *found = self._cluster.offsets(
             dict.fromkeys(partitions, EARLIEST), dict.fromkeys(partitions, LATEST), *asked
         )
@@ -180,7 +166,7 @@ class _Reader:
             if isinstance(bound, AtCommitted):
                 committed = self._cluster.committed(bound.group, partitions)
             matched = {tp: offset if offset >= 0 else None for tp, offset in times.items()}
-            result.append(ClusterOffsets(earliest, latest, matched, committed))
+            result.append(planner.ClusterOffsets(earliest, latest, matched, committed))
         return result
 
 
@@ -196,9 +182,9 @@ class KafkaBatchReader(_Reader, DataSourceReader):
             at_start, at_end = self._cluster_offsets(partitions, starting, ending)
         finally:
             self._cluster.close()
-        first = offsets_of(starting, at_start, no_match_is_latest=options.no_match == "latest")
-        last = offsets_of(ending, at_end, no_match_is_latest=True)
-        return self._tasks(plan_batch(first, last, at_start), partitions)
+        first = planner.offsets_of(starting, at_start, no_match_is_latest=options.no_match == "latest")
+        last = planner.offsets_of(ending, at_end, no_match_is_latest=True)
+        return self._tasks(planner.plan_batch(first, last, at_start), partitions)
 
 
 class KafkaStreamReader(_Reader, DataSourceStreamReader):
@@ -269,7 +255,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
             return []
         there = self._cluster.partitions(known=first)
         earliest = self._cluster.earliest(tp for tp in until if tp in there)
-        return self._tasks(plan_micro_batch(first, until, earliest), there)
+        return self._tasks(planner.plan_micro_batch(first, until, earliest), there)
 
     def commit(self, end: Json) -> None:
         """Commit the end of a finished batch for ``commitGroup``."""
@@ -285,9 +271,9 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         """Return the start offsets of a new stream, and the log end offsets."""
         starting = self._options.stream_start()
         (cluster,) = self._cluster_offsets(self._cluster.partitions(), starting)
-        begin = offsets_of(starting, cluster, no_match_is_latest=self._options.no_match == "latest")
+        begin = planner.offsets_of(starting, cluster, no_match_is_latest=self._options.no_match == "latest")
         if isinstance(starting, (AtOffsets, AtCommitted)):
-            self._handle_losses(plan_batch(begin, cluster.latest, cluster))
+            self._handle_losses(planner.plan_batch(begin, cluster.latest, cluster))
             begin = {tp: min(max(offset, cluster.earliest[tp]), cluster.latest[tp]) for tp, offset in begin.items()}
         return begin, self._remember(dict(cluster.latest))
 
@@ -307,7 +293,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         if not options.is_limited or limit is None or type(limit).__name__ == "ReadAllAvailable":
             return latest
         earliest = self._cluster.earliest(latest.keys() - begin.keys()) if latest.keys() - begin.keys() else {}
-        backlog = backlog_of(begin, latest, earliest)
+        backlog = planner.backlog_of(begin, latest, earliest)
         if options.min_offsets_per_trigger is not None and not self._has_target:
             now = self._clock()
             waited = float("inf") if self._fired_at is None else (now - self._fired_at) * 1000
@@ -317,7 +303,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         offsets_max = self._offsets_max(begin, latest)
         if offsets_max is None or backlog <= offsets_max:
             return latest
-        return limit_ends(begin, latest, earliest, offsets_max)
+        return planner.limit_ends(begin, latest, earliest, offsets_max)
 
     def _offsets_max(self, begin: Offsets, latest: Offsets) -> int | None:
         options = self._options
@@ -327,7 +313,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
             if now >= self._sample_at:
                 self._sizes = self._cluster.sizes(begin, latest) or self._sizes
                 self._sample_at = now + SAMPLE_EVERY_S if self._sizes else now
-            found.append(offsets_within(options.max_bytes_per_trigger, self._sizes))
+            found.append(planner.offsets_within(options.max_bytes_per_trigger, self._sizes))
         return min(found, default=None)
 
 
@@ -355,19 +341,10 @@ if HAS_LIMITS:
 def spark_schema(*, include_headers: bool) -> StructType:
     """Return the columns of Spark's own connector, as types: PySpark needs a JVM to parse DDL."""
     header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-    types = (
-        BinaryType(),
-        BinaryType(),
-        StringType(),
-        IntegerType(),
-        LongType(),
-        TimestampType(),
-        IntegerType(),
-        ArrayType(header),
-    )
-    return StructType(
-        [StructField(name, kind) for name, kind in zip(COLUMNS, types) if name != "headers" or include_headers]
-    )
+    text, binary, integer = StringType(), BinaryType(), IntegerType()
+    types = (binary, binary, text, integer, LongType(), TimestampType(), integer, ArrayType(header))
+    fields = [StructField(name, kind) for name, kind in zip(COLUMNS, types)]
+    return StructType(fields if include_headers else fields[:-1])
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:

@@ -155,7 +155,7 @@ class _NetworkSchedule(Schedule):
 
     @property
     def now(self) -> float:
-        """The network's time. It never goes back, although a test may advance the clock past pending events."""
+        """The network's time, but never less than before: the moment of a late event may be behind the clock."""
         self._latest = max(self._latest, self._network.now())
         return self._latest
 

@@ -13,13 +13,13 @@ import random
 from ..driver import Dial, Endpoint, Hangup, Resolve, Stream
 from ..errors import IllegalStateError
 from ..timers import NEVER
-from .network import DriverEvents, MemoryConnection, Network
+from .network import MemoryConnection, Network
 
 #: Limit of ``take_commands()`` calls in one step: an endpoint whose commands cause new ones without end exceeds it.
 COMMANDS_PER_STEP = 1000
 
 
-class MemoryDriver(DriverEvents):
+class MemoryDriver:
     """Implements :class:`thinconsumer.driver.Driver` on a :class:`~.network.Network`."""
 
     def __init__(self, network: Network | None = None, seed: int = 0) -> None:
@@ -104,9 +104,8 @@ class MemoryDriver(DriverEvents):
         raise io.UnsupportedOperation("a driver in memory has no file descriptor")
 
     def close(self) -> None:
-        """Close all connections."""
-        for connection in list(self._connections.values()):
-            connection.hang_up()
+        """Close all connections; :meth:`step` must not be called any more."""
+        self.hang_up_all()
         self.closed = True
 
     @property
@@ -154,7 +153,7 @@ class MemoryDriver(DriverEvents):
     def _carry_out(self, command: Dial | Hangup | Resolve) -> None:
         if isinstance(command, Dial):
             if id(command.stream) in self._connections:
-                raise IllegalStateError("this stream is dialled already")
+                raise IllegalStateError("this stream is connected or being connected already")
             self._connections[id(command.stream)] = self.network.dial(command, self)
         elif isinstance(command, Hangup):
             connection = self._connections.get(id(command.stream))

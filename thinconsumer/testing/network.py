@@ -11,12 +11,16 @@ import heapq
 import ipaddress
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ..driver import Address, Dial, Stream
+from ..driver import Address, Dial
 from ..errors import KafkaConnectionError
 from .clock import VirtualClock
 from .peer import Conversation, Peer
+
+if TYPE_CHECKING:
+    from .driver import MemoryDriver
 
 INET, INET6 = 2, 10
 
@@ -87,7 +91,8 @@ class Network:
 
     def reset(self, host: str, port: int) -> None:
         """Reset all connections to a host and port."""
-        for connection in self._to(self._places(host, port)):
+        places = self._places(host, port)
+        for connection in [one for one in self.connections if one.place in places]:
             connection.reset()
 
     def kill(self, host: str, port: int) -> None:
@@ -113,7 +118,7 @@ class Network:
 
     # -- for the driver
 
-    def dial(self, dial: Dial, driver: DriverEvents) -> MemoryConnection:
+    def dial(self, dial: Dial, driver: MemoryDriver) -> MemoryConnection:
         """Start to connect the stream of ``dial``; return the connection that is being established."""
         self.dials.append((self.clock.now(), dial.host, dial.address))
         connection = MemoryConnection(self, driver, dial)
@@ -167,25 +172,11 @@ class Network:
     def _places(self, host: str, port: int) -> list[Place]:
         return [(ip, port) for ip in self._addresses_of(host)]
 
-    def _to(self, places: Iterable[Place]) -> list[MemoryConnection]:
-        wanted = set(places)
-        return [connection for connection in self.connections if connection.place in wanted]
-
-
-class DriverEvents:
-    """The interface through which connections call their driver."""
-
-    def called(self) -> None:
-        """Handle that a connection has called a method of its stream."""
-
-    def gone(self, stream: Stream) -> None:
-        """Handle that a stream's connection has ended."""
-
 
 class MemoryConnection:
     """One connection: the driver's handle, and the peer's :class:`~.peer.PeerConnection`."""
 
-    def __init__(self, network: Network, driver: DriverEvents, dial: Dial) -> None:
+    def __init__(self, network: Network, driver: MemoryDriver, dial: Dial) -> None:
         self.stream = dial.stream
         self.host = dial.host
         self.address = dial.address
@@ -231,16 +222,13 @@ class MemoryConnection:
     # -- for the peer
 
     def now(self) -> float:
-        """Return monotonic seconds."""
         return self._network.now()
 
     def send(self, data: bytes) -> None:
-        """Send bytes to the client."""
         if self.is_open:
             self._network.deliver(self.place, lambda: self._to_stream(data))
 
     def close(self) -> None:
-        """Close in order."""
         self._network.deliver(self.place, lambda: self._lose(None))
 
     def reset(self) -> None:
@@ -249,7 +237,6 @@ class MemoryConnection:
         self._network.call_at(self.now(), self._tell_peer)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back after a delay, if the connection is still open then."""
         self._network.call_at(self.now() + seconds, lambda: callback() if self.is_open else None)
 
     def _to_peer(self, data: bytes) -> None:

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.testing.simulation import NetworkFaults, Simulation, World
 from thinconsumer.testing.simulation.chaos import Chaos
 from thinconsumer.testing.simulation.driver import SimDriver
@@ -105,9 +104,11 @@ def make_chaos():
     """Return a function that builds a Chaos in a small world with these knobs and no other faults."""
 
     def make(readers=2, seed=1, **rates):
-        config = BrokerConfig(
-            default_replication_factor=3, unclean_leader_election_enable=True, replica_lag_time_max_ms=500
-        )
+        config = {
+            "default_replication_factor": 3,
+            "unclean_leader_election_enable": True,
+            "replica_lag_time_max_ms": 500,
+        }
         sim = Simulation(seed, 3, {"a": 2}, config=config)
         knobs = Knobs.draw(1)
         tps = TopicPartition("a", 0), TopicPartition("a", 1)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.testing.simulation import Checker, Simulation
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchRequest
@@ -52,7 +51,7 @@ def test_nodes_have_names_addresses_and_racks(make):
 
 def test_cluster_timers_run_without_requests(make):
     """The controller notices a dead leader and replaces it as time passes."""
-    sim = make(3, config=BrokerConfig(broker_session_timeout_ms=2000, default_replication_factor=3))
+    sim = make(3, config={"broker_session_timeout_ms": 2000, "default_replication_factor": 3})
     dead = row(sim).leader
     sim.kill(dead, silently=True)
     assert row(sim).leader == dead
@@ -97,10 +96,10 @@ def test_recreated_topic_has_a_new_truth(make):
 
 
 def test_losses_of_an_unclean_election_are_reported(make):
-    config = BrokerConfig(
-        default_replication_factor=2, unclean_leader_election_enable=True, replica_lag_time_max_ms=500,
-        broker_session_timeout_ms=500,
-    )  # fmt: skip
+    config = {
+        "default_replication_factor": 2, "unclean_leader_election_enable": True, "replica_lag_time_max_ms": 500,
+        "broker_session_timeout_ms": 500,
+    }  # fmt: skip
     sim = make(2, config=config)
     sim.produce("a", 0, [b"kept"])
     sim.run_for(2)
@@ -141,12 +140,12 @@ def test_paused_nodes_accept_silently_and_dead_nodes_refuse(make):
     sim.pause(1)
     ann = sim.consumer([A0], auto_offset_reset="earliest")
     sim.run_for(3)
-    assert sim.network.mishaps.refused == 0 and len(sim.network.connections) == 1 and not ann.records
+    assert sim.network.mishaps["refused"] == 0 and len(sim.network.connections) == 1 and not ann.records
     sim.resume(1)
     sim.run_until(lambda: ann.records)
     sim.kill(1)
     sim.run_for(1)
-    assert sim.network.mishaps.refused > 0 and not sim.network.connections
+    assert sim.network.mishaps["refused"] > 0 and not sim.network.connections
 
 
 @pytest.mark.parametrize("silently", [False, True])

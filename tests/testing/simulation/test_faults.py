@@ -60,7 +60,7 @@ def test_resets_break_some_connections(make_chaos):
     for number in range(5):
         assert faults.reset(made, Random(number))
     made.sim.run_for(0.1)
-    assert made.sim.network.mishaps.resets > 0 and any(not connection.is_open for connection in before)
+    assert made.sim.network.mishaps["drops"] > 0 and any(not connection.is_open for connection in before)
 
 
 def test_slow_brokers_become_fast_again(make_chaos):

@@ -54,11 +54,8 @@ def test_failure_during_a_close_has_its_trace():
 
 
 def test_unowned_partition_is_a_violation(monkeypatch):
+    swarm, _ = in_order()
     monkeypatch.setattr(GroupSwarm, "PEACE_S", 10.0)
-    swarm = GroupSwarm(2)
-    swarm.safety()
-    swarm.end_faults()
-    swarm.settle("soon")
     for member in swarm.actors:
         member.crash()
         member.start()
@@ -69,11 +66,8 @@ def test_unowned_partition_is_a_violation(monkeypatch):
 
 
 def test_unprocessed_record_is_a_violation(monkeypatch):
+    swarm, _ = in_order()
     monkeypatch.setattr(GroupSwarm, "PEACE_S", 10.0)
-    swarm = GroupSwarm(2)
-    swarm.safety()
-    swarm.end_faults()
-    swarm.settle("soon")
     for group in swarm.groups:
         group.ledger.first_missing = lambda tp: 7
     with pytest.raises(Violation, match="offset 7 was not processed by group1"):

@@ -3,7 +3,6 @@
 from random import Random
 from types import SimpleNamespace
 
-from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.controller import CONTROLLER
 from thinconsumer.testing.simulation import Simulation
 from thinconsumer.testing.simulation.chaos import Chaos
@@ -23,10 +22,10 @@ class Stage:
     """Two brokers, one partition that the first leads, one reader, and a takeover that begins."""
 
     def __init__(self, readers=1, **drawn):
-        config = BrokerConfig(
-            default_replication_factor=2, unclean_leader_election_enable=True, replica_lag_time_max_ms=500,
-            broker_session_timeout_ms=5000,
-        )  # fmt: skip
+        config = {
+            "default_replication_factor": 2, "unclean_leader_election_enable": True, "replica_lag_time_max_ms": 500,
+            "broker_session_timeout_ms": 5000,
+        }  # fmt: skip
         self.sim = sim = Simulation(1, 2, {"a": 1}, config=config)
         knobs = Knobs.draw(1)
         for name in [name for name, value in vars(knobs).items() if isinstance(value, float)]:

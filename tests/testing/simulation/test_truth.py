@@ -60,6 +60,12 @@ class Partition:
         """Return a replica that has the leader's batches below an offset."""
         return self.leader.copy_to(self.replica(), end)
 
+    def elect(self, end, epoch=1):
+        """Return a new leader, of ``epoch``, that has the former leader's batches below an offset."""
+        new = self.copy(end)
+        new.log.begin_epoch(epoch)
+        return new
+
     def counting(self, *, committed=False):
         """Return the offsets that an ideal reader gets, by repeated ``first_from``."""
         found, at = [], 0
@@ -162,7 +168,7 @@ def test_committed_transaction_stays_readable_after_its_marker_is_lost(partition
     truth = partition.truth
     partition.leader.transact(4, b"a")
     partition.leader.end(4, True)
-    partition.copy(1).log.begin_epoch(1)
+    partition.elect(1)
     assert (truth.end, partition.counting(committed=True)) == (1, [])
     assert not truth.is_hidden(0, 0)
 
@@ -195,8 +201,7 @@ def test_a_marker_that_is_not_committed_decides_nothing(partition):
 def test_a_clean_election_loses_nothing(partition):
     partition.leader.write(b"a")
     partition.leader.write(b"b")
-    new = partition.copy(2)
-    new.log.begin_epoch(1)
+    new = partition.elect(2)
     assert partition.losses == []
     assert partition.truth.epochs == [(0, 0), (1, 2)]
     new.write(b"c", epoch=1)
@@ -206,8 +211,7 @@ def test_a_clean_election_loses_nothing(partition):
 def test_losing_uncommitted_records_is_no_loss(partition):
     partition.leader.write(b"a")
     partition.leader.write(b"b", commit=False)
-    new = partition.copy(1)
-    new.log.begin_epoch(1)
+    new = partition.elect(1)
     new.write(b"B", epoch=1)
     assert partition.losses == []
     assert partition.truth.counts(1, 1)
@@ -217,8 +221,7 @@ def test_losing_uncommitted_records_is_no_loss(partition):
 def test_unclean_election_loses_the_records_missing_on_the_new_leader(partition):
     for value in (b"a", b"b", b"c"):
         partition.leader.write(value)
-    new = partition.copy(1)
-    new.log.begin_epoch(1)
+    new = partition.elect(1)
     truth = partition.truth
     assert partition.losses == [(1, 1)]
     assert (partition.counting(), truth.end) == ([0], 1)
@@ -242,8 +245,7 @@ def test_leader_that_missed_an_epoch_loses_all_of_its_records(partition):
     old = partition.leader
     old.write(b"a")
     old.write(b"zombie's", commit=False)
-    new = partition.copy(1)
-    new.log.begin_epoch(1)
+    new = partition.elect(1)
     new.write(b"b", epoch=1)
     assert partition.losses == []
     old.log.begin_epoch(2)
@@ -257,8 +259,7 @@ def test_leader_that_missed_an_epoch_loses_all_of_its_records(partition):
 def test_a_deposed_leaders_records_do_not_count_but_were_committed(partition):
     """Until it notices the election, it treats records that it wrote alone as committed."""
     partition.leader.write(b"a")
-    new = partition.copy(1)
-    new.log.begin_epoch(1)
+    new = partition.elect(1)
     partition.leader.write(b"late")
     truth = partition.truth
     assert truth.rows[1, 0].value == b"late"
@@ -269,10 +270,10 @@ def test_a_deposed_leaders_records_do_not_count_but_were_committed(partition):
 
 def test_an_epoch_that_is_not_newer_changes_nothing(partition):
     partition.leader.write(b"a")
-    partition.copy(1).log.begin_epoch(2)
+    partition.elect(1, 2)
     epochs = list(partition.truth.epochs)
     for epoch in (1, 2):
-        partition.copy(1).log.begin_epoch(epoch)
+        partition.elect(1, epoch)
     assert (partition.losses, partition.truth.epochs, partition.counting()) == ([], epochs, [0])
 
 
@@ -293,8 +294,7 @@ def test_late_leader_of_an_older_epoch_reports_a_loss_and_loses_nothing(partitio
 
 def test_successor_is_the_epoch_that_replaced_a_lost_record(partition):
     partition.leader.write(b"a", b"b")
-    new = partition.copy(2)
-    new.log.begin_epoch(3)
+    new = partition.elect(2, 3)
     new.write(b"c", epoch=3)
     truth = partition.truth
     assert [truth.successor(offset, 0) for offset in (1, 2, 3)] == [None, 3, 3]
@@ -307,8 +307,7 @@ def brought_back(partition):
     old = partition.leader
     for value in (b"a", b"b", b"c"):
         old.write(value)
-    new = partition.copy(1)
-    new.log.begin_epoch(1)
+    new = partition.elect(1)
     new.write(b"B", epoch=1)
     old.log.begin_epoch(2)
     return old
@@ -322,28 +321,23 @@ def test_reelected_older_leader_restores_its_committed_records(partition):
     assert (partition.counting(), truth.end, truth.epochs) == ([0, 1, 2], 3, [(0, 0), (2, 3)])
     assert truth.counts(1, 0) and not truth.counts(1, 1)
     assert (truth.records, truth.rows[1, 1].value) == (4, b"B")
-
-
-def test_leader_without_the_restored_records_is_a_rival(partition):
-    brought_back(partition)
-    truth = partition.truth
+    # The leader without them, of epoch 1, is a rival.
     assert [truth.rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
     assert truth.rival(2, 1) is None and truth.rival(3, 2) is None
 
 
 def test_former_leader_that_lost_nothing_is_no_rival(partition):
     partition.leader.write(b"a", b"b")
-    new = partition.copy(2)
-    new.log.begin_epoch(1)
+    new = partition.elect(2)
     new.write(b"c", epoch=1)
     partition.leader = new
-    partition.copy(3).log.begin_epoch(2)
+    partition.elect(3, 2)
     assert [partition.truth.rival(offset, 0) for offset in range(4)] == [None] * 4
 
 
 def test_restored_records_can_be_lost_again(partition):
     brought_back(partition)
-    partition.copy(1).log.begin_epoch(3)
+    partition.elect(1, 3)
     assert (partition.losses[-1], partition.counting()) == ((1, 3), [0])
 
 
@@ -364,7 +358,7 @@ def test_restored_transaction_keeps_its_decision(partition):
     old.write(b"a")
     old.transact(4, b"b")
     old.end(4, True)
-    partition.copy(1).log.begin_epoch(1)
+    partition.elect(1)
     assert partition.counting(committed=True) == [0]
     old.log.begin_epoch(2)
     assert partition.counting(committed=True) == [0, 1]
@@ -391,8 +385,7 @@ def test_a_transaction_whose_marker_was_lost_is_open_again(partition):
     partition.leader.transact(4, b"a")
     partition.leader.end(4, True)
     assert partition.counting(committed=True) == [0]
-    new = partition.copy(1)
-    new.log.begin_epoch(1)
+    new = partition.elect(1)
     assert partition.losses == [(1, 1)]
     assert partition.counting(committed=True) == []
     assert partition.counting() == [0]
@@ -403,8 +396,7 @@ def test_a_transaction_whose_marker_was_lost_is_open_again(partition):
 def test_a_lost_part_of_a_transaction_does_not_come_back_with_its_marker(partition):
     partition.leader.transact(4, b"a")
     partition.leader.write(b"b", producer_id=4, producer_epoch=0, base_sequence=1, transactional=True)
-    new = partition.copy(1)
-    new.log.begin_epoch(1)
+    new = partition.elect(1)
     new.write(b"plain", epoch=1)
     new.end(4, False, epoch=1)
     assert partition.counting(committed=True) == [1]

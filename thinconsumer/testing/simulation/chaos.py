@@ -6,6 +6,7 @@ Each kind occurs at random moments (a Poisson process) at its own rate. Each fau
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,12 @@ class Chaos:
         self.knobs = knobs
         self.tps = swarm.tps
         self.actors = swarm.actors
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.is_over = False
         self.witness = Witness(sim.world.accuse, sim.cluster.truth)
         sim.jury.add(self.witness)
         self._cuts: list[Cut] = []
-        self._slowed: dict[int, list[float]] = {}  #: Delays in force, in seconds, by broker id.
+        self._delays: list[tuple[int, float]] = []  #: Delays in force: broker id, seconds.
         self.request_faults = RequestFaults(sim.world, knobs)
         self.group_errors = GroupErrors(sim.world, knobs.group_error_rate)
         for rule in (self.request_faults, self.group_errors):
@@ -66,8 +67,8 @@ class Chaos:
         self.is_over = True
         sim = self.sim
         sim.network.faults.calm()
-        sim.network.slow.clear()
-        self._slowed.clear()
+        self._delays.clear()
+        self._apply_delays()
         self.corruption.rate = 0.0
         sim.cluster.rules.clear()
         self._cuts.clear()
@@ -80,10 +81,6 @@ class Chaos:
         for actor in self.actors:
             actor.recover()
 
-    def count(self, name: str) -> None:
-        """Count a fault of this kind."""
-        self.counts[name] = self.counts.get(name, 0) + 1
-
     def _arm(self, name: str, fault: Fault, rate: float) -> None:
         random = self.sim.world.streams(f"chaos/{name}")
 
@@ -92,7 +89,7 @@ class Chaos:
                 return
             try:
                 if fault(self, random):
-                    self.count(name)
+                    self.counts[name] += 1
             except (ControllerError, LookupError) as error:
                 self.sim.trace.add("chaos", "", name, "not possible: %s", str(error))
             self.sim.world.call_later(random.expovariate(rate), strike)
@@ -124,15 +121,14 @@ class Chaos:
 
     def slow(self, node: int, by_s: float, seconds: float) -> None:
         """Delay all bytes to and from a broker for ``seconds``; of overlapping delays, the longest applies."""
-        slowed = self._slowed.setdefault(node, [])
-        slowed.append(by_s)
-        self.sim.network.slow[node] = max(slowed)
-        self.later(seconds, lambda: self._forget(node, by_s))
 
-    def _forget(self, node: int, by_s: float) -> None:
-        slowed = self._slowed[node]
-        slowed.remove(by_s)
-        if slowed:
-            self.sim.network.slow[node] = max(slowed)
-        else:
-            self.sim.network.slow.pop(node, None)
+        def end() -> None:
+            self._delays.remove((node, by_s))
+            self._apply_delays()
+
+        self._delays.append((node, by_s))
+        self._apply_delays()
+        self.later(seconds, end)
+
+    def _apply_delays(self) -> None:
+        self.sim.network.slow = dict(sorted(self._delays))  # of one broker's delays, dict() keeps the last, the longest

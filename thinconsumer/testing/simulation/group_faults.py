@@ -48,7 +48,7 @@ def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
         member, strategy = plan.pop(0)
         member.options["partition_assignment_strategy"] = strategy
         graceful = random.random() < 0.6
-        chaos.count("bounces")
+        chaos.counts["bounces"] += 1
         if member.is_running:
             restart(chaos, member, graceful, random.uniform(0.05, 1.5))
         chaos.sim.world.call_later(pause * random.uniform(0.7, 1.3), bounce)

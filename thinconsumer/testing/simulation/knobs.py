@@ -118,9 +118,7 @@ class ClientKnobs:
     columns: bool = False
 
     #: Fields that are no options of the Consumer.
-    OWN = ("follows_racks", "blocks", "poll_timeout_ms", "think_s", "think_rate", "odd_rate", "jumps_far",
-           "wall_skew_s", "share", "commits", "drives", "raise_rate", "asks", "rewinds",
-           "columns")  # fmt: skip
+    OWN = frozenset({"follows_racks", "wall_skew_s", "share", *(f.name for f in fields(Behaviour))})
 
     def fit(self, fetch_max_wait_ms: int) -> None:
         """Keep a reader's options consistent with each other and with ``fetch_max_wait_ms``."""
@@ -142,20 +140,8 @@ class ClientKnobs:
 
     def behaviour(self) -> Behaviour:
         """Return how the application uses its consumer."""
-        return Behaviour(
-            poll_timeout_ms=(self.poll_timeout_ms // 2, self.poll_timeout_ms),
-            think_s=(0.0, self.think_s),
-            think_rate=self.think_rate,
-            odd_rate=self.odd_rate,
-            blocks=self.blocks,
-            jumps_far=self.jumps_far,
-            commits=self.commits,
-            drives=self.drives,
-            raise_rate=self.raise_rate,
-            asks=self.asks,
-            rewinds=self.rewinds,
-            columns=self.columns,
-        )
+        polls, thinks = (self.poll_timeout_ms // 2, self.poll_timeout_ms), (0.0, self.think_s)
+        return Behaviour(**{**same_named(Behaviour, self), "poll_timeout_ms": polls, "think_s": thinks})
 
 
 @dataclass
@@ -352,6 +338,11 @@ class Knobs:
             lines.append(f"group {number}: {_words(group, 'clients')}")
             lines += [f"  member {n}: {_words(client)}" for n, client in enumerate(group.clients, start=1)]
         return "\n".join(lines)
+
+
+def same_named(kind: type, knobs: Any) -> dict[str, Any]:
+    """Return the knobs that have the name of a field of ``kind``, a dataclass."""
+    return {f.name: getattr(knobs, f.name) for f in fields(kind) if hasattr(knobs, f.name)}
 
 
 def _drawn(cls: type[T], streams: Streams, kind: str = "readers") -> T:

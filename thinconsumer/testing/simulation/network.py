@@ -9,19 +9,20 @@ nodes by number. Nothing here depends on Kafka.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...driver import Dial
 from ...errors import IllegalArgumentError
-from ..network import DriverEvents, MemoryConnection, Network, Place, address
+from ..network import MemoryConnection, Network, Place
 from ..peer import Conversation, Peer
 from .world import World
 
 if TYPE_CHECKING:
     from ...driver import Address
+    from ..driver import MemoryDriver
     from .driver import SimDriver
 
 #: A client by its name or a broker by its id.
@@ -52,18 +53,6 @@ class NetworkFaults:
         self.split_rate = self.reset_rate = self.refuse_rate = self.swallow_rate = self.dns_failure_rate = 0.0
 
 
-@dataclass(slots=True)
-class Mishaps:
-    """Counts of network faults so far."""
-
-    resets: int = 0
-    half_open: int = 0
-    refused: int = 0
-    swallowed: int = 0
-    dns: int = 0
-    held: int = 0
-
-
 class SimNetwork(Network):
     """A network with random faults, as the module describes. ``cuts`` has pairs (source, target) of cut paths."""
 
@@ -71,7 +60,7 @@ class SimNetwork(Network):
         self.faults = network_faults or NetworkFaults()
         super().__init__(world.clock, chunk=self.faults.chunk)
         self.world = world
-        self.mishaps = Mishaps()
+        self.mishaps: Counter[str] = Counter()  #: Numbers of network faults so far, by kind.
         self.cuts: set[tuple[Who, Who]] = set()
         self.powerless: set[int] = set()  #: Brokers whose hosts answer nothing, not even "connection refused".
         self.slow: dict[Who, float] = {}  #: Seconds added to the latency to and from a host.
@@ -100,16 +89,12 @@ class SimNetwork(Network):
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
         """Return the addresses of a name and an empty string, or no address and the error."""
-        rate = self.faults.dns_failure_rate
-        if rate and self._random.random() < rate:
-            self.mishaps.dns += 1
+        if self.occurs(self.faults.dns_failure_rate):
+            self.mishaps["dns"] += 1
             return [], NO_ANSWER
-        found = self.names.get(host)
-        if not isinstance(found, list):
-            return super().resolve(host, port)
-        return [address(ip, port) for ip in found], ""
+        return super().resolve(host, port)
 
-    def dial(self, dial: Dial, driver: DriverEvents) -> SimConnection:
+    def dial(self, dial: Dial, driver: MemoryDriver) -> SimConnection:
         """Start to connect the stream of ``dial``; return the connection that is being established."""
         client: SimDriver = driver  # type: ignore[assignment]
         number = self._numbers_of_clients[client.name] = self._numbers_of_clients.get(client.name, 0) + 1
@@ -136,8 +121,8 @@ class SimNetwork(Network):
         """Break one connection. ``told`` says which sides notice: "both", "client", "server" or "nobody"."""
         if told not in ("both", "client", "server", "nobody"):
             raise IllegalArgumentError(f"told must be both, client, server or nobody, not {told!r}")
-        self.mishaps.resets += 1
-        self.mishaps.half_open += told in ("client", "server")
+        self.mishaps["drops"] += 1
+        self.mishaps["half_open"] += told in ("client", "server")
         self.world.trace.add(connection.label, "", "reset", "told: %s", told)
         connection.break_off(told)
 
@@ -147,7 +132,7 @@ class SimNetwork(Network):
 
     def hold(self, lane: Lane) -> None:
         """Remember a lane that holds bytes back; :meth:`heal` releases it."""
-        self.mishaps.held += 1
+        self.mishaps["held"] += 1
         self._held_lanes.append(lane)
 
     # -- for lanes
@@ -168,8 +153,7 @@ class SimNetwork(Network):
 
     def mishap(self, connection: SimConnection) -> bool:
         """Draw whether a message is lost; if so, break its connection and return True."""
-        rate = self.faults.reset_rate
-        if not rate or self._random.random() >= rate:
+        if not self.occurs(self.faults.reset_rate):
             return False
         told = ("both", "both", "client", "server")[self._random.randrange(4)]
         self.break_off(connection, told=told)
@@ -177,15 +161,14 @@ class SimNetwork(Network):
 
     def parts(self, data: bytes) -> tuple[bytes, ...]:
         """Return the one or two parts in which a message arrives."""
-        rate = self.faults.split_rate
-        if rate and len(data) > 1 and self._random.random() < rate:
+        if len(data) > 1 and self.occurs(self.faults.split_rate):
             at = 1 + self._random.randrange(len(data) - 1)
             return data[:at], data[at:]
         return (data,)
 
-    def is_lucky(self, rate: float) -> bool:
-        """Return whether a fault of probability ``rate`` is not drawn."""
-        return not rate or self._random.random() >= rate
+    def occurs(self, rate: float) -> bool:
+        """Draw whether a fault of probability ``rate`` occurs."""
+        return bool(rate) and self._random.random() < rate
 
 
 class Lane:
@@ -258,8 +241,8 @@ class SimConnection(MemoryConnection):
 
     def begin(self) -> None:
         """Send the connection attempt to the node; at ``swallow_rate`` it and all later bytes are lost."""
-        if not self._sim.is_lucky(self._sim.faults.swallow_rate):
-            self._sim.mishaps.swallowed += 1
+        if self._sim.occurs(self._sim.faults.swallow_rate):
+            self._sim.mishaps["swallowed"] += 1
             self._is_swallowed = True
             self._sim.world.trace.add(self.label, "", "swallowed", "to node %d", self.node)
         self._send_up(self._syn)
@@ -289,21 +272,13 @@ class SimConnection(MemoryConnection):
             if not silently:
                 self._send_up(self._end_at_node)
 
-    def now(self) -> float:
-        """Return monotonic seconds."""
-        return self._sim.clock.now()
-
     def send(self, data: bytes) -> None:
-        """Send bytes to the client."""
-        if not self.is_served:
-            return
-        if self._sim.mishap(self):
+        if not self.is_served or self._sim.mishap(self):
             return
         for part in self._sim.parts(data):
             self._send_down(lambda part=part: self._data_at_client(part))  # type: ignore[misc]
 
     def close(self) -> None:
-        """Close in order."""
         if self._unserve():
             self._send_down(lambda: self._mail(lambda: self._lose(None)))
 
@@ -313,7 +288,6 @@ class SimConnection(MemoryConnection):
             self._send_down(self._reset_at_client)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back after a delay, if the node's end is still open then."""
         self._sim.world.call_later(seconds, lambda: callback() if self.is_served else None)
 
     # -- faults
@@ -339,9 +313,9 @@ class SimConnection(MemoryConnection):
         if self.node in self._sim.powerless:
             return
         peer = self._sim.listener(self.place)
-        refused = not self._sim.is_lucky(self._sim.faults.refuse_rate)
+        refused = self._sim.occurs(self._sim.faults.refuse_rate)
         if peer is None or refused:
-            self._sim.mishaps.refused += 1
+            self._sim.mishaps["refused"] += 1
             self._send_down(lambda: self._mail(lambda: self._lose(REFUSED)))
             return
         self.is_served = True
@@ -393,11 +367,3 @@ class SimConnection(MemoryConnection):
 
     def _reset_at_client(self) -> None:
         self._mail(lambda: self._lose(RESET))
-
-    def _tell_peer(self) -> None:
-        """Do nothing: :meth:`hang_up` sends the close through a :class:`Lane`."""
-
-    def _over(self) -> None:
-        self.is_open = False
-        self._sim.connections.remove(self)
-        self._client.gone(self.stream)

@@ -6,7 +6,8 @@ The size of the consumer's buffer is reported too, although no public method ret
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ...consumer import Consumer
@@ -51,11 +52,8 @@ class ObservedConsumer:
     def _received(
         self, call: str, receive: Callable[[], dict[TopicPartition, list[Record]]], limit: int
     ) -> dict[TopicPartition, list[Record]]:
-        try:
+        with self._errors_reported(call):
             records = receive()
-        except KafkaError as error:
-            self._raised(call, error)
-            raise
         if records:
             for tp, found in records.items():
                 self._note("delivered", "%s-%d: %d from offset %d", *tp, len(found), found[0].offset if found else -1)
@@ -64,65 +62,56 @@ class ObservedConsumer:
         return records
 
     def assign(self, tps: Iterable[TopicPartition]) -> None:
-        """Assign partitions."""
         tps = list(tps)
         self.raw.assign(tps)
         self._note("assign", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
         self._jury.tell("assigned", self.reader, tps)
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Seek to an offset."""
         self.raw.seek(tp, offset)
         at, epoch = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
         self._note("seek", "%s-%d to %d", *tp, at)
         self._jury.tell("sought", self.reader, tp, at, epoch)
 
     def seek_to_beginning(self, tp: TopicPartition) -> None:
-        """Seek to the first offset."""
         self.raw.seek_to_beginning(tp)
         self._note("seek to begin", "%s-%d", *tp)
         self._jury.tell("reset", self.reader, tp, False)
 
     def seek_to_end(self, tp: TopicPartition) -> None:
-        """Seek to the end."""
         self.raw.seek_to_end(tp)
         self._note("seek to end", "%s-%d", *tp)
         self._jury.tell("reset", self.reader, tp, True)
 
     def pause(self, *tps: TopicPartition) -> None:
-        """Pause partitions."""
         self.raw.pause(*tps)
         self._note("pause", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
         self._jury.tell("paused", self.reader, tps, True)
 
     def resume(self, *tps: TopicPartition) -> None:
-        """Resume partitions."""
         self.raw.resume(*tps)
         self._note("resume", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
         self._jury.tell("paused", self.reader, tps, False)
 
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the position."""
-        try:
+        with self._errors_reported("position"):
             offset = self.raw.position(tp, timeout_ms)
-        except KafkaError as error:
-            self._raised("position", error)
-            raise
         self._note("position", "%s-%d: %d", *tp, offset)
         self._jury.tell("positioned", self.reader, tp, offset)
         return offset
 
     def end_offsets(self, tps: Iterable[TopicPartition], timeout_ms: float | None = None) -> dict[TopicPartition, int]:
-        """Return the end offsets."""
-        try:
+        with self._errors_reported("end_offsets"):
             return self.raw.end_offsets(tps, timeout_ms)
-        except KafkaError as error:
-            self._raised("end_offsets", error)
-            raise
 
     def _note(self, event: str, why: str, *args: object) -> None:
         self._trace.add(self._name, "", event, why, *args)
 
-    def _raised(self, call: str, error: KafkaError) -> None:
-        self._note("raised", "%s: %s: %s", call, type(error).__name__, str(error))
-        self._jury.tell("raised", self.reader, error)
+    @contextmanager
+    def _errors_reported(self, call: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaError as error:
+            self._note("raised", "%s: %s: %s", call, type(error).__name__, str(error))
+            self._jury.tell("raised", self.reader, error)
+            raise

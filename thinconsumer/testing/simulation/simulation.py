@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from ...broker.config import BrokerConfig
 from ...broker.controller import CONTROLLER
 from ...errors import IllegalArgumentError
 from ...records.builder import NewRecord
@@ -60,7 +58,7 @@ class Simulation:
         brokers: int = 1,
         topics: Mapping[str, int] | None = None,
         *,
-        config: BrokerConfig | Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
         network_faults: NetworkFaults | None = None,
         racks: Sequence[str | None] | None = None,
         traced: bool = True,
@@ -70,9 +68,8 @@ class Simulation:
         self.world = World(seed, traced=traced)
         self.network = SimNetwork(self.world, network_faults)
         self.jury = Jury()
-        settings = asdict(config) if isinstance(config, BrokerConfig) else config or {}
         self._cluster = cluster = SimCluster(
-            self.world, self.network, self.jury, brokers, topics or {}, racks=racks, **settings
+            self.world, self.network, self.jury, brokers, topics or {}, racks=racks, **(config or {})
         )
         self.kill, self.start, self.pause, self.resume = cluster.kill, cluster.start, cluster.pause, cluster.resume
         self.expand, self.delete_records = cluster.expand, cluster.delete_records

@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from ...broker.config import BrokerConfig
 from ...types import TopicPartition
@@ -20,7 +21,7 @@ from .actors.application import Application
 from .actors.log_writer import LogWriter
 from .chaos import Chaos
 from .checkers import ALL
-from .knobs import Knobs
+from .knobs import Knobs, same_named
 from .ledger import SimulatedGroup
 from .network import NetworkFaults
 from .simulation import Simulation
@@ -44,9 +45,11 @@ class Swarm:
     def __init__(self, seed: int, *, traced: bool = False, knobs: Knobs | None = None) -> None:
         self.seed = seed
         self.knobs = knobs = knobs or Knobs.draw(seed, groups=self.of_groups)
-        self.sim = sim = Simulation(seed, knobs.brokers, config=_broker_config(knobs),
-                                    network_faults=_network_faults(knobs), traced=traced, checkers=(),
-                                    racks=[f"rack{n % knobs.racks}" for n in range(knobs.brokers)])  # fmt: skip
+        config, faults = _broker_config(knobs), NetworkFaults(**same_named(NetworkFaults, knobs))
+        racks = [f"rack{n % knobs.racks}" for n in range(knobs.brokers)]
+        self.sim = sim = Simulation(
+            seed, knobs.brokers, config=config, network_faults=faults, racks=racks, traced=traced, checkers=()
+        )
         self._tally = Tally(sim.world.accuse, self.truth)
         for checker in (*(kind(sim.world.accuse, self.truth) for kind in ALL), self._tally):
             sim.jury.add(checker)
@@ -146,13 +149,11 @@ class Swarm:
 
     def counts(self) -> Counter[str]:
         """Return counts of events, so that a test notices when runs no longer contain faults, rebalances or records."""
-        sim, mishaps = self.sim, self.sim.network.mishaps
-        counts = Counter(self.chaos.counts) + self._tally.counts
+        sim = self.sim
+        counts = self.chaos.counts + self._tally.counts + sim.network.mishaps
         counts["written"] = self.log_writer.written
         counts["committed"], counts["aborted"] = self.log_writer.committed, self.log_writer.aborted
         counts["leader_changes"] = sum(len(truth.epochs) - 1 for truth in sim.cluster.truths.values() if truth.epochs)
-        counts["drops"], counts["half_open"] = mishaps.resets, mishaps.half_open
-        counts["refused"], counts["held"] = mishaps.refused, mishaps.held
         counts["corrupted"] = self.chaos.corruption.count
         counts["mishandled"] = self.chaos.request_faults.count
         counts["refusals"] = self.chaos.group_errors.count
@@ -175,31 +176,12 @@ class Swarm:
         return self.sim.cluster.truth(tp)
 
 
-def _broker_config(knobs: Knobs) -> BrokerConfig:
-    return BrokerConfig(
-        default_replication_factor=knobs.replication,
-        min_insync_replicas=knobs.min_insync_replicas,
-        unclean_leader_election_enable=knobs.unclean,
-        auto_create_topics_enable=not knobs.groups,
-        metadata_lag_s=knobs.metadata_lag_s,
-        replication_s=knobs.replication_s,
-        broker_session_timeout_ms=knobs.broker_session_timeout_ms,
-        replica_lag_time_max_ms=knobs.replica_lag_time_max_ms,
-        max_incremental_fetch_session_cache_slots=knobs.session_slots,
-        coordinator_load_s=knobs.coordinator_load_s,
-        group_initial_rebalance_delay_ms=knobs.initial_delay_ms,
-    )
-
-
-def _network_faults(knobs: Knobs) -> NetworkFaults:
-    return NetworkFaults(
-        latency_min_s=0.0005,
-        latency_max_s=knobs.latency_max_s,
-        jitter_s=knobs.jitter_s,
-        split_rate=knobs.split_rate,
-        reset_rate=knobs.reset_rate,
-        refuse_rate=knobs.refuse_rate,
-        swallow_rate=knobs.swallow_rate,
-        dns_failure_rate=knobs.dns_failure_rate,
-        chunk=knobs.chunk,
-    )
+def _broker_config(knobs: Knobs) -> dict[str, Any]:
+    return {
+        **same_named(BrokerConfig, knobs),
+        "default_replication_factor": knobs.replication,
+        "unclean_leader_election_enable": knobs.unclean,
+        "auto_create_topics_enable": not knobs.groups,
+        "max_incremental_fetch_session_cache_slots": knobs.session_slots,
+        "group_initial_rebalance_delay_ms": knobs.initial_delay_ms,
+    }

@@ -1,29 +1,14 @@
 """Applications crash, stall and restart, and only one at a time waits in a call."""
 
-import pytest
-
-from thinconsumer.testing.simulation import Behaviour, Simulation
+from thinconsumer.testing.simulation import Behaviour
 from thinconsumer.testing.simulation.actors.application import SPINS_MAX
 from thinconsumer.types import TopicPartition
 
-A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+A1 = TopicPartition("a", 1)
 
 
-@pytest.fixture
-def sim():
-    """A topic with ten records in partition 0."""
-    sim = Simulation(1, topics={"a": 2})
-    sim.produce("a", 0, [b"%d" % number for number in range(10)])
-    return sim
-
-
-def reader(sim, *tps, **options):
-    """Return an application that reads these from the beginning."""
-    return sim.consumer(tps or [A0], name="ann", **{"auto_offset_reset": "earliest", **options})
-
-
-def test_a_second_crash_or_close_does_nothing(sim):
-    ann = reader(sim)
+def test_a_second_crash_or_close_does_nothing(sim, reader):
+    ann = reader()
     ann.crash()
     ann.crash()
     assert ann.crashes == 1
@@ -35,15 +20,15 @@ def test_a_second_crash_or_close_does_nothing(sim):
     assert ann.crashes == 1 and not ann.is_running
 
 
-def test_a_crash_in_the_middle_of_a_call_ends_it(sim):
-    ann = reader(sim, A1)
+def test_a_crash_in_the_middle_of_a_call_ends_it(sim, reader):
+    ann = reader(A1)
     sim.world.call_later(0.5, ann.crash)
     sim.run_for(3)
     assert not ann.is_running and sim.world.depth == 0
 
 
-def test_a_stalled_application_does_nothing_until_the_stall_ends(sim):
-    ann = reader(sim, behaviour=Behaviour(blocks=False))
+def test_a_stalled_application_does_nothing_until_the_stall_ends(sim, reader):
+    ann = reader(behaviour=Behaviour(blocks=False))
     ann.stall(7)
     began = sim.now()
     sim.run_for(6.9)
@@ -52,24 +37,24 @@ def test_a_stalled_application_does_nothing_until_the_stall_ends(sim):
     assert 7 <= sim.now() - began < 8
 
 
-def test_applications_on_an_event_loop_never_wait_in_a_call(sim):
-    ann, depths = reader(sim, behaviour=Behaviour(blocks=False)), set()
+def test_applications_on_an_event_loop_never_wait_in_a_call(sim, reader):
+    ann, depths = reader(behaviour=Behaviour(blocks=False)), set()
     sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
     sim.run_for(3)
     assert depths == {0} and len(ann.records) == 10
 
 
-def test_only_one_application_waits_in_a_call_while_others_poll_with_0(sim):
+def test_only_one_application_waits_in_a_call_while_others_poll_with_0(sim, reader):
     depths = set()
-    readers = [sim.consumer([A0], auto_offset_reset="earliest") for _ in range(3)]
+    readers = [reader(name=f"reader-{number}") for number in range(3)]
     sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
     sim.run_until(lambda: all(len(actor.records) == 10 for actor in readers))
     sim.run_for(3)
     assert depths <= {0, 1} and 1 in depths
 
 
-def test_a_queued_call_runs_once_in_the_next_turn(sim):
-    ann, done = reader(sim), []
+def test_a_queued_call_runs_once_in_the_next_turn(sim, reader):
+    ann, done = reader(), []
     sim.run_for(0.3)
     ann.soon(lambda: done.append(sim.now()))
     assert done == []
@@ -77,8 +62,8 @@ def test_a_queued_call_runs_once_in_the_next_turn(sim):
     assert len(done) == 1
 
 
-def test_a_crash_drops_queued_calls(sim):
-    ann = reader(sim)
+def test_a_crash_drops_queued_calls(sim, reader):
+    ann = reader()
     sim.run_for(1)
     done = []
     ann.stall(5)
@@ -89,8 +74,8 @@ def test_a_crash_drops_queued_calls(sim):
     assert done == []
 
 
-def test_empty_polls_that_ask_for_another_at_once_are_a_spin(sim):
-    ann = reader(sim, A1, behaviour=Behaviour(blocks=False))
+def test_empty_polls_that_ask_for_another_at_once_are_a_spin(sim, reader):
+    ann = reader(A1, behaviour=Behaviour(blocks=False))
     sim.run_for(1)
     ann.consumer.raw.wake_at = sim.now
     for _ in range(SPINS_MAX):

@@ -10,7 +10,7 @@ from thinconsumer.errors import (
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
 )
-from thinconsumer.testing.simulation import Behaviour, Simulation, Violation
+from thinconsumer.testing.simulation import Behaviour, Violation
 from thinconsumer.testing.simulation.actors.consumer import ODD
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchResponse
@@ -18,25 +18,12 @@ from thinconsumer.wire.fetch import FetchResponse
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
-@pytest.fixture
-def sim():
-    """A topic with ten records in partition 0."""
-    sim = Simulation(1, topics={"a": 2})
-    sim.produce("a", 0, [b"%d" % number for number in range(10)])
-    return sim
-
-
-def reader(sim, *tps, **options):
-    """Return an application that reads these from the beginning."""
-    return sim.consumer(tps or [A0], name="ann", **{"auto_offset_reset": "earliest", **options})
-
-
 def offsets(actor):
     return [record.offset for record in actor.records]
 
 
-def test_application_reads_all_records_and_checkpoints_processed_offsets(sim):
-    ann = reader(sim)
+def test_application_reads_all_records_and_checkpoints_processed_offsets(sim, reader):
+    ann = reader()
     sim.run_until(lambda: len(ann.records) == 10)
     sim.run_for(2)
     assert offsets(ann) == [*range(10)] and ann.checkpoint[A0][0] == 10
@@ -44,8 +31,8 @@ def test_application_reads_all_records_and_checkpoints_processed_offsets(sim):
     sim.check()
 
 
-def test_restarted_application_resumes_from_its_checkpoint_with_a_new_life(sim):
-    ann = reader(sim, max_poll_records=3, behaviour=Behaviour(think_s=(1.0, 1.0)))
+def test_restarted_application_resumes_from_its_checkpoint_with_a_new_life(sim, reader):
+    ann = reader(max_poll_records=3, behaviour=Behaviour(think_s=(1.0, 1.0)))
     sim.run_until(lambda: len(ann.records) == 6)
     ann.crash()
     driver, processed = ann.driver, ann.checkpoint[A0][0]
@@ -59,14 +46,14 @@ def test_restarted_application_resumes_from_its_checkpoint_with_a_new_life(sim):
     sim.check()
 
 
-def test_processing_delays_the_next_poll_after_records(sim):
-    ann = reader(sim, max_poll_records=1, behaviour=Behaviour(think_s=(1.0, 1.0)))
+def test_processing_delays_the_next_poll_after_records(sim, reader):
+    ann = reader(max_poll_records=1, behaviour=Behaviour(think_s=(1.0, 1.0)))
     began = sim.now()
     sim.run_until(lambda: len(ann.records) == 5)
     assert 4.0 <= sim.now() - began < 4.5
 
 
-def test_corrupt_records_are_fetched_again_from_the_last_processed_offset(sim):
+def test_corrupt_records_are_fetched_again_from_the_last_processed_offset(sim, reader):
     """The broker's copy of the flipped bit is intact, so that the second Fetch returns sound records."""
     spoilt = []
 
@@ -80,15 +67,15 @@ def test_corrupt_records_are_fetched_again_from_the_last_processed_offset(sim):
         return False
 
     sim.cluster.spoil = spoil
-    ann = reader(sim, max_poll_records=3)
+    ann = reader(max_poll_records=3)
     sim.run_until(lambda: len(ann.records) == 10)
     assert len(spoilt) == 3 and [type(error) for error in ann.errors] == [CorruptRecordError] * 3
     assert offsets(ann) == [*range(10)]
     sim.check()
 
 
-def test_seek_drops_unprocessed_records(sim):
-    ann = reader(sim, behaviour=Behaviour(think_s=(1.0, 1.0)))
+def test_seek_drops_unprocessed_records(sim, reader):
+    ann = reader(behaviour=Behaviour(think_s=(1.0, 1.0)))
     sim.run_until(lambda: len(ann.records) == 10)
     ann.seek(A0, 4)
     assert A0 not in ann.checkpoint
@@ -97,8 +84,8 @@ def test_seek_drops_unprocessed_records(sim):
     sim.check()
 
 
-def test_pause_resume_and_assign_by_hand(sim):
-    ann = reader(sim, A0, A1)
+def test_pause_resume_and_assign_by_hand(sim, reader):
+    ann = reader(A0, A1)
     ann.pause(A0)
     sim.produce("a", 1, [b"x"])
     sim.run_for(3)
@@ -112,8 +99,8 @@ def test_pause_resume_and_assign_by_hand(sim):
     sim.check()
 
 
-def test_a_call_by_hand_that_outlasts_the_next_turn_does_not_end_the_turns(sim):
-    ann = reader(sim, behaviour=Behaviour(blocks=False))
+def test_a_call_by_hand_that_outlasts_the_next_turn_does_not_end_the_turns(sim, reader):
+    ann = reader(behaviour=Behaviour(blocks=False))
     sim.pause(1)
     sim.run_for(0.1)
     with pytest.raises(KafkaTimeoutError):
@@ -125,8 +112,8 @@ def test_a_call_by_hand_that_outlasts_the_next_turn_does_not_end_the_turns(sim):
 # -- errors
 
 
-def test_out_of_range_goes_to_the_beginning_of_the_log(sim):
-    ann = reader(sim, auto_offset_reset="none")
+def test_out_of_range_goes_to_the_beginning_of_the_log(sim, reader):
+    ann = reader(auto_offset_reset="none")
     sim.delete_records(A0, 5)
     ann.seek(A0, 2)
     sim.run_until(lambda: len(ann.records) == 5)
@@ -134,14 +121,14 @@ def test_out_of_range_goes_to_the_beginning_of_the_log(sim):
     assert [type(error) for error in ann.errors] == [OffsetOutOfRangeError]
 
 
-def test_no_offset_goes_to_the_beginning(sim):
-    ann = reader(sim, auto_offset_reset="none")
+def test_no_offset_goes_to_the_beginning(sim, reader):
+    ann = reader(auto_offset_reset="none")
     sim.run_until(lambda: len(ann.records) == 10)
     assert [type(error) for error in ann.errors] == [NoOffsetForPartitionError]
 
 
-def test_truncation_seeks_to_the_diverging_offset_or_the_beginning(sim):
-    ann = reader(sim)
+def test_truncation_seeks_to_the_diverging_offset_or_the_beginning(sim, reader):
+    ann = reader()
     sim.run_until(lambda: len(ann.records) == 10)
     for at, expected in ((7, 7), (None, 0)):
         ann._cope_with(LogTruncationError(A0, 9, at))
@@ -149,8 +136,8 @@ def test_truncation_seeks_to_the_diverging_offset_or_the_beginning(sim):
     assert sim.world.violations == []
 
 
-def test_unexpected_errors_are_violations_and_timeouts_are_not(sim):
-    ann = reader(sim)
+def test_unexpected_errors_are_violations_and_timeouts_are_not(sim, reader):
+    ann = reader()
     ann._cope_with(KafkaTimeoutError("late"))
     assert sim.world.violations == []
     ann._cope_with(KafkaError("odd"))
@@ -162,8 +149,8 @@ def test_unexpected_errors_are_violations_and_timeouts_are_not(sim):
 
 
 @pytest.mark.parametrize("odd", sorted(set(ODD), key=lambda odd: odd.__name__), ids=lambda odd: odd.__name__)
-def test_random_seeks_pauses_and_assigns_break_no_promise(sim, odd):
-    ann = reader(sim, A0, A1, behaviour=Behaviour(jumps_far=True))
+def test_random_seeks_pauses_and_assigns_break_no_promise(sim, reader, odd):
+    ann = reader(A0, A1, behaviour=Behaviour(jumps_far=True))
     sim.run_until(lambda: len(ann.records) == 10)
     for _ in range(5):
         ann.soon(lambda: odd(ann, A0))
@@ -175,9 +162,9 @@ def test_random_seeks_pauses_and_assigns_break_no_promise(sim, odd):
     sim.check()
 
 
-def test_odd_calls_come_at_the_configured_rate(sim):
-    ann = reader(sim, behaviour=Behaviour(odd_rate=1.0))
-    bob = sim.consumer([A0], name="bob", auto_offset_reset="earliest")
+def test_odd_calls_come_at_the_configured_rate(sim, reader):
+    ann = reader(behaviour=Behaviour(odd_rate=1.0))
+    bob = reader(name="bob")
     done = {"ann": 0, "bob": 0}
     for actor in (ann, bob):
         actor._do_something_odd = lambda actor=actor: done.update({actor.name: done[actor.name] + 1})

@@ -3,9 +3,8 @@
 import pytest
 
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.testing.simulation import Behaviour, Checker, MemberActor, Simulation, Violation
+from thinconsumer.testing.simulation import Checker, MemberActor, Simulation, Violation
 from thinconsumer.testing.simulation.checkers.base import Member
-from thinconsumer.testing.simulation.checkers.rebalances import LogVolumeChecker
 from thinconsumer.testing.simulation.client_tap import GROUP_APIS
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
@@ -48,33 +47,18 @@ def sim():
 
 
 @pytest.fixture
-def start(sim, notes):
+def start(sim, notes, start_member):
     sim.jury.add(notes)
 
-    def start(name="ann", *, pattern=None, options=None, **behaviour):
-        actor = MemberActor(
-            sim.world,
-            sim.network,
-            name,
-            sim.jury,
-            LogVolumeChecker(sim.world.accuse, lambda tp: None),
-            group="g",
-            topics=["t"],
-            pattern=pattern,
-            options={
-                "bootstrap_servers": sim.bootstrap_servers,
-                "partition_assignment_strategy": ["range"],
-                "auto_offset_reset": "earliest",
-                "session_timeout_ms": 6000,
-                "heartbeat_interval_ms": 2000,
-                "enable_auto_commit": behaviour.get("commits", "auto") == "auto",
-                "auto_commit_interval_ms": 100,
-                **(options or {}),
-            },
-            behaviour=Behaviour(**behaviour),
-        )
-        actor.start()
-        return actor
+    def start(name="ann", *, pattern=None, **behaviour):
+        options = {
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": 6000,
+            "heartbeat_interval_ms": 2000,
+            "enable_auto_commit": behaviour.get("commits", "auto") == "auto",
+            "auto_commit_interval_ms": 100,
+        }
+        return start_member(MemberActor, name, "g", options, behaviour, topics=["t"], pattern=pattern)
 
     return start
 

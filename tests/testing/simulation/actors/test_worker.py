@@ -2,9 +2,8 @@
 
 import pytest
 
-from thinconsumer.testing.simulation import Behaviour, Simulation, WorkerActor
+from thinconsumer.testing.simulation import Simulation, WorkerActor
 from thinconsumer.testing.simulation.actors.worker import SHARD
-from thinconsumer.testing.simulation.checkers.rebalances import LogVolumeChecker
 from thinconsumer.types import TopicPartition
 
 
@@ -14,28 +13,11 @@ def sim():
 
 
 @pytest.fixture
-def start(sim):
+def start(start_member):
+    options = {"session_timeout_ms": 3000, "heartbeat_interval_ms": 1000}
+
     def start(name, **behaviour):
-        actor = WorkerActor(
-            sim.world,
-            sim.network,
-            name,
-            sim.jury,
-            LogVolumeChecker(sim.world.accuse, lambda tp: None),
-            group="workers",
-            topics=(),
-            pattern="",
-            options={
-                "bootstrap_servers": sim.bootstrap_servers,
-                "session_timeout_ms": 3000,
-                "heartbeat_interval_ms": 1000,
-                "partition_assignment_strategy": ["range"],  # an option of consumers only
-            },
-            behaviour=Behaviour(**behaviour),
-        )
-        actor.shards = 5
-        actor.start()
-        return actor
+        return start_member(WorkerActor, name, "workers", options, behaviour, topics=(), pattern="", shards=5)
 
     return start
 
