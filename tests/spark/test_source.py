@@ -85,7 +85,10 @@ def test_wrong_options_are_refused_by_schema():
 def test_a_user_schema_may_leave_columns_out_but_not_add_or_retype_them():
     reader = source().reader(schema=StructType().add("offset", LongType()).add("value", BinaryType()))
     assert reader._columns == ("offset", "value")
-    for name, kind, words in [("value", StringType(), "is of type binary"), ("headers", IntegerType(), "no column")]:
+    for name, kind, words in [
+        ("value", StringType(), "must have the type binary"),
+        ("headers", IntegerType(), "no column"),
+    ]:
         with pytest.raises(KafkaConfigurationError, match=f"{name}.*{words}|{words} '{name}'"):
             source().streamReader(schema=StructType().add(name, kind))
 

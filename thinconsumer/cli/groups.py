@@ -54,9 +54,9 @@ def _describe(options: argparse.Namespace) -> int:
 
 
 def _members(group: GroupDescription) -> list[Row]:
+    common = group.group_id, group.state, group.protocol or None
     found = [(one.member_id, one.group_instance_id, one.client_id, one.client_host) for one in sorted(group.members)]
-    nothing = (None, None, None, None)
-    return [(group.group_id, group.state, group.protocol or None, *member) for member in found or [nothing]]
+    return [(*common, *member) for member in found] or [(*common, None, None, None, None)]
 
 
 def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names: list[str]) -> tuple[list[Row], int]:

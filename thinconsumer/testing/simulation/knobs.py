@@ -117,7 +117,7 @@ class ClientKnobs:
     rewinds: bool = always(False, groups=yes(0.2))
     columns: bool = False
 
-    #: Fields that are no options of the Consumer.
+    #: Names that are no options of the Consumer.
     OWN = frozenset({"follows_racks", "wall_skew_s", "share", *(f.name for f in fields(Behaviour))})
 
     def fit(self, fetch_max_wait_ms: int) -> None:
