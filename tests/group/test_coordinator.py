@@ -42,21 +42,21 @@ class World:
         draws = random.Random(seed)
         self.metadata = Metadata(ConsumerConfig(), draws)
         self.metadata.nodes = {n: Node(n, f"b{n}", 9092, f"r{n}") for n in node_ids or (1, 2, 3)}
-        self.keeper = Coordinator(ConsumerConfig(), "g", self.metadata, draws)
+        self.coordinator = Coordinator(ConsumerConfig(), "g", self.metadata, draws)
         self.now = 100.0
 
     def ask(self):
         """Return the request due now."""
-        [request] = self.keeper.step(self.now)
+        [request] = self.coordinator.step(self.now)
         return request
 
     def wait(self):
         """Let time pass until a request is due; return it and the time."""
         begun = self.now
         for _ in range(10):
-            self.now = self.keeper.wake_at(self.now)
+            self.now = self.coordinator.wake_at(self.now)
             assert self.now < NEVER
-            requests = self.keeper.step(self.now)
+            requests = self.coordinator.step(self.now)
             if requests:
                 return requests[0], self.now - begun
         raise AssertionError("it wakes up without a request")
@@ -66,7 +66,7 @@ class World:
         message = request.build(version)
         FindCoordinatorRequest.decode(message.encode(version), version)
         if error is not None:
-            self.keeper.handle(Answer(request, by, error=error), self.now)
+            self.coordinator.handle(Answer(request, by, error=error), self.now)
             return
         found = {"node_id": node, "host": f"b{node}", "port": 9092, "error_code": code} | more
         if version >= 4:
@@ -76,13 +76,13 @@ class World:
         else:
             response = FindCoordinatorResponse(**found)
         decoded = FindCoordinatorResponse.decode(response.encode(version), version)
-        self.keeper.handle(Answer(request, by, version, decoded), self.now)
+        self.coordinator.handle(Answer(request, by, version, decoded), self.now)
 
     def know(self, node=1, **more):
         """Find the coordinator."""
-        self.keeper.want()
+        self.coordinator.want()
         self.answer(self.ask(), node=node, **more)
-        assert self.keeper.state is S.KNOWN
+        assert self.coordinator.state is S.KNOWN
         return self
 
 
@@ -104,37 +104,40 @@ def test_the_table_is_total_and_connected():
 
 
 def test_no_request_is_sent_before_a_manager_needs_the_coordinator(world):
-    assert world.keeper.step(world.now) == [] and world.keeper.wake_at(world.now) == NEVER
-    assert world.keeper.target() is None
+    assert world.coordinator.step(world.now) == [] and world.coordinator.wake_at(world.now) == NEVER
+    assert world.coordinator.target() is None
 
 
 def test_any_node_gets_the_request_and_its_response_is_used(world):
-    world.keeper.want()
-    assert world.keeper.wake_at(world.now) == world.now
+    world.coordinator.want()
+    assert world.coordinator.wake_at(world.now) == world.now
     request = world.ask()
     assert request.target == ANY_NODE and request.deadline == world.now + 30.0
     world.answer(request, node=3)
-    assert world.keeper.node_id == 3
-    assert world.keeper.target() == (3, MEMBERSHIP)
-    assert [world.keeper.target(channel) for channel in (LEAVING_CONNECTION, "")] == [(3, LEAVING_CONNECTION), (3, "")]
-    assert world.keeper.wake_at(world.now) == NEVER and world.keeper.step(world.now) == []
+    assert world.coordinator.node_id == 3
+    assert world.coordinator.target() == (3, MEMBERSHIP)
+    assert [world.coordinator.target(channel) for channel in (LEAVING_CONNECTION, "")] == [
+        (3, LEAVING_CONNECTION),
+        (3, ""),
+    ]
+    assert world.coordinator.wake_at(world.now) == NEVER and world.coordinator.step(world.now) == []
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_every_version_finds_the_coordinator_of_the_group(version):
     world = World()
-    world.keeper.want()
+    world.coordinator.want()
     request = world.ask()
     message = request.build(version)
     assert (message.coordinator_keys or [message.key]) == ["g"] and message.key_type == 0
     world.answer(request, node=2, version=version)
-    assert world.keeper.node_id == 2
+    assert world.coordinator.node_id == 2
 
 
 def test_an_unknown_node_is_added_and_a_known_one_keeps_its_rack(world):
     world.know(node=7)
     assert world.metadata.nodes[7] == Node(7, "b7", 9092, None)
-    world.keeper.lost(7, "x", world.now)
+    world.coordinator.lost(7, "x", world.now)
     world.answer(world.ask(), node=2, host="moved", port=1)
     assert world.metadata.nodes[2] == Node(2, "moved", 1, "r2")
 
@@ -143,13 +146,17 @@ def test_an_unknown_node_is_added_and_a_known_one_keeps_its_rack(world):
     "bad", [{"node": -1}, {"host": ""}, {"port": 0}, {"port": -5}, {"port": 65_536}, {"key": "another group"}]
 )
 def test_a_response_without_a_usable_node_is_retried(world, bad):
-    world.keeper.want()
+    world.coordinator.want()
     world.answer(world.ask(), **bad)
-    assert world.keeper.state is S.UNKNOWN and world.keeper.last_error is not None and world.keeper.error is None
+    assert (
+        world.coordinator.state is S.UNKNOWN
+        and world.coordinator.last_error is not None
+        and world.coordinator.error is None
+    )
     request, waited = world.wait()
     assert 0.08 <= waited <= 0.12
     world.answer(request)
-    assert world.keeper.state is S.KNOWN and world.keeper.last_error is None
+    assert world.coordinator.state is S.KNOWN and world.coordinator.last_error is None
 
 
 PASSING = [
@@ -164,75 +171,77 @@ FINAL = [Code.GROUP_AUTHORIZATION_FAILED, Code.INVALID_GROUP_ID, Code.INVALID_RE
 
 @pytest.mark.parametrize("code", [*PASSING, *FINAL])
 def test_errors_back_off_exponentially_and_final_ones_are_raised(world, code):
-    world.keeper.want()
+    world.coordinator.want()
     request = world.ask()
     waits = []
     for _ in range(8):
         world.answer(request, code=code)
-        assert (world.keeper.error is not None) is (code in FINAL)
-        assert world.keeper.last_error.code == code
+        assert (world.coordinator.error is not None) is (code in FINAL)
+        assert world.coordinator.last_error.code == code
         request, waited = world.wait()
         waits.append(waited)
     assert 0.08 <= waits[0] <= 0.12 and all(0.7 <= wait <= 1.0 for wait in waits[4:])
     world.answer(request)
-    assert world.keeper.error is None and world.keeper.last_error is None and world.keeper.node_id == 1
+    assert world.coordinator.error is None and world.coordinator.last_error is None and world.coordinator.node_id == 1
 
 
 def test_an_authorization_error_names_the_group(world):
-    world.keeper.want()
+    world.coordinator.want()
     world.answer(world.ask(), code=Code.GROUP_AUTHORIZATION_FAILED)
-    assert isinstance(world.keeper.error, GroupAuthorizationFailedError) and world.keeper.error.group_id == "g"
+    assert (
+        isinstance(world.coordinator.error, GroupAuthorizationFailedError) and world.coordinator.error.group_id == "g"
+    )
     world.answer(world.wait()[0], error=RESET)
-    assert world.keeper.error is not None, "a broken connection does not end the error"
+    assert world.coordinator.error is not None, "a broken connection does not end the error"
 
 
 def test_brokers_that_are_too_old_are_a_final_error(world):
-    world.keeper.want()
+    world.coordinator.want()
     world.answer(world.ask(), error=UnsupportedVersionError("x", code=35, name="UNSUPPORTED_VERSION"))
-    assert isinstance(world.keeper.error, UnsupportedVersionError)
+    assert isinstance(world.coordinator.error, UnsupportedVersionError)
 
 
 @pytest.mark.parametrize("error", [RESET, KafkaTimeoutError("x")])
 def test_a_missing_response_is_retried(world, error):
-    world.keeper.want()
+    world.coordinator.want()
     world.answer(world.ask(), error=error)
-    assert world.keeper.error is None and world.keeper.last_error is error and world.wait()[1] > 0.07
+    assert world.coordinator.error is None and world.coordinator.last_error is error and world.wait()[1] > 0.07
 
 
 def test_if_a_broker_does_not_respond_others_are_asked(world):
     """Another broker is asked after each heartbeat interval; the first response that names a node counts."""
-    world.keeper.want()
+    world.coordinator.want()
     first = world.ask()
     second, waited = world.wait()
     assert waited == 3.0 and second.target.node_id in (1, 2, 3)
     third, waited = world.wait()
     assert waited == 3.0 and third.target.node_id in {1, 2, 3} - {second.target.node_id}
     world.answer(third, node=2)
-    assert world.keeper.node_id == 2
+    assert world.coordinator.node_id == 2
     world.answer(first, node=1)
     world.answer(second, node=1)
-    assert world.keeper.node_id == 2, "older requests were dropped"
+    assert world.coordinator.node_id == 2, "older requests were dropped"
 
 
 def test_without_other_brokers_the_request_stays_in_flight():
     world = World(1)
-    world.keeper.want()
+    world.coordinator.want()
     world.ask()
     world.wait()
     for _ in range(20):
-        world.now = world.keeper.wake_at(world.now)
-        assert world.keeper.step(world.now) == []
+        world.now = world.coordinator.wake_at(world.now)
+        assert world.coordinator.step(world.now) == []
     assert world.now >= 160.0, "at most one wake-up per interval"
 
 
 def test_a_slow_answer_counts_even_after_another_broker_failed_to_answer(world):
-    world.keeper.want()
+    world.coordinator.want()
     slow = world.ask()
     fast, _ = world.wait()
     world.answer(fast, code=Code.COORDINATOR_NOT_AVAILABLE)
-    assert world.keeper.state is S.UNKNOWN
+    assert world.coordinator.state is S.UNKNOWN
     world.answer(slow, node=3)
-    assert world.keeper.node_id == 3
+    assert world.coordinator.node_id == 3
 
 
 # -- losing
@@ -240,63 +249,63 @@ def test_a_slow_answer_counts_even_after_another_broker_failed_to_answer(world):
 
 def test_the_loss_of_another_node_is_ignored(world):
     world.know(node=1)
-    world.keeper.lost(2, "x", world.now)
-    world.keeper.lost(None, "x", world.now)
-    assert world.keeper.state is S.KNOWN
+    world.coordinator.lost(2, "x", world.now)
+    world.coordinator.lost(None, "x", world.now)
+    assert world.coordinator.state is S.KNOWN
 
 
 def test_a_lost_coordinator_is_searched_at_once(world):
     world.know()
     world.now += 10.0
-    world.keeper.answered(1)
-    world.keeper.lost(1, "NOT_COORDINATOR", world.now)
-    assert world.keeper.node_id is None and world.keeper.target() is None
-    assert world.keeper.wake_at(world.now) == world.now
+    world.coordinator.answered(1)
+    world.coordinator.lost(1, "NOT_COORDINATOR", world.now)
+    assert world.coordinator.node_id is None and world.coordinator.target() is None
+    assert world.coordinator.wake_at(world.now) == world.now
     world.answer(world.ask(), node=2)
-    assert world.keeper.node_id == 2
-    world.keeper.lost(1, "a late report about the former node", world.now)
-    assert world.keeper.node_id == 2
+    assert world.coordinator.node_id == 2
+    world.coordinator.lost(1, "a late report about the former node", world.now)
+    assert world.coordinator.node_id == 2
 
 
 def test_a_wrong_node_that_is_named_repeatedly_backs_off(world):
     world.know()
     waits = []
     for _ in range(10):
-        world.keeper.lost(1, "NOT_COORDINATOR", world.now)
+        world.coordinator.lost(1, "NOT_COORDINATOR", world.now)
         request, waited = world.wait()
         waits.append(waited)
         world.answer(request)
         world.now += 0.005
     assert waits[0] == 0.0 and waits[1] > 0.1 and all(wait >= 0.7 for wait in waits[5:])
-    world.keeper.answered(1)
-    world.keeper.lost(1, "x", world.now)
+    world.coordinator.answered(1)
+    world.coordinator.lost(1, "x", world.now)
     assert world.wait()[1] == 0.0, "a node that acted as the coordinator ends the backoff"
 
 
 def test_a_coordinator_that_lasted_ends_the_backoff(world):
     """Also if no manager reported a successful response."""
     world.know()
-    world.keeper.lost(1, "x", world.now)
+    world.coordinator.lost(1, "x", world.now)
     world.answer(world.ask())
     world.now += 100.0
-    world.keeper.lost(1, "x", world.now)
+    world.coordinator.lost(1, "x", world.now)
     assert world.wait()[1] == 0.0
 
 
 def test_the_search_lasts_as_long_as_a_manager_needs_it(world):
-    world.keeper.want("member")
-    world.keeper.want("commits")
+    world.coordinator.want("member")
+    world.coordinator.want("commits")
     world.answer(world.ask())
-    world.keeper.unwant("member")
-    world.keeper.lost(1, "x", world.now)
-    assert world.keeper.wake_at(world.now) == world.now
-    world.keeper.unwant("commits")
-    assert world.keeper.wake_at(world.now) == NEVER and world.keeper.step(world.now) == []
-    world.keeper.unwant("nobody")
-    world.keeper.want("commits")
+    world.coordinator.unwant("member")
+    world.coordinator.lost(1, "x", world.now)
+    assert world.coordinator.wake_at(world.now) == world.now
+    world.coordinator.unwant("commits")
+    assert world.coordinator.wake_at(world.now) == NEVER and world.coordinator.step(world.now) == []
+    world.coordinator.unwant("nobody")
+    world.coordinator.want("commits")
     world.answer(world.ask())
-    world.keeper.unwant("commits")
-    assert world.keeper.node_id == 1, "a known coordinator stays known"
+    world.coordinator.unwant("commits")
+    assert world.coordinator.node_id == 1, "a known coordinator stays known"
 
 
 # -- loading
@@ -304,37 +313,37 @@ def test_the_search_lasts_as_long_as_a_manager_needs_it(world):
 
 def test_a_loading_coordinator_stays_known_and_gets_no_requests(world):
     world.know()
-    world.keeper.loading(world.now)
-    world.keeper.loading(world.now)
-    assert world.keeper.target() is None and world.keeper.node_id == 1
-    due = world.keeper.wake_at(world.now)
+    world.coordinator.loading(world.now)
+    world.coordinator.loading(world.now)
+    assert world.coordinator.target() is None and world.coordinator.node_id == 1
+    due = world.coordinator.wake_at(world.now)
     assert 0.08 <= due - world.now <= 0.12, "two reports at once count once"
     world.now = due
-    assert world.keeper.step(world.now) == [] and world.keeper.target() is not None
-    assert world.keeper.wake_at(world.now) == NEVER
+    assert world.coordinator.step(world.now) == [] and world.coordinator.target() is not None
+    assert world.coordinator.wake_at(world.now) == NEVER
 
 
 def test_a_coordinator_that_keeps_loading_backs_off(world):
     world.know()
     waits = []
     for _ in range(8):
-        world.keeper.loading(world.now)
-        due = world.keeper.wake_at(world.now)
+        world.coordinator.loading(world.now)
+        due = world.coordinator.wake_at(world.now)
         waits.append(due - world.now)
         world.now = due
-        world.keeper.step(world.now)
+        world.coordinator.step(world.now)
     assert waits[0] < 0.13 and all(wait >= 0.7 for wait in waits[5:])
     world.now += 5.0
-    world.keeper.loading(world.now)
-    assert world.keeper.wake_at(world.now) - world.now < 0.13
+    world.coordinator.loading(world.now)
+    assert world.coordinator.wake_at(world.now) - world.now < 0.13
 
 
 def test_a_new_coordinator_is_not_loading(world):
     world.know()
-    world.keeper.loading(world.now)
-    world.keeper.lost(1, "x", world.now)
+    world.coordinator.loading(world.now)
+    world.coordinator.lost(1, "x", world.now)
     world.answer(world.ask(), node=2)
-    assert world.keeper.target() == (2, MEMBERSHIP)
+    assert world.coordinator.target() == (2, MEMBERSHIP)
 
 
 # -- pending responses
@@ -342,60 +351,62 @@ def test_a_new_coordinator_is_not_loading(world):
 
 def test_while_a_response_is_pending_another_broker_is_asked(world):
     world.know(node=1)
-    world.keeper.waiting(world.now, world.now)
-    assert world.keeper.wake_at(world.now) == world.now + 3.0
+    world.coordinator.waiting(world.now, world.now)
+    assert world.coordinator.wake_at(world.now) == world.now + 3.0
     probe, waited = world.wait()
     assert waited == 3.0 and probe.target.node_id in (2, 3)
     world.answer(probe, node=1)
-    assert world.keeper.node_id == 1, "the same node is confirmed"
+    assert world.coordinator.node_id == 1, "the same node is confirmed"
     again, waited = world.wait()
     assert waited == 3.0 and again.target.node_id in (2, 3)
     world.answer(again, node=2)
-    assert world.keeper.node_id == 2
-    assert world.keeper.wake_at(world.now) == NEVER, "requests to the former node are abandoned"
+    assert world.coordinator.node_id == 2
+    assert world.coordinator.wake_at(world.now) == NEVER, "requests to the former node are abandoned"
 
 
 def test_while_a_response_is_pending_a_dead_broker_is_skipped(world):
     world.know(node=1)
-    world.keeper.waiting(world.now, world.now)
+    world.coordinator.waiting(world.now, world.now)
     first, _ = world.wait()
     second, _ = world.wait()
     assert {first.target.node_id, second.target.node_id} == {2, 3}
-    world.now = world.keeper.wake_at(world.now)
-    assert world.keeper.step(world.now) == [], "both have a request in flight"
+    world.now = world.coordinator.wake_at(world.now)
+    assert world.coordinator.step(world.now) == [], "both have a request in flight"
     world.answer(first, error=RESET)
-    assert world.keeper.state is S.KNOWN and world.keeper.error is None and world.keeper.last_error is None
+    assert (
+        world.coordinator.state is S.KNOWN and world.coordinator.error is None and world.coordinator.last_error is None
+    )
     assert world.wait()[0].target == first.target
 
 
 def test_if_only_the_coordinator_is_known_any_node_is_asked():
     """A bootstrap server may know another coordinator."""
     world = World(1).know(node=1)
-    world.keeper.waiting(world.now, world.now)
+    world.coordinator.waiting(world.now, world.now)
     assert world.wait()[0].target == ANY_NODE
 
 
 def test_a_response_ends_the_search_for_another_coordinator(world):
     world.know(node=1)
-    world.keeper.waiting(world.now, world.now, "member")
-    world.keeper.waiting(world.now + 1.0, world.now, "commits")
+    world.coordinator.waiting(world.now, world.now, "member")
+    world.coordinator.waiting(world.now + 1.0, world.now, "commits")
     probe, _ = world.wait()
-    world.keeper.waiting(None, world.now, "member")
-    assert world.keeper.wake_at(world.now) < NEVER, "a commit is still pending"
-    world.keeper.waiting(None, world.now, "commits")
-    world.keeper.waiting(None, world.now, "nobody")
-    assert world.keeper.wake_at(world.now) == NEVER
+    world.coordinator.waiting(None, world.now, "member")
+    assert world.coordinator.wake_at(world.now) < NEVER, "a commit is still pending"
+    world.coordinator.waiting(None, world.now, "commits")
+    world.coordinator.waiting(None, world.now, "nobody")
+    assert world.coordinator.wake_at(world.now) == NEVER
     world.answer(probe, node=3)
-    assert world.keeper.node_id == 1, "the coordinator has responded, so the search was dropped"
+    assert world.coordinator.node_id == 1, "the coordinator has responded, so the search was dropped"
 
 
 def test_a_long_pending_response_starts_one_search_at_once(world):
     """After a long gap between calls."""
     world.know(node=1)
-    world.keeper.waiting(world.now - 60.0, world.now)
+    world.coordinator.waiting(world.now - 60.0, world.now)
     world.now += 3.0
     world.ask()
-    assert world.keeper.step(world.now) == []
+    assert world.coordinator.step(world.now) == []
 
 
 # -- restart
@@ -403,22 +414,22 @@ def test_a_long_pending_response_starts_one_search_at_once(world):
 
 @pytest.mark.parametrize("state", S)
 def test_a_restart_forgets_requests_in_flight_and_keeps_the_coordinator(world, state):
-    world.keeper.want()
+    world.coordinator.want()
     old = []
     if state is S.FINDING:
         old = [world.ask()]
     elif state is S.KNOWN:
         world.know()
-        world.keeper.waiting(world.now, world.now)
+        world.coordinator.waiting(world.now, world.now)
         old = [world.wait()[0]]
-    world.keeper.restart(world.now)
+    world.coordinator.restart(world.now)
     for request in old:
         world.answer(request, node=3)
-    assert world.keeper.node_id == (1 if state is S.KNOWN else None)
+    assert world.coordinator.node_id == (1 if state is S.KNOWN else None)
     if state is not S.KNOWN:
         world.answer(world.ask(), node=2)
-        assert world.keeper.node_id == 2
-    assert world.keeper.wake_at(world.now) == NEVER
+        assert world.coordinator.node_id == 2
+    assert world.coordinator.wake_at(world.now) == NEVER
 
 
 # -- log lines
@@ -427,11 +438,11 @@ def test_a_restart_forgets_requests_in_flight_and_keeps_the_coordinator(world, s
 def test_a_new_coordinator_is_two_log_lines_however_often_it_changes(world, caplog):
     caplog.set_level(logging.INFO, "thinconsumer.group")
     world.know()
-    world.keeper.answered(1)
+    world.coordinator.answered(1)
     for round_ in range(20):
-        world.keeper.lost(world.keeper.node_id, "x", world.now)
+        world.coordinator.lost(world.coordinator.node_id, "x", world.now)
         world.answer(world.wait()[0], node=1 + round_ % 2)
-    world.keeper.answered(2)
+    world.coordinator.answered(2)
     assert [message.split(":")[1][:24] for message in caplog.messages] == [
         " the coordinator is node", " lost its coordinator, n", " the coordinator is node",
     ]  # fmt: skip
@@ -439,7 +450,7 @@ def test_a_new_coordinator_is_two_log_lines_however_often_it_changes(world, capl
 
 def test_a_final_error_is_logged_once_until_it_changes(world, caplog):
     caplog.set_level(logging.INFO, "thinconsumer.group")
-    world.keeper.want()
+    world.coordinator.want()
     request = world.ask()
     for _ in range(5):
         world.answer(request, code=Code.GROUP_AUTHORIZATION_FAILED)
@@ -456,13 +467,13 @@ def test_a_final_error_is_logged_once_until_it_changes(world, caplog):
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=60), st.integers(0, 5))
 def test_random_events_keep_requests_bounded_and_end_with_a_known_coordinator(events, seed):
     world = World(seed=seed)
-    keeper = world.keeper
+    coordinator = world.coordinator
     out = []
     for what, which in events:
         if what == 0:
-            keeper.want(str(which))
+            coordinator.want(str(which))
         elif what == 1:
-            keeper.unwant(str(which))
+            coordinator.unwant(str(which))
         elif what == 2 and out:
             world.answer(out.pop(which % len(out)), node=1 + which % 3)
         elif what == 3 and out:
@@ -471,28 +482,28 @@ def test_random_events_keep_requests_bounded_and_end_with_a_known_coordinator(ev
         elif what == 4 and out:
             world.answer(out.pop(which % len(out)), error=RESET)
         elif what == 5:
-            keeper.lost(1 + which % 3, "x", world.now)
+            coordinator.lost(1 + which % 3, "x", world.now)
         elif what == 6:
-            keeper.loading(world.now)
+            coordinator.loading(world.now)
         elif what == 7:
-            keeper.waiting(world.now - which if which else None, world.now, str(which % 2))
+            coordinator.waiting(world.now - which if which else None, world.now, str(which % 2))
         elif what == 8 and which == 0:
-            keeper.restart(world.now)
+            coordinator.restart(world.now)
             out.clear()
         else:
             world.now += which
-        out += keeper.step(world.now)
-        assert keeper.wake_at(world.now) >= world.now
-        assert (keeper.node_id is not None) is (keeper.state is S.KNOWN)
-        assert len(keeper._in_flight) <= 5
-        assert keeper.target() is None or keeper.target().node_id == keeper.node_id
-    keeper.want("the end")
+        out += coordinator.step(world.now)
+        assert coordinator.wake_at(world.now) >= world.now
+        assert (coordinator.node_id is not None) is (coordinator.state is S.KNOWN)
+        assert len(coordinator._in_flight) <= 5
+        assert coordinator.target() is None or coordinator.target().node_id == coordinator.node_id
+    coordinator.want("the end")
     for _ in range(20):
         for request in out:
             world.answer(request, node=2)
         world.now += 1.0
-        out = keeper.step(world.now)
-    assert keeper.state is S.KNOWN and keeper.error is None and keeper.target() is not None
+        out = coordinator.step(world.now)
+    assert coordinator.state is S.KNOWN and coordinator.error is None and coordinator.target() is not None
 
 
 def test_with_manual_assignment_commits_end_the_backoff():

@@ -44,8 +44,8 @@ class GroupMetadata(NamedTuple):
 class RebalanceProtocol(enum.Enum):
     """When members revoke partitions in a rebalance (KIP-429)."""
 
-    EAGER = 0  #: All partitions, before they join.
-    COOPERATIVE = 1  #: Only partitions that move to another member, after the assignment.
+    EAGER = 0  #: Members revoke all partitions before they join.
+    COOPERATIVE = 1  #: After the assignment, members revoke only partitions that move to another member.
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class AutoCommit:
         self._outages = OutageLog(log)
 
     def poll(self, now: float) -> bool:
-        """Commit the positions if the interval has passed. Return whether that changed when a step is due."""
+        """Commit the positions if the interval has passed. Return whether a step is due because of it."""
         if self._next_at is None:
             self._next_at, self._refresh_at = now + self._interval, now + REFRESH
             return True

@@ -438,7 +438,7 @@ class Commits:
             self.on_membership_error(error, stamp, now)
 
     def _again(self, entries: Entries, error: KafkaError, now: float, *, delayed: bool = False) -> None:
-        """Retry after a backoff: of all commits or, with ``delayed``, of these partitions only."""
+        """Queue the entries again after a backoff, which also holds up other entries unless ``delayed``."""
         if delayed:
             self._stragglers.failed(now)
         else:

@@ -1,7 +1,7 @@
 """OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
 
 A partition with a committed offset validates that position; one without applies the reset policy. One request is in
-flight at a time. A response is dropped for a partition that was sought or reset since the request. If an open
+flight at a time. A response is dropped for a partition whose position a seek or reset has set meanwhile. If an open
 transaction or an unreplicated commit is about to change an offset, the broker reports it as unstable and the request is
 repeated (KIP-447), at every isolation level as in Java: from the older offset records would be read twice.
 """
@@ -303,20 +303,20 @@ class Committed:
                 partition.place(PositionEvent.COMMITTED_FOUND, row.offset, row.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, row.offset)
             elif tp.topic in unknown:
-                self._compared.add(tp.topic)  # request all: if another partition has an offset, this one is new
+                self._compared.add(tp.topic)  # request all partitions: if another has an offset, this one is new
             else:
                 missing += 1
                 partition.is_new = tp.topic in committed
                 partition.missing_committed()
         if found or missing:
             text = "group %s: %d partitions start at their committed offsets, %d have none"
-            # INFO only when the reset policy applies: a group that keeps rebalancing gets here each time.
+            # DEBUG unless the reset policy applies: a group that keeps rebalancing would log a line each time.
             log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
         for question in flight.questions:
             self._answer(question, flight, told, node_id, now)
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
-        """Return topics with more partitions than in the request: the others may have committed offsets."""
+        """Return topics with more partitions than the request had: the other partitions may have committed offsets."""
         asked = Counter(tp.topic for tp in flight.tps)
         known = {
             name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()

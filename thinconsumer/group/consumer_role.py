@@ -58,7 +58,7 @@ class ConsumerRole:
         #: The versions of metadata and subscription at the last comparison that gave no reason to rejoin.
         self._seen: tuple[int, int] | None = None
         self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; empty on a follower.
-        self._assigned_with: dict[str, TopicShape] | None = None  #: Topic data the leader used; None on a follower.
+        self._assigned_with: dict[str, TopicShape] | None = None  #: Topics at the assignment; None on a follower.
         #: The leader only: whether the assignment withholds partitions that their owners must revoke first
         #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
         self._withholds_partitions = self._keeps_unknown_assignment = False
@@ -184,7 +184,7 @@ class ConsumerRole:
         """
         owned = self._partitions.tps()
         if missed and owned:
-            # An owner in the missed generation may have committed further: a commit here would reset its offsets.
+            # An owner in the missed generation may have committed later offsets: a commit here would reset them.
             log.info("group %s: missed a generation: %d kept partitions are lost", identity.group_id, len(owned))
             self.revocation.lose(now)
             self._previous = frozenset()

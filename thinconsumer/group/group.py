@@ -90,7 +90,7 @@ class Group:
         return self.subscription.mode is Mode.PATTERN
 
     def _callbacks_wake_at(self, now: float) -> float:
-        """Return when a revocation stops waiting for commits or an auto-commit is due: no manager wakes for these."""
+        """Return when a revocation stops waiting for commits, or an auto-commit is due."""
         due = self.revocation.waiting_until(now)
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .commits import Commits
 
 #: Seconds that a revocation waits for commits, before and again after the callback. A coordinator that does not respond
-#: must not keep the member from joining: the whole group waits for it, and a missed commit only causes duplicates.
+#: must not keep the member from joining: the group waits for the member, and a missed commit only causes duplicates.
 COMMIT_TIMEOUT = 5.0
 
 
@@ -51,7 +51,7 @@ class PartitionRevocation:
         self._awaited: Call[None] = Call("committing")
         #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
         self.error: Exception | None = None
-        #: Whether a revocation auto-commits; False after an exception, when returned records may be unprocessed.
+        #: Whether a revocation auto-commits; False in close(autocommit=False): returned records may be unprocessed.
         self.auto_commits = auto_commit is not None
 
     # -- revoking
@@ -95,8 +95,8 @@ class PartitionRevocation:
 
     def lose(self, now: float) -> bool:
         """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
-        told = self._revoking if self.state is RevocationStep.DRAINING else []  # their on_partitions_revoked was called
-        going = [p for p in self._partitions if p not in told]
+        revoked = self._revoking if self.state is RevocationStep.DRAINING else []  # on_partitions_revoked was called
+        going = [p for p in self._partitions if p not in revoked]
         self.cancel()
         # A callback that raises must not leave partitions assigned that other members may own by now.
         try:

@@ -51,7 +51,8 @@ class UserSubscription:
         """
         names = _names(topics)
         if (pattern is None) == (not names):
-            raise IllegalArgumentError("subscribe() takes either topics or a pattern")
+            given = "both" if names else "neither"
+            raise IllegalArgumentError(f"subscribe() takes either topics or a pattern, not {given}")
         for name in ("on_partitions_assigned", "on_partitions_revoked"):
             if listener is not None and not callable(getattr(listener, name, None)):
                 raise IllegalArgumentError(f"the listener {listener!r} has no method {name}")

@@ -48,9 +48,9 @@ def test_a_restart_ends_the_backoff_and_abandons_the_heartbeat_in_flight(heartbe
 
 
 def test_the_poll_timer_measures_gaps_between_calls_and_between_polls(options):
-    attendance = PollTimer(options)
-    assert attendance.overdue_at() == NEVER and attendance.seconds_since_poll(5.0) == 0.0
-    assert [attendance.called(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
-    attendance.polled(20.0)
-    assert attendance.polled_at == 20.0 and attendance.overdue_at() == 80.0
-    assert attendance.seconds_since_poll(23.5) == 3.5
+    poll_timer = PollTimer(options)
+    assert poll_timer.overdue_at() == NEVER and poll_timer.seconds_since_poll(5.0) == 0.0
+    assert [poll_timer.called(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
+    poll_timer.polled(20.0)
+    assert poll_timer.polled_at == 20.0 and poll_timer.overdue_at() == 80.0
+    assert poll_timer.seconds_since_poll(23.5) == 3.5

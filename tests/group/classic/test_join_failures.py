@@ -85,7 +85,7 @@ def test_log_lines_of_an_incident_are_limited_and_the_rest_is_counted(failures, 
     failures.heartbeat_succeeded()
     failures.heartbeat_succeeded()
     expected = [f"line {number}" for number in range(LINES_MAX)]
-    assert caplog.messages == [*expected, "group g: stable after failed joins, of which 4 log lines went to DEBUG"]
+    assert caplog.messages == [*expected, "group g: stable after failed joins; 4 log lines about them are at DEBUG"]
 
 
 def test_without_an_incident_every_line_is_logged(failures, caplog):

@@ -128,7 +128,7 @@ class CoordinatorChannel:
         )
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Report to ``Coordinator`` if the answer shows that the node is not the coordinator, is loading, or serves."""
+        """Report to ``Coordinator`` if the answer shows that the node lost the group, is loading it, or serves it."""
         node_id = answer.request.target.node_id
         if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)

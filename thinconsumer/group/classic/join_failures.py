@@ -10,13 +10,12 @@ from ...timers import Backoff, Random, Retry
 from ...wire import Message
 from ..settings import GroupSettings
 
-#: Named after the package, so that these lines and the member's can be filtered together.
-log = logging.getLogger(__package__)
+log = logging.getLogger(__name__)
 
 #: Failed joins in a row that are retried without a backoff: while many members join, a generation may end before a
 #: member has synced. In a group whose generations all end so, further retries without a backoff would be a tight loop.
 AT_ONCE_MAX = 3
-#: Log lines between a failed join and the next successful heartbeat; further lines are logged at DEBUG.
+#: The most log lines from a failed join to the next successful heartbeat; further lines are logged at DEBUG.
 LINES_MAX = 4
 #: Actions that are logged elsewhere: the member logs an expulsion, ``Coordinator`` a lost coordinator.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
@@ -56,7 +55,7 @@ class JoinFailurePolicy:
         """End the backoff after a successful heartbeat. JoinGroup and SyncGroup alone do not prove a stable group."""
         if self._lines > LINES_MAX:
             about = self._group_id, self._lines - LINES_MAX
-            log.info("group %s: stable after failed joins, of which %d log lines went to DEBUG", *about)
+            log.info("group %s: stable after failed joins; %d log lines about them are at DEBUG", *about)
         self._lines = 0
         self._retry.succeeded()
 

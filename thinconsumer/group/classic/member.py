@@ -190,7 +190,7 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # before _finish_leave(), which ends LEAVING
+        leave_request = self._channel.leave_request(now)  # first: it may end the attempt that LEAVING waits for
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._in_role_method:

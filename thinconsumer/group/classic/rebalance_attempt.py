@@ -21,7 +21,7 @@ class RebalanceAttempt:
 
     reason: str  #: Why the member joins, for the broker's log (KIP-800) and this client's.
     started_at: float
-    #: Names and metadata for the next JoinGroup; None until the role has supplied them.
+    #: Protocol names and metadata for the next JoinGroup; None until the role has supplied them.
     protocols: Sequence[tuple[str, bytes]] | None = None
     protocol: str = ""  #: The name of the protocol that the coordinator has chosen.
     leads: bool = False
