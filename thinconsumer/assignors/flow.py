@@ -1,9 +1,9 @@
-"""Distribute the units of pools over members at minimum cost: the algorithm of the sticky assignors.
+"""Assign partitions to members at minimum cost: the algorithm of the sticky assignors.
 
-A pool holds identical units (partitions); each may go to any of the pool's members. A unit costs 0 at a *near* member,
-``FAR`` at a *far* one, and 1 less for as many units as the member *owned* before. The caller limits the loads: units
-wait as ``excess`` at a pool or a member until ``route`` moves them to members with ``room`` along the cheapest paths. A
-path may also move units from one member to another.
+A *pool* is a set of partitions with the same subscribers, its members; only their number matters. A partition costs 0
+at a *near* member, ``FAR`` at a *far* one, and 1 less for as many partitions of the pool as the member *owned* before.
+The caller limits the loads: partitions wait as *excess* at their pool or an overloaded member until ``route`` moves
+them to members with *room* along the cheapest paths. A path may also move partitions from one member to another.
 
 This is minimum-cost flow by successive shortest paths, with node potentials for Dijkstra's algorithm and all paths of
 one length at once (Dinic's layers). Costs take few values, so potentials do, too; sets of members are bit masks, so
@@ -21,15 +21,15 @@ from itertools import pairwise
 
 from .masks import bits
 
-#: More than the sum of all other costs on a path.
+#: The cost of a partition at a far member: more than the sum of all other costs on a path.
 FAR = 1 << 40
 
-#: Kinds of search steps, in order of priority at equal distance: the search ends at the first _SINK.
+#: Kinds of steps in :class:`_Search`, in order of priority at equal distance: it ends at the first _SINK.
 _SINK, _POOL, _MEMBER, _NEAR, _FAR = range(5)
 
 
 class Flow:
-    """The distribution of units. Pools and members are numbers; ``owned`` has, for each pool, units by member."""
+    """The number of each pool's partitions at each member; ``owned`` has the numbers before the rebalance."""
 
     def __init__(
         self,
@@ -43,16 +43,17 @@ class Flow:
         self.near = near
         self.far = far if far is not None else [0] * pools
         self.owned = owned if owned is not None else [{}] * pools
-        self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: For each member, its units by pool.
-        #: For each pool, by member, how many of its owned units the member does not have now.
+        #: For each member, its number of partitions by pool.
+        self.units: list[dict[int, int]] = [{} for _ in range(members)]
+        #: For each pool, by member, how many of its partitions the member owned and does not have now.
         self.missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
         self.room = [0] * members
-        #: Node potentials: the cost of the cheapest path from waiting units, as far as searched.
+        #: Potentials of Dijkstra's algorithm: the cost of the cheapest path from excess partitions, as far as known.
         self.pool_height = [0] * pools
         self.member_height = [0] * members
-        self.at_height = {0: (1 << members) - 1}  #: Masks of members by potential.
+        self.at_height = {0: (1 << members) - 1}  #: By potential, the bit mask of its members.
         self._source_height = 0
         self.sink_height = 0
 
@@ -60,12 +61,12 @@ class Flow:
         return sum(self.units[member].values())
 
     def put(self, pool: int, member: int, count: int) -> None:
-        """Give waiting units of the pool to the member. After ``route``, it must be the cheapest member."""
+        """Give excess partitions of the pool to the member. After ``route``, it must be the cheapest member."""
         self.pool_excess[pool] -= count
         self.move(pool, member, count)
 
     def move(self, pool: int, member: int, count: int) -> None:
-        """Change the member's units of the pool by ``count``, which may be negative."""
+        """Change how many partitions of the pool the member has by ``count``, which may be negative."""
         has = self.units[member].get(pool, 0) + count
         if has:
             self.units[member][pool] = has
@@ -78,9 +79,9 @@ class Flow:
                 self.missing[pool].pop(member, None)
 
     def fill(self, most: Sequence[int]) -> None:
-        """Give each waiting unit to the least loaded near member, up to the load ``most`` of each member.
+        """Give each excess partition to the least loaded near member, up to the load ``most`` of each member.
 
-        This saves ``route`` work. Pools with few members come first, as their units have the least choice.
+        This saves ``route`` work. Pools with few members come first, as their partitions have the least choice.
         """
         loads = [self.load(member) for member in range(len(self.units))]
         for pool in sorted(range(len(self.near)), key=lambda pool: self.near[pool].bit_count()):
@@ -98,7 +99,7 @@ class Flow:
                     heappop(open_to)
 
     def route(self) -> None:
-        """Move as many waiting units as possible to members with room, at minimum total cost."""
+        """Move as many excess partitions as possible to members with room, at minimum total cost."""
         open_to = [self.member_height[member] for member, room in enumerate(self.room) if room]
         if not open_to:
             return
@@ -110,18 +111,18 @@ class Flow:
     # -- costs
 
     def step_cost(self, pool: int, member: int) -> int:
-        """Return the cost of a unit at a member that did not own it."""
+        """Return the cost of a partition of the pool at the member, if the member did not own it."""
         return FAR if self.far[pool] >> member & 1 else 0
 
     def back_cost(self, member: int, pool: int) -> tuple[int, int]:
-        """Return the cost of moving a unit from the member back to the pool, and the number of units with this cost."""
+        """Return the cost of moving a partition from the member back to its pool, and how many have this cost."""
         count = self.units[member][pool]
         owned = self.owned[pool].get(member, 0)
         cost = self.step_cost(pool, member)
         return (-cost, count - owned) if count > owned else (1 - cost, count)
 
     def onward(self, pool: int, among: int) -> int:
-        """Return those members of the mask ``among`` to which a shortest path leads from the pool."""
+        """Return the mask of those members in ``among`` to which a shortest path leads from the pool."""
         height = self.pool_height[pool]
         found = self.near[pool] & self.at_height.get(height, 0) | self.far[pool] & self.at_height.get(height + FAR, 0)
         found &= among
@@ -131,16 +132,16 @@ class Flow:
         return found
 
     def onward_room(self, pool: int, member: int) -> int | None:
-        """Return the capacity of the shortest-path step from pool to member; None if unlimited."""
+        """Return how many partitions a shortest path can move from the pool to the member; None if unlimited."""
         is_plain = self.member_height[member] == self.pool_height[pool] + self.step_cost(pool, member)
         return None if is_plain else self.missing[pool][member]
 
     def leads_back(self, member: int, pool: int) -> bool:
-        """Return whether a shortest path leads from the member back to this pool, of which it has units."""
+        """Return whether a shortest path leads from the member back to this pool, of which it has partitions."""
         return self.pool_height[pool] == self.member_height[member] + self.back_cost(member, pool)[0]
 
     def sources(self) -> tuple[list[int], list[int]]:
-        """Return the pools and members with waiting units at which shortest paths begin."""
+        """Return the pools and members with excess partitions at which shortest paths begin."""
         pools = [p for p, count in enumerate(self.pool_excess) if count and self.pool_height[p] == self._source_height]
         members = [
             m for m, count in enumerate(self.member_excess) if count and self.member_height[m] == self._source_height
@@ -148,7 +149,7 @@ class Flow:
         return pools, members
 
     def starts(self) -> list[tuple[int, int, int, int]]:
-        """Return the initial heap of :class:`_Search`, with all pools and members that have waiting units."""
+        """Return the initial heap of :class:`_Search`, with all pools and members that have excess partitions."""
         top = self._source_height
         starts = [(top - self.pool_height[p], _POOL, p, 0) for p, count in enumerate(self.pool_excess) if count]
         starts += [(top - self.member_height[m], _MEMBER, m, 0) for m, count in enumerate(self.member_excess) if count]
@@ -183,9 +184,9 @@ class _Search:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.pools: dict[int, int] = {}  #: Final distances of pools.
+        self.pools: dict[int, int] = {}  #: Distances of the pools reached.
         self.members: dict[int, int] = {}
-        self.free = (1 << len(flow.units)) - 1  #: Mask of members not reached yet.
+        self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
         self.heap = flow.starts()  #: (distance, kind of step, pool or member, index into heights for _NEAR and _FAR)
         heapify(self.heap)
@@ -252,12 +253,12 @@ class _Search:
 
 
 class _Layers:
-    """Pools and members by their number of steps from waiting units on shortest paths, up to the first with room."""
+    """Pools and members by their steps from excess partitions on shortest paths, up to the first with room."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.pool_layer: dict[int, int] = {}
-        self.member_layers: list[int] = []  #: Masks of members by layer; dead ends are removed.
+        self.member_layers: list[int] = []  #: By layer, the bit mask of its members without dead ends.
 
     @classmethod
     def of(cls, flow: Flow) -> _Layers | None:
@@ -284,7 +285,7 @@ class _Layers:
         return None
 
     def drain(self) -> None:
-        """Move units along the layers until no path of this length is left."""
+        """Move partitions along the layers until no path of this length is left."""
         flow = self.flow
         pools, members = flow.sources()
         for excess, starts, kind in ((flow.pool_excess, pools, _POOL), (flow.member_excess, members, _MEMBER)):
@@ -328,7 +329,7 @@ class _Layers:
         return None
 
     def push(self, kind: int, path: list[int], most: int) -> int:
-        """Move as many units along the path as its capacity allows, at most ``most``; return their number."""
+        """Move at most ``most`` partitions, as many as possible, along the path; return their number."""
         flow = self.flow
         amount = min(most, flow.room[path[-1]])
         steps = list(pairwise(path))

@@ -1,19 +1,19 @@
 """Find how many partitions each member gets when they are spread as evenly as the subscriptions allow.
 
-A *pool* is a set of partitions with the same subscribers, its members; its *units* are the partitions, of which only
-the number matters. A member's load is the number of its units.
+A *pool* is a set of partitions with the same subscribers, its members; only their number matters. A member's *load* is
+its number of partitions.
 
 The most even distribution has the lowest maximum, the highest minimum, and the smallest differences and sum of squares.
-It divides pools and members into *blocks*: members of a block get units of its pools only, and their loads differ by
-one at most (Frank and Murota's canonical partition of decreasingly minimal vectors). The caller then chooses each
-member's units within these bounds.
+It divides pools and members into *blocks*: members of a block get partitions of its pools only, and their loads differ
+by one at most (Frank and Murota's "canonical partition" of decreasingly minimal vectors). The caller then chooses each
+member's partitions within these bounds.
 
-Blocks are found by bisection: distribute the units with the average, rounded up, as every member's limit.
+Blocks are found by bisection: distribute the partitions with the average, rounded up, as every member's limit.
 
-* If units are left over, the members that they can reach, directly or by displacing other units, have loads above the
-  average. They and their pools are one part, the rest is the other.
-* If some member stays below the average, rounded down, all members with units that could move to it have loads below
-  the average. They and their pools are one part, the rest is the other.
+* If partitions are left over, the members that they can reach, directly or by displacing others, have loads above the
+  average. These members and their pools are one part, the rest is the other.
+* If some member stays below the average, rounded down, all members with partitions that could move to it have loads
+  below the average. These members and their pools are one part, the rest is the other.
 * Otherwise this part is a block.
 """
 
@@ -85,7 +85,7 @@ def _block_or_parts(part: _Part, supplies: Sequence[int], members_of: Sequence[i
 
 
 def _holders(flow: Flow) -> list[int]:
-    """Return for each pool the mask of members that have units of it."""
+    """Return for each pool the bit mask of members that have partitions of it."""
     masks = [0] * len(flow.near)
     for member, units in enumerate(flow.units):
         for pool in units:
@@ -98,8 +98,7 @@ def _divide(
 ) -> tuple[_Part, _Part]:
     """Return the part that is reachable from these pools and members, and the rest.
 
-    Both arguments have a mask of members for each pool: ``of_pool`` those reachable from the pool, ``of_member`` those
-    from which the pool is reachable.
+    For each pool, ``of_pool`` is the mask of the members reachable from it, ``of_member`` of those that reach it.
     """
     inside, size = set(pools), (-1, -1)
     while size != (len(inside), members):
