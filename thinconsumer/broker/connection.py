@@ -61,8 +61,8 @@ class ServerConnection:
         self.transport = transport
         self.connection_id = connection_id
         self.is_open = True
-        #: The transport sets this while its send buffer is full, and then calls :meth:`process_frames`. Without it,
-        #: a few kilobytes of small Fetch requests would buffer gigabytes of responses.
+        #: Set by the transport while its send buffer is full; it calls :meth:`process_frames` when it clears this.
+        #: Without it, a few kilobytes of small Fetch requests would buffer gigabytes of responses.
         self.is_muted = False
         self._buffer = bytearray()
         self._has_call = False

@@ -271,7 +271,7 @@ class Controller:
             self._store_partition(row._replace(replicas=replicas, isr=isr, leader=move.to, leader_epoch=epoch))
 
     def _cancel_reassignment(self, tp: TopicPartition, row: PartitionImage) -> PartitionImage:
-        """Remove the new replica of a reassignment that another one supersedes; return the partition afterwards."""
+        """Remove the new replica of a superseded reassignment; return the partition's metadata afterwards."""
         move = self._reassignments.pop(tp)
         if move.replaced is None or move.to not in row.replicas:
             return row

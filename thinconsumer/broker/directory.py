@@ -38,7 +38,7 @@ LOCK_NAME = ".lock"
 META_VERSION = 1
 #: File descriptors kept open; macOS often limits a process to 256, and sockets need some.
 OPEN_FILES_MAX = 64
-#: Successful writes after which a failure is logged again.
+#: After a logged write failure, a further one is logged only if this many writes have succeeded in between.
 WRITES_BEFORE_NEXT_WARNING = 1000
 
 
@@ -408,7 +408,7 @@ def _topic_from_json(row: Mapping[str, Any]) -> TopicImage:
 def _offset(value: Any) -> int:
     number = int(value)
     if not 0 <= number < OFFSET_MAX:
-        raise ValueError(f"{number} is not a valid offset")
+        raise ValueError(f"the offset {number} is not from 0 to {OFFSET_MAX - 1}")
     return number
 
 

@@ -92,7 +92,7 @@ class EntryError(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Raw(FaultAction):
-    """The client gets these bytes in place of a response, as they are: a frame with its size, or anything else.
+    """The client gets these bytes in place of a response, unchanged; they need not be a valid frame.
 
     With ``after`` the broker also handles the request.
     """

@@ -1,6 +1,6 @@
 """Forwarding of requests from any broker to the controller.
 
-Owns the retries while a broker cannot reach the controller, and the REQUEST_TIMED_OUT after them. Follows
+Owns the retries while a broker cannot reach the controller; after 30 s it responds REQUEST_TIMED_OUT. Follows
 ``ForwardingManager`` and ``NodeToControllerChannelManager`` (KIP-590).
 """
 

@@ -135,14 +135,14 @@ class BrokerNode:
         self._pending_deltas.clear()
 
     def kill(self) -> None:
-        """Stop like ``kill -9``: connections are reset, and nothing pending completes."""
+        """Stop like ``kill -9``: reset all connections; pending requests and timers never complete."""
         self._begin_incarnation(is_alive=False)
         incarnation, partitions = self._incarnation, list(self.partitions.values())
         for connection in list(self.connections):
             connection.abort()
         for partition in partitions:
             partition.stop()
-        if self._incarnation == incarnation:  # a callback may have restarted this broker
+        if self._incarnation == incarnation:  # unless a callback above has restarted this broker
             self._reset()
 
     def pause(self) -> None:

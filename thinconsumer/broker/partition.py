@@ -91,8 +91,8 @@ class PartitionReplica:
             self._update_followers()
             self.advance_high_watermark()
         else:
-            # Last, because the callback of a produce request may append again. A leader that also leads the new epoch
-            # keeps its delayed produces.
+            # Delayed produce requests fail last, because their callbacks may append again. A leader that also leads
+            # the new epoch keeps them.
             self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
 
@@ -260,7 +260,7 @@ class PartitionReplica:
         self._complete_delayed_produces(waiting, code)
 
     def _complete_delayed_produces(self, waiting: Sequence[_DelayedProduce], code: int) -> None:
-        for one in waiting:  # before any callback, which may advance the clock and fire them
+        for one in waiting:  # all timers before any callback, which may advance the clock so that they fire
             if one.timer is not None:
                 one.timer.cancel()
         for one in waiting:

@@ -172,7 +172,7 @@ class BrokerProcess(BrokerOperations):
         try:
             self._write(line, deadline)
         except BaseException:
-            self._kill()  # the protocol cannot recover from a partial line
+            self._kill()  # after a partly written line the child cannot read later calls
             raise
         while True:
             answer = self._read_line(deadline)
@@ -205,7 +205,7 @@ class BrokerProcess(BrokerOperations):
             try:
                 left = left[os.write(pipe, left) :]
             except BlockingIOError:
-                pass  # poll may report a pipe as writable whose room is too small
+                pass  # poll may report a pipe as writable that has too little room
             except OSError:
                 raise self._process_error("has ended", EXIT_GRACE_S) from None
 

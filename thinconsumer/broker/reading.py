@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .partition import PartitionReplica
 
 UNKNOWN = -1
-#: If a read finds more aborted transactions, those that begin after the returned batches are left out.
+#: If a read finds more aborted transactions than this, those that begin after the returned batches are left out.
 ABORTED_MAX = 100
 
 

@@ -28,7 +28,7 @@ class Replication:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._scheduled_fetches: set[tuple[TopicPartition, int]] = set()  #: Delayed fetches that are scheduled already.
+        self._scheduled_fetches: set[tuple[TopicPartition, int]] = set()  #: Partition and follower of each.
         self._is_lag_check_scheduled = False
 
     def on_append(self, leader: PartitionReplica) -> None:
@@ -120,7 +120,7 @@ class Replication:
                 continue
             break
         if log.end_offset > source.log.end_offset:
-            target.truncate_to(source.log.end_offset)  # an empty log has no epochs to compare, but may start later
+            target.truncate_to(source.log.end_offset)  # an empty log has no epochs to compare, but may begin later
         if self._needs_full_copy(source, log.end_offset):
             target.truncate_to(log.start_offset)
             log.start_at(source.log.start_offset)

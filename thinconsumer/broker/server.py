@@ -103,7 +103,7 @@ class EmbeddedBroker(BrokerOperations):
                 self._listeners[index + 1] = listener
             if directory is not None:
                 self._storage = ClusterDirectory(directory, nodes)
-            #: The cluster behind the sockets, for inspection. The methods here change it, and also flush responses.
+            #: For inspection only: to change the cluster, call the methods of this class, which also send responses.
             self.cluster = Cluster(
                 nodes,
                 topics,
@@ -379,7 +379,7 @@ class _Channel:
     # -- for the selector loop
 
     def on_ready(self, mask: int) -> None:
-        """Receive, or schedule a flush."""
+        """Receive if the socket is readable; schedule a flush if it is writable."""
         if mask & WRITE:
             self._broker._channels_to_flush[self] = None
         if mask & READ:

@@ -19,7 +19,7 @@ from .txn.transitions import ProducerIdAndEpoch
 if TYPE_CHECKING:
     from .node import BrokerNode
 
-TRANSACTION = 1  #: Coordinator type of transactional ids.
+TRANSACTION = 1  #: Key type of transactional ids in FindCoordinator.
 FIRST_WITH_ABORTABLE = 11  #: First Produce version that knows TRANSACTION_ABORTABLE.
 #: From this Produce version on a write adds the partition to the transaction; before, it must have been added.
 FIRST_TO_ADD_PARTITIONS = 12
@@ -49,9 +49,9 @@ class TransactionalProducer(NamedTuple):
 def add_or_verify_for_produce(
     node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, version: int, done: Done
 ) -> None:
-    """Add or verify the partitions of a Produce request; ``done`` is called once, with the codes of rejected ones.
+    """Add or verify the partitions of a Produce request in its transaction.
 
-    The codes are valid for this version of Produce.
+    ``done`` is called once, with the error codes of rejected partitions as this version of Produce has them.
     """
     adds = version >= FIRST_TO_ADD_PARTITIONS
     give_up_at = node.schedule.now + RETRY_FOR_S
