@@ -94,7 +94,7 @@ def test_authorization_errors_are_raised_with_all_topics():
     alone = error_of({u: failure})
     assert isinstance(alone, TopicAuthorizationFailedError)
     assert (alone.topics, alone.partition) == (("u",), u)
-    group = to_error(Code.GROUP_AUTHORIZATION_FAILED)
+    group = to_error(Code.GROUP_AUTHORIZATION_FAILED, group_id="g")
     found = error_of({A: Failure(reason_of(group), "", group)})
     assert found is group
     assert isinstance(found, GroupAuthorizationFailedError)

@@ -16,7 +16,6 @@ from ..client import ClientOptions
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..errors import (
     BrokerResponseError,
-    GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -330,11 +329,10 @@ class OperationManager:
         if final and key in pending.maybe_executed:
             details.append("an earlier attempt, whose response was lost, may have been executed")
         tp = key if isinstance(key, TopicPartition) else None
-        error = to_error(found.code, api=pending.call.what, node_id=node_id, partition=tp, detail="; ".join(details))
+        detail, api = "; ".join(details), pending.call.what
+        error = to_error(found.code, api=api, node_id=node_id, partition=tp, group_id=str(key), detail=detail)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (tp.topic if tp else str(key),)
-        elif isinstance(error, GroupAuthorizationFailedError):
-            error.group_id = str(key)
         return error
 
     def _fail(self, sent: OperationRequest, key: Any, error: KafkaError, final: bool) -> None:

@@ -142,8 +142,8 @@ class ConsumerConfig:
     retry_backoff_ms: int = _link(
         _INT64,
         100,
-        "Backoff after the first failure of a request; doubles with each consecutive failure. When not given, at most "
-        "`retry_backoff_max_ms`.",
+        "Backoff after the first failure of a request, never less than 10; doubles with each consecutive failure. When "
+        "not given, at most `retry_backoff_max_ms`.",
     )
     retry_backoff_max_ms: int = _link(
         _INT64, 1000, "Longest backoff of requests. When not given, at least `retry_backoff_ms`."

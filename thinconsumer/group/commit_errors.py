@@ -13,7 +13,6 @@ from typing import NamedTuple
 from ..errors import (
     AuthorizationError,
     CommitFailedError,
-    GroupAuthorizationFailedError,
     KafkaError,
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
@@ -82,8 +81,6 @@ def final_error(
     grave = min(failures.values(), key=lambda failure: _RANK[failure.reason])
     if isinstance(grave.cause, TopicAuthorizationFailedError):
         return _topics_error(grave.cause, failures)
-    if isinstance(grave.cause, GroupAuthorizationFailedError):
-        grave.cause.group_id = group_id
     if isinstance(grave.cause, AuthorizationError):
         return grave.cause
     cls = RebalanceInProgressError if grave.reason == "rebalance_in_progress" else CommitFailedError

@@ -18,7 +18,7 @@ from functools import partial
 
 from ..calls import Call
 from ..connection.request import Answer, Request
-from ..errors import AuthorizationError, BrokerResponseError, GroupAuthorizationFailedError, KafkaError
+from ..errors import AuthorizationError, BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
@@ -376,7 +376,8 @@ class Commits:
         if not refused:
             self.last_error = None
         for code, entries in refused.items():
-            error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))
+            partition = next(iter(entries))
+            error = to_error(code, api=API, node_id=answer.node_id, partition=partition, group_id=self._group_id)
             self._take_code(flight, rule(API, code, Scope.PARTITION).action, error, entries, now)
         if unanswered:
             missing = KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}")
@@ -452,8 +453,6 @@ class Commits:
     def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
         if error.code not in _OF_ONE_CALL and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
             self.last_error, self.failed_at = error, now
-        if isinstance(error, GroupAuthorizationFailedError):
-            error.group_id = self._group_id
         failure = self._failure(reason_of(error), str(error), now, error)
         for tp, entry in entries.items():
             self.queue.failed(tp, entry, failure)

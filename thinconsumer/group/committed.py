@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..calls import Call
 from ..connection.request import Answer, Request
-from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
+from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
@@ -253,9 +253,7 @@ class Committed:
 
     def _take_code(self, flight: OffsetFetchInFlight, code: int, node_id: int, now: float) -> None:
         """Handle an error code that concerns the whole group."""
-        error = to_error(code, api=API, node_id=node_id)
-        if isinstance(error, GroupAuthorizationFailedError):
-            error.group_id = self._group_id
+        error = to_error(code, api=API, node_id=node_id, group_id=self._group_id)
         action = rule(API, code, Scope.GROUP).action
         if action is Action.WAIT_FOR_COORDINATOR:
             self._coordinator.loading(now)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..connection.states import next_state
-from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
+from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
@@ -272,12 +272,10 @@ class Coordinator:
                 return None, KafkaError(text)
             row = rows[0]  # type: ignore[assignment]
         if row.error_code:
-            error = to_error(
-                row.error_code, api="FindCoordinator", node_id=answer.node_id, detail=row.error_message or ""
+            said, group_id = row.error_message, self.group_id
+            return None, to_error(
+                row.error_code, api="FindCoordinator", node_id=answer.node_id, group_id=group_id, detail=said
             )
-            if isinstance(error, GroupAuthorizationFailedError):
-                error.group_id = self.group_id
-            return None, error
         if row.node_id < 0 or not row.host or not 0 < row.port <= PORT_MAX:
             return None, KafkaError(
                 f"broker {answer.node_id} named an invalid coordinator: node {row.node_id} at {row.host!r}:{row.port}"

@@ -229,6 +229,7 @@ def to_error(
     api: str = "",
     node_id: int | None = None,
     partition: TopicPartition | None = None,
+    group_id: str = "",
     detail: str | None = "",
 ) -> BrokerResponseError:
     """Return (not raise) the exception for ``code``; ``detail`` is the broker's error message, if any."""
@@ -239,7 +240,7 @@ def to_error(
     what = f" to {api}" if api else ""
     where = f" for {partition.topic}-{partition.partition}" if partition else ""
     said = f" ({detail})" if detail else ""
-    return row.error(
+    error = row.error(
         f"{who} answered {row.name}{what}{where}: {row.text}{said}",
         code=code,
         name=row.name,
@@ -248,3 +249,6 @@ def to_error(
         node_id=node_id,
         partition=partition,
     )
+    if isinstance(error, GroupAuthorizationFailedError):
+        error.group_id = group_id
+    return error

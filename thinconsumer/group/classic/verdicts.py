@@ -6,13 +6,7 @@ from collections.abc import Collection
 
 from ...connection.negotiate import api_name
 from ...connection.request import Answer
-from ...errors import (
-    BrokerResponseError,
-    GroupAuthorizationFailedError,
-    KafkaError,
-    KafkaProtocolError,
-    UnsupportedVersionError,
-)
+from ...errors import BrokerResponseError, KafkaError, KafkaProtocolError, UnsupportedVersionError
 from ...failures import Action, Scope, rule
 from ...wire.error_codes import Code, to_error
 from ...wire.join_group import JoinGroupResponse
@@ -26,9 +20,7 @@ def judge(answer: Answer, group_id: str) -> tuple[Action, KafkaError | None]:
         return Action.RAISE, error
     if error is None and answer.response.error_code != Code.NONE:
         code = answer.response.error_code
-        error = to_error(code, api=api, node_id=answer.node_id, detail=f"group {group_id}")
-        if isinstance(error, GroupAuthorizationFailedError):
-            error.group_id = group_id
+        error = to_error(code, api=api, node_id=answer.node_id, group_id=group_id, detail=f"group {group_id}")
     if isinstance(error, BrokerResponseError):
         return rule(api, error.code, Scope.GROUP).action, error
     return Action.ACCEPT if error is None else Action.FIND_COORDINATOR, error
