@@ -20,19 +20,14 @@ def fetch(consumer, until, names, bytes_max):
         yield from arrow_batches(columns, until, names, bytes_max)
 
 
-@pytest.fixture
-def consumer_of():
+def consumer_of(c):
     """Return a consumer at the beginning of t-0."""
-
-    def make(c):
-        consumer = c.connect({"bootstrap.servers": c.kafka.bootstrap_servers, "auto.offset.reset": "earliest"})
-        consumer.assign([T0])
-        return consumer
-
-    return make
+    consumer = c.connect({"bootstrap.servers": c.kafka.bootstrap_servers, "auto.offset.reset": "earliest"})
+    consumer.assign([T0])
+    return consumer
 
 
-def test_rows_are_those_of_the_official_connector(cluster, consumer_of):
+def test_rows_are_those_of_the_official_connector(cluster):
     c = cluster()
     c.append(
         NewRecord(b"v", b"k", timestamp=1_700_000_000_123, headers=[("a", b"1"), ("a", None)]),
@@ -51,7 +46,7 @@ def test_rows_are_those_of_the_official_connector(cluster, consumer_of):
 
 
 @pytest.mark.parametrize("headers", [(), [("a", b"1")]])
-def test_the_schema_is_exactly_the_one_that_pyspark_requires(cluster, consumer_of, headers):
+def test_the_schema_is_exactly_the_one_that_pyspark_requires(cluster, headers):
     c = cluster(holds=[NewRecord(b"v", headers=headers)])
     (batch,) = fetch(consumer_of(c), 1, COLUMNS, 10**6)
     assert [(f.name, str(f.type), f.nullable) for f in batch.schema] == [
@@ -66,14 +61,14 @@ def test_the_schema_is_exactly_the_one_that_pyspark_requires(cluster, consumer_o
     ]
 
 
-def test_columns_may_be_left_out_and_reordered(cluster, consumer_of):
+def test_columns_may_be_left_out_and_reordered(cluster):
     c = cluster(holds=[b"v"])
     (batch,) = fetch(consumer_of(c), 1, ("offset", "value"), 10**6)
     assert batch.schema.names == ["offset", "value"]
     assert batch.to_pylist() == [{"offset": 0, "value": b"v"}]
 
 
-def test_a_huge_batch_is_cut(cluster, consumer_of):
+def test_a_huge_batch_is_cut(cluster):
     c = cluster()
     c.append(*[b"x" * 1000] * 500, codec=3)
     parts = list(fetch(consumer_of(c), 499, COLUMNS, 20_000))
@@ -82,25 +77,25 @@ def test_a_huge_batch_is_cut(cluster, consumer_of):
     assert max(part.nbytes for part in parts) < 40_000
 
 
-def test_headers_count_towards_the_size(cluster, consumer_of):
+def test_headers_count_towards_the_size(cluster):
     c = cluster(holds=[*[NewRecord(b"x", headers=[("a", b"x" * 5000), ("b", None)])] * 20, *[NewRecord(b"x")] * 400])
     parts = list(fetch(consumer_of(c), 420, COLUMNS, 20_000))
     assert [n for part in parts for n in part.column("offset").to_pylist()] == list(range(420))
     assert max(part.nbytes for part in parts) < 40_000
 
 
-def test_a_part_has_at_least_one_row(cluster, consumer_of):
+def test_a_part_has_at_least_one_row(cluster):
     c = cluster(holds=[b"x"] * 5)
     assert [part.num_rows for part in fetch(consumer_of(c), 5, COLUMNS, 1)] == [1] * 5
 
 
-def test_columns_left_out_do_not_count_towards_the_size(cluster, consumer_of):
+def test_columns_left_out_do_not_count_towards_the_size(cluster):
     c = cluster(holds=[*[b"x" * 10_000] * 10, *[b"x"] * 990])
     parts = list(fetch(consumer_of(c), 1000, ("offset",), 2000))
     assert [part.num_rows for part in parts] == [250] * 4
 
 
-def test_batches_have_about_the_requested_size(cluster, consumer_of):
+def test_batches_have_about_the_requested_size(cluster):
     c = cluster()
     for _ in range(10):
         c.append(*[b"x" * 960] * 10)
@@ -118,7 +113,7 @@ def test_batches_have_about_the_requested_size(cluster, consumer_of):
     assert list(fetch(consumer, 101, COLUMNS, 20_000)) == []
 
 
-def test_records_after_the_end_are_left_out(cluster, consumer_of):
+def test_records_after_the_end_are_left_out(cluster):
     c = cluster(holds=[NewRecord(b"v", timestamp=1)] * 9)
     (batch,) = fetch(consumer_of(c), 4, ("offset",), 20_000)
     assert batch.column("offset").to_pylist() == [0, 1, 2, 3]

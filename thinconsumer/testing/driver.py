@@ -31,9 +31,9 @@ class MemoryDriver:
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
-        self._told = False
+        self._was_called = False  #: Whether this step has called the endpoint or a stream.
         self._woken = False
-        self._ringing = False  #: Whether :meth:`wakeup` was called since the last step, which therefore ends early.
+        self._skips_wait = False  #: Whether the next step must not wait, after :meth:`wakeup`.
 
     def now(self) -> float:
         """Return the virtual clock's monotonic seconds."""
@@ -52,18 +52,18 @@ class MemoryDriver:
             raise IllegalStateError("this driver is closed")
         self.steps += 1
         self._endpoint = endpoint
-        self._told = False
+        self._was_called = False
         self._obeying = False
         self._obey()
         self._flush()
-        ringing, self._ringing = self._ringing, False
-        if not self.network.run_due() and not self._told and not ringing:
+        skips_wait, self._skips_wait = self._skips_wait, False
+        if not self.network.run_due() and not self._was_called and not skips_wait:
             self._jump(min(deadline, endpoint.wake_at()))
             self.network.run_due()
-        if self._told:
+        if self._was_called:
             self._flush()
         self._endpoint = None
-        return self._told
+        return self._was_called
 
     def run(self, endpoint: Endpoint, seconds: float) -> None:
         """Call :meth:`step` for an endpoint until ``seconds`` of virtual time have passed."""
@@ -89,7 +89,7 @@ class MemoryDriver:
 
     def wakeup(self) -> None:
         """End the current or next step early."""
-        self._woken = self._ringing = True
+        self._woken = self._skips_wait = True
 
     def take_wakeup(self) -> bool:
         """Return whether :meth:`wakeup` was called since the last call of this method."""
@@ -115,7 +115,7 @@ class MemoryDriver:
 
     def called(self) -> None:
         """Carry out the endpoint's commands after each call of a stream, as the driver over sockets does."""
-        self._told = True
+        self._was_called = True
         if self._endpoint is not None:
             self._obey()
 
@@ -162,5 +162,5 @@ class MemoryDriver:
         else:
             assert self._endpoint is not None
             addresses, error = self.network.resolve(command.host, command.port)
-            self._told = True
+            self._was_called = True
             self._endpoint.resolved(command.host, command.port, addresses, error, self.now())

@@ -157,7 +157,7 @@ def test_endless_loop_of_a_client_is_a_violation(town, monkeypatch):
     now = town.world.now()
     for _ in range(4):
         ann.driver.step(ann.orders, now)
-    town.pass_time(driver.CIRCLES_S + 0.1)
+    town.pass_time(driver.LOOP_S + 0.1)
     for number in range(5):
         ann.driver.step(ann.orders, town.world.now() + number / 100)
     with pytest.raises(Violation, match="ann is in an endless loop"):

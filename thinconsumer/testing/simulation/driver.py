@@ -17,9 +17,9 @@ from .client_tap import ClientTap
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
-#: A client that takes ``STEPS_MAX`` steps within ``CIRCLES_S`` seconds, with no event of the world in between, is in an
+#: A client that takes ``STEPS_MAX`` steps within ``LOOP_S`` seconds, with no event of the world in between, is in an
 #: endless loop. Correct clients take about ten.
-STEPS_MAX, CIRCLES_S = 500, 1.0
+STEPS_MAX, LOOP_S = 500, 1.0
 
 
 class Crashed(BaseException):
@@ -53,7 +53,7 @@ class SimDriver(MemoryDriver):
     @property
     def has_mail(self) -> bool:
         """Whether a step need not wait: something has arrived, the client was woken up, or the process was killed."""
-        return bool(self._mail) or self.is_dead or self._ringing
+        return bool(self._mail) or self.is_dead or self._skips_wait
 
     def wall_time(self) -> float:
         """Return seconds since the epoch by this host's clock."""
@@ -81,21 +81,21 @@ class SimDriver(MemoryDriver):
         if self.closed:
             raise IllegalStateError("this driver is closed")
         self.steps += 1
-        self._bound_circles()
+        self._raise_if_looping()
         self._endpoint = endpoint
-        self._told = self._obeying = False
+        self._was_called = self._obeying = False
         self._obey()
         self._flush()
-        if not self._told and not self.has_mail and deadline > self.clock.now():
+        if not self._was_called and not self.has_mail and deadline > self.clock.now():
             self._world.wait(self, min(deadline, endpoint.wake_at()))
-        self._ringing = False
+        self._skips_wait = False
         if self.is_dead:
             raise Crashed(self.name)
         self._take_mail()
-        if self._told:
+        if self._was_called:
             self._flush()
         self._endpoint = None
-        return self._told
+        return self._was_called
 
     def close(self) -> None:
         """Close all connections."""
@@ -139,10 +139,10 @@ class SimDriver(MemoryDriver):
             lambda: self._after_step.append(("connection_closed", line)),
         )
 
-    def _bound_circles(self) -> None:
+    def _raise_if_looping(self) -> None:
         """Raise Violation if the client is in an endless loop, which would otherwise hang the run."""
         happened, since = self._moment
-        if happened != self._world.happened or self.clock.now() > since + CIRCLES_S:
+        if happened != self._world.happened or self.clock.now() > since + LOOP_S:
             self._idle_steps, self._moment = 0, (self._world.happened, self.clock.now())
         self._idle_steps += 1
         if self._idle_steps > STEPS_MAX:

@@ -83,10 +83,10 @@ class Takeover:
         if row is None or row.leader != self._old or self._new in row.isr:
             self._chaos.heal_one(self._cut)
             return False
-        self._lose_something()
+        self._write_records_to_lose()
         return True
 
-    def _lose_something(self) -> None:
+    def _write_records_to_lose(self) -> None:
         self._chaos.later(READ_S, self._take_over)
         reader = self._reader
         if reader is not None and self._holds_all:
@@ -114,9 +114,9 @@ class Takeover:
     def _hold(self, reader: ConsumerActor) -> None:
         if self._tp in reader.assigned and not self._chaos.is_over:
             reader.pause(self._tp)
-            self._chaos.later(self._pauses_s, lambda: reader.soon(lambda: self._let_go(reader)))
+            self._chaos.later(self._pauses_s, lambda: reader.soon(lambda: self._resume(reader)))
 
-    def _let_go(self, reader: ConsumerActor) -> None:
+    def _resume(self, reader: ConsumerActor) -> None:
         if self._tp in reader.assigned:
             reader.resume(self._tp)
 

@@ -239,18 +239,18 @@ class ObservedLog(Log):
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, truth: Truth) -> None:
         self._truth: Truth | None = None
-        self._told = 0
+        self._reported = 0
         super().__init__(tp, config)
         self._truth = truth
 
     @property
     def high_watermark(self) -> int:
         """Return the replica's high watermark; setting it reports the batches that it passes as committed."""
-        return self._told
+        return self._reported
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        before, self._told = self._told, offset
+        before, self._reported = self._reported, offset
         if offset > before and self._truth is not None:
             self._truth.commit(self, before, offset)
 
