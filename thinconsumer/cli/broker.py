@@ -134,7 +134,7 @@ def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
     """Yield a socket that becomes readable on SIGTERM and Ctrl-C: an exception could interrupt a step of the broker.
 
     With ``--control``, Ctrl-C is ignored: a terminal also sends it to the parent process, which may go on using the
-    broker. The broker ends when standard input does, as with its parent.
+    broker. The broker ends once the parent closes its standard input, or dies.
     """
     reader, writer = socket.socketpair()
     reader.setblocking(False)

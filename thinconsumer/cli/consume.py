@@ -181,7 +181,7 @@ def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Star
         for tp in tps:
             wanted = where.number if where.kind == "offset" else max(first[tp], end[tp] - where.number)
             if not first[tp] <= wanted <= end[tp]:
-                # With --until-end, nothing is fetched from an offset past the end, so no Fetch response reports it.
+                # Checked here, since --until-end sends no Fetch for an offset past the end, and so gets no error.
                 log = f"{tp.topic}-{tp.partition} has offsets {first[tp]} to {end[tp]}"
                 raise CommandError(f"{log}, but not {wanted}: choose another start with --from")
             consumer.seek(tp, wanted)

@@ -53,7 +53,7 @@ class OrderAudit:
         return not wrong and self.read_cents == self.written_cents
 
     def restart_pauses(self, now: float, partitions: Iterable[int]) -> None:
-        """Measure the longest pauses from now on; without a record, a pause begins at ``now``."""
+        """Measure the longest pauses from now on; a partition without a record pauses from ``now``."""
         for number in partitions:
             partition = self.partitions.setdefault(number, PartitionAudit())
             partition.longest_pause = 0.0

@@ -36,7 +36,7 @@ COMMIT_PAUSE_S = 60.0
 
 
 class ClusterClient:
-    """Sends requests with consumers that it creates on demand. Pickling, by which Spark copies readers, drops them."""
+    """Sends requests with consumers that it creates on demand. Spark copies it by pickling, which drops them."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ClusterClient:
         return found
 
     def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
-        """Return the log end offsets. One below the ``known`` offset is requested again: the broker may be stale."""
+        """Return the log end offsets; request one below the ``known`` offset again, since its broker may be stale."""
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
             (found,) = self.offsets(question)

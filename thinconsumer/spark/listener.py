@@ -23,7 +23,7 @@ from .options import AssignedPartitions, Selection, TopicNames, parse
 
 log = logging.getLogger(__name__)
 
-#: Minimum interval between commits for one query, in seconds. Skipped offsets are committed when it idles or ends.
+#: Minimum seconds between commits for one query. When the query idles or ends, skipped offsets are committed.
 COMMIT_EVERY_S = 5.0
 
 
@@ -64,7 +64,9 @@ class KafkaListener(StreamingQueryListener):
             raise KafkaConfigurationError(f"queries={queries!r}: pass a list of names or ids")
         self._queries = None if queries is None else frozenset(map(str, queries))
         self._options = None if options is None else parse(options)
-        self._report = report or (lambda lag: log.info("%s, batch %d: lag %d", lag.query, lag.batch, lag.total))
+        self._report = report or (
+            lambda lag: log.info("query %s, batch %d: lag %d offsets", lag.query, lag.batch, lag.total)
+        )
         self._cluster = ClusterClient(self._options) if cluster is None and self._options is not None else cluster
         self._clock = clock
         self._due: dict[str, Offsets] = {}  #: Offsets to commit, by query id.

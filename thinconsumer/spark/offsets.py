@@ -95,9 +95,6 @@ def partition_names(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-# -- inside
-
-
 def _read(value: object) -> Offsets:
     try:
         return _numbers(value, "an offset", 0)

@@ -208,7 +208,7 @@ def _has_effect(name: str) -> bool:
     return name not in exclusive_names()[0]
 
 
-# -- one option
+# -- parsers of single options
 
 
 Reader = Callable[[str, str], Any]
@@ -246,7 +246,7 @@ _bytes = _with_unit(_BYTES, 1, "a size such as 500m or 1g, or a number of bytes"
 _duration = _with_unit(_MILLISECONDS, 0, "a duration such as 30s or 15m, or milliseconds")
 
 
-#: Each option's documented name, the field that it sets, and its parser; None if several options set one field.
+#: Each option's documented name, the field that it sets, and its parser; None if other options set it too.
 _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("subscribe", "selection", None),
     ("subscribePattern", "selection", None),
@@ -344,7 +344,7 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
     return []
 
 
-# -- kafka.*
+# -- options of Kafka's clients
 
 _START = "set startingOffsets instead; a query that has a checkpoint goes on from there"
 _BINARY = "columns hold bytes: convert them with DataFrame operations"

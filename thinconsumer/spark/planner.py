@@ -153,7 +153,7 @@ def _resolved(bound: Bound, tp: TopicPartition, cluster: ClusterOffsets) -> int 
 
 
 def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: ClusterOffsets) -> ReadPlan:
-    """Return the ranges of a batch read, limited to the offsets in the logs; the others are losses."""
+    """Return the ranges of a batch read, limited to the offsets in the logs; offsets outside are losses."""
     ranges, losses = [], []
     for tp in sorted(start):
         first, last, low, high = start[tp], until[tp], cluster.earliest[tp], cluster.latest[tp]

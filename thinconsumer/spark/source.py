@@ -51,7 +51,7 @@ try:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # PySpark 4.0 and 4.1
+except ImportError:  # PySpark 4.0 and 4.1 lack these classes
     HAS_LIMITS = False
 else:
     HAS_LIMITS = True
@@ -201,7 +201,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._clock = clock
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
-        self._seen: Json | None = None  #: The last end returned; PySpark 4.0 and 4.1 do not pass it back.
+        self._seen: Json | None = None  #: The end returned last, which PySpark 4.0 and 4.1 do not pass back.
         self._target: Offsets | None = None  #: The end of an AvailableNow stream.
         self._has_target = False
         self._fired_at: float | None = None

@@ -116,8 +116,6 @@ class Network:
             for callback in self._held.pop(place, []):
                 self.call_at(self.now(), callback)
 
-    # -- for the driver
-
     def dial(self, dial: Dial, driver: MemoryDriver) -> MemoryConnection:
         """Start to connect the stream of ``dial``; return the connection that is being established."""
         self.dials.append((self.clock.now(), dial.host, dial.address))
@@ -150,7 +148,7 @@ class Network:
         return self._events[0][0] if self._events else None
 
     def now(self) -> float:
-        """Return the running event's moment, or between events the clock's time: a test may advance it past events."""
+        """Return the moment of the running event, which the clock may have passed; between events, the clock's time."""
         return self.clock.now() if self._moment is None else self._moment
 
     def run_due(self) -> bool:
@@ -190,8 +188,6 @@ class MemoryConnection:
     def __repr__(self) -> str:
         return f"<MemoryConnection {self.host} {self.address} {'open' if self.is_open else 'closed'}>"
 
-    # -- for the driver
-
     def arrive(self) -> None:
         """Let the connection attempt arrive at the host: establish the connection, or refuse it."""
         if not self.is_open:
@@ -218,8 +214,6 @@ class MemoryConnection:
         if self.is_open:
             self._over()
             self._network.deliver(self.place, self._tell_peer)
-
-    # -- for the peer
 
     def now(self) -> float:
         return self._network.now()

@@ -1,7 +1,7 @@
 """The schedule of faults in a swarm run. The kinds of faults are in :mod:`.faults` and :mod:`.group_faults`.
 
 Each kind occurs at random moments (a Poisson process) at its own rate. Each fault ends by itself after a while, and
-:meth:`Chaos.over` ends all. Each kind has its own random generator, so a new kind leaves the others' moments.
+:meth:`Chaos.over` ends all. Each kind has its own random generator, so a new kind changes no other kind's moments.
 """
 
 from __future__ import annotations
@@ -131,4 +131,4 @@ class Chaos:
         self.later(seconds, end)
 
     def _apply_delays(self) -> None:
-        self.sim.network.slow = dict(sorted(self._delays))  # of one broker's delays, dict() keeps the last, the longest
+        self.sim.network.slow = dict(sorted(self._delays))  # dict() keeps a broker's last delay, its longest

@@ -49,8 +49,6 @@ class SimCluster(MemoryCluster):
             self._logs[node_id, row.tp] = row.topic_id, ObservedLog(row.tp, config, truth)
         return super().log_of(node_id, row, config)
 
-    # -- nodes
-
     def kill(self, node_id: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
         """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that clients get no reset."""
         if self.nodes[node_id].is_alive:

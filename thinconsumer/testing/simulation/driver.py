@@ -1,7 +1,7 @@
 """The driver of one simulated client: it simulates the client's process, sockets and clock.
 
-The *mail* is what has arrived at this client's sockets and was not read yet. As with real sockets, the endpoint gets it
-only inside :meth:`SimDriver.step`; a client that is not stepped notices nothing. A step that waits runs the events of
+The *mail* is all input at this client's sockets that was not read yet. As with real sockets, the endpoint gets it only
+inside :meth:`SimDriver.step`; a client that is not stepped notices nothing. A step that waits runs the events of
 the world meanwhile. A tap on each connection reports what the client writes and reads.
 """
 
@@ -44,7 +44,7 @@ class SimDriver(MemoryDriver):
         self._world = world
         self._sim_network = network
         self._idle_steps = 0
-        self._moment = (-1, 0.0)  #: ``World.happened`` and the time at which ``_idle_steps`` began at 0.
+        self._moment = (-1, 0.0)  #: ``World.happened`` and the time when ``_idle_steps`` was last reset.
         self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
         self._report = report
         self._dials = 0

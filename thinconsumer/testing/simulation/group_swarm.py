@@ -64,7 +64,7 @@ class GroupSwarm(Swarm):
         self.actors: list[MemberActor] = [member for group in self.groups for member in group.members]
 
     def phases(self) -> Sequence[Callable[[], None]]:
-        """Add the phases order and quiet."""
+        """Return the phases in order: those of every swarm, then order and quiet."""
         return self.safety, self.liveness, self.order, self.quiet
 
     @contextmanager
@@ -144,7 +144,7 @@ class GroupSwarm(Swarm):
         self.rebalances.is_quiet = False
 
     def counts(self) -> Counter[str]:
-        """Add counts of processed records, rebalances, callbacks and log lines."""
+        """Return the counts of every swarm, and those of processed records, rebalances, callbacks and log lines."""
         counts = super().counts()
         counts["processed"] = sum(group.ledger.count for group in self.groups)
         counts["doubles"] = sum(group.ledger.doubles for group in self.groups)

@@ -311,7 +311,7 @@ class Knobs:
         return workers
 
     def _wait_within(self, budget: float) -> float:
-        """Raise ``fetch_max_wait_ms`` until idle consumers' Fetches stay within a budget; return the weight of one."""
+        """Raise ``fetch_max_wait_ms`` until idle consumers' Fetches stay within a budget; return a Fetch's weight."""
         weight = 0.4 + 0.2 * self.brokers
         idle = self.consumers * self.brokers * 60_000 * weight
         self.fetch_max_wait_ms = max(self.fetch_max_wait_ms, round(idle / budget))

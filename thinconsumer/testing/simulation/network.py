@@ -39,7 +39,7 @@ class NetworkFaults:
     """Latencies of the network, and probabilities of faults per message, connection attempt or name lookup."""
 
     latency_min_s: float = 0.0005
-    latency_max_s: float = 0.0005  #: Each path draws its latency once, between the two.
+    latency_max_s: float = 0.0005  #: Each path draws its latency once, up to this maximum.
     jitter_s: float = 0.0  #: The most seconds added to a message's latency, drawn each time.
     split_rate: float = 0.0  #: A message arrives in two parts.
     reset_rate: float = 0.0  #: A message is lost with its connection; half of the time only one side notices.
@@ -70,8 +70,6 @@ class SimNetwork(Network):
         self._numbers_of_clients: dict[str, int] = {}
         self._random = world.streams("network/mishaps")
         self._jitter = world.streams("network/jitter")
-
-    # -- addresses
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
         """Let a broker listen. Brokers get the ids 1, 2, ... in the order of their first calls."""
@@ -134,8 +132,6 @@ class SimNetwork(Network):
         """Remember a lane that holds bytes back; :meth:`heal` releases it."""
         self.mishaps["held"] += 1
         self._held_lanes.append(lane)
-
-    # -- for lanes
 
     def delay_between(self, source: Who, target: Who) -> float:
         """Return the latency of the next message, in seconds."""
@@ -237,8 +233,6 @@ class SimConnection(MemoryConnection):
         self._up = Lane(network, self.client, self.node)
         self._down = Lane(network, self.node, self.client)
 
-    # -- for the driver
-
     def begin(self) -> None:
         """Send the connection attempt to the node; at ``swallow_rate`` it and all later bytes are lost."""
         if self._sim.occurs(self._sim.faults.swallow_rate):
@@ -293,7 +287,7 @@ class SimConnection(MemoryConnection):
     # -- faults
 
     def break_off(self, told: str) -> None:
-        """Break the connection as a network fault does: lose the bytes in flight, and report that to ``told``."""
+        """Break the connection as a network fault does: lose the bytes in flight; ``told`` says which sides notice."""
         self._up.clear()
         self._down.clear()
         if told in ("both", "client"):

@@ -28,7 +28,7 @@ class ReaderSwarm(Swarm):
         self._behind: dict[ConsumerActor, list[TopicPartition]] = {}
 
     def end_faults(self) -> None:
-        """Stop the producers as well."""
+        """End every fault, and stop the producers."""
         for producer in self.producers:
             producer.stop()
         super().end_faults()
@@ -57,7 +57,7 @@ class ReaderSwarm(Swarm):
         try:
             leader = self.sim.cluster.leader(tp)
         except LookupError:
-            return False  # no leader: a node that was down for long must register first
+            return False  # no leader until a node that was down for long has registered
         committed = consumer.consumer.reader.read_committed
         end = leader.last_stable_offset if committed else leader.high_watermark
         try:
@@ -66,7 +66,7 @@ class ReaderSwarm(Swarm):
             return False
 
     def counts(self) -> Counter[str]:
-        """Add the numbers of polled and produced records."""
+        """Return the counts of every swarm, and the numbers of polled and produced records."""
         counts = super().counts()
         counts["records"] = sum(len(consumer.records) for consumer in self.actors)
         counts["written"] += sum(producer.sent for producer in self.producers)

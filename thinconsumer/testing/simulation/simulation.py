@@ -212,8 +212,6 @@ class Simulation:
         self.cluster.heal((one, other) for one, other in kept if isinstance(one, int) and isinstance(other, int))
         self.trace.add("network", "", "healed")
 
-    # -- time
-
     def run_for(self, seconds: float) -> None:
         """Run this many virtual seconds."""
         self.watched(lambda: self.world.run_until(self.now() + seconds))
@@ -222,7 +220,7 @@ class Simulation:
         """Run until ``condition()`` is true.
 
         Raises:
-            Violation: It was not true within ``timeout`` virtual seconds, or a checker found a violation.
+            Violation: The condition was not true within ``timeout`` virtual seconds, or a checker found a violation.
         """
 
         def go() -> None:
@@ -246,8 +244,6 @@ class Simulation:
                 raise self.world.violations[0]
 
         self.watched(go)
-
-    # -- violations
 
     def watched(self, go: Callable[[], None]) -> None:
         """Call a function that runs events. Raises: Violation, with the trace and a command that repeats the run."""

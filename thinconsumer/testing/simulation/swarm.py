@@ -90,7 +90,7 @@ class Swarm:
         return self.safety, self.liveness
 
     def calm(self) -> None:
-        """Stop the actors' own faults and extra calls. Called after every transaction is ended."""
+        """Stop the actors' own faults and extra calls; called once every transaction has ended."""
 
     def what_is_wrong(self) -> str:
         """Return why a client has not settled; an empty string if all have."""

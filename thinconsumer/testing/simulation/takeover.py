@@ -23,13 +23,13 @@ from .network import SimConnection
 if TYPE_CHECKING:
     from .chaos import Chaos
 
-#: The longest wait for a reader, and the longest time for which the old leader does not learn of the election.
+#: The longest wait until a reader has polled on, and the longest time until the old leader learns of the election.
 READ_S, BLIND_S = 4.0, 9.0
 #: Seconds within which a Fetch that was sent before a pause usually gets its response.
 COMES_S = 0.7
 #: Limit of a batch's records, which are more than twice ``max_poll_records`` otherwise, so that some stay buffered.
 RECORDS_MAX = 60
-#: Seconds after the election when all connections break: to the old leader, to all others, to the old leader again.
+#: Seconds after the election when all connections to some brokers break: old leader, all others, old leader again.
 BREAKS_S = (0.4, 1.6, 3.0)
 
 

@@ -45,8 +45,6 @@ class World:
         """Return monotonic seconds."""
         return self.clock.now()
 
-    # -- events
-
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
         """Call back at a moment; callbacks of the same moment run in the order in which they were registered."""
         heapq.heappush(self._heap, (max(moment, self.clock.now()), next(self._numbers), callback))
