@@ -7,6 +7,6 @@ if __name__ == "__main__":
         from .cli import main
 
         code = main()
-    except KeyboardInterrupt:  # before it was there to take it
+    except KeyboardInterrupt:  # raised by the import, before main() can handle it
         code = 130
     sys.exit(code)

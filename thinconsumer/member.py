@@ -153,7 +153,7 @@ class GroupMember(ABC):
             while True:
                 with shell.callback():
                     self._role.reason = self.rejoin_reason()
-                member.polled(now)  # else a poll longer than max_poll_interval_ms would leave the group
+                member.polled(now)  # or the member would leave the group in a poll longer than max_poll_interval_ms
                 now = shell.run_callbacks(now)
                 error = member.error or self._coordinator.error
                 if error is not None:
@@ -242,7 +242,7 @@ class _Role:
     def __init__(self, user: GroupMember, protocol_type: str) -> None:
         self.protocol_type = protocol_type
         self._user = user
-        self._works = False  #: Whether ``on_join_complete`` has succeeded, and no callback has ended its work.
+        self._works = False  #: From a successful ``on_join_complete`` to ``on_join_prepare`` or ``on_lost``.
         self._share = ("", b"")
         self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
 

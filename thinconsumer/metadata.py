@@ -91,7 +91,7 @@ class Metadata:
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
-        #: Whether a Metadata response has listed the brokers; :meth:`learn_node` adds single ones.
+        #: Whether a Metadata response has listed the brokers; ``nodes`` may also have some from :meth:`learn_node`.
         self.has_brokers = False
         self.cluster_id: str | None = None
         self.controller_id = -1  #: Node id for admin requests; with KRaft any broker, which forwards them.
@@ -328,7 +328,7 @@ class Metadata:
         incomplete = [name for name in sorted(self._wanted) if self._incomplete(name)]
         self._note_incomplete(incomplete, now)
         if incomplete:
-            # Retry with a growing backoff; after succeeded(), the client would retry as fast as the broker answers.
+            # Without the growing backoff of failed(), the client would send requests as fast as the broker answers.
             self._retry.failed(now)
             self._reason = self._reason or "a wanted topic is missing or has a partition without a leader"
             return
@@ -352,7 +352,7 @@ class Metadata:
             error = None if topic is None else topic.error
             text = f"topic {name}: {error or 'a partition has no leader'}"
             grace = GRACE if error is None or error.retriable else 0.0
-            if not isinstance(error, UnknownTopicOrPartitionError):  # the component that wants the topic reports it
+            if not isinstance(error, UnknownTopicOrPartitionError):  # the consumer or producer reports a missing topic
                 self._outages.failed(("topic", getattr(error, "code", None)), now, text, subject=name, grace=grace)
         for name in self._wanted.difference(names):
             self._outages.recovered(name, now, f"topic {name} has leaders again")
@@ -457,9 +457,9 @@ class Metadata:
             # Keep the deleted topic's id: if the topic reappears with another id, it is a new topic.
             topic.partitions = {}
             if topic.topic_id == ZERO_UUID:
-                # Without topic ids, only this error tells that the topic may be recreated, with epochs from 0.
+                # Without topic ids, only this error shows a deletion. If created again, the topic has epochs from 0.
                 topic.epochs = {}
-                # A response without brokers comes from a broker that has just started: the topic may exist.
+                # A broker that has just started responds without brokers and does not know all topics yet.
                 topic.first_seen = frozenset() if caught_up else None
 
 
@@ -471,7 +471,7 @@ def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
     if new.leader_epoch >= seen:
         topic.epochs[new.partition] = new.leader_epoch
         return new
-    log.debug("%s-%s: ignoring metadata of leader epoch %s, since %s was seen", *new[:2], new.leader_epoch, seen)
+    log.debug("%s-%s: ignoring metadata of leader epoch %s: epoch %s was seen", *new[:2], new.leader_epoch, seen)
     return topic.partitions.get(new.partition) or new._replace(leader=-1, leader_epoch=seen)
 
 

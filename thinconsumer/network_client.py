@@ -3,7 +3,8 @@
 Owns the routes: one per target (a node and a channel to it), and one per bootstrap server in use.
 
 * A request for a node waits for the route to that node. When an attempt to connect fails, the request gets that error
-  at once; a request sent during the backoff waits for the next attempt. A node that metadata does not name is an error.
+  at once; a request sent during the backoff waits for the next attempt. A request for a node that metadata does not
+  name gets an error at once.
 * A request for ``ANY_NODE`` goes to the least loaded ready node. While none is ready it waits, until its deadline:
   known nodes are dialled, the longest untried first, and bootstrap servers too if no node is known or the last attempts
   to all nodes have failed (KIP-899). After a second without success another node is dialled in parallel, so that a dead
@@ -87,7 +88,7 @@ class NetworkClient:
         self._any: deque[QueuedRequest] = deque()
         self._any_wake = NEVER
         self._stepped_at = -NEVER
-        self._due_at = -NEVER  #: During an outage, the next deadline as of the last step.
+        self._due_at = -NEVER  #: During an outage: when the next step was due, as computed in the last one.
         self._polled_at = -NEVER  #: When the driver last polled I/O.
         self._horizon = -NEVER
         self._dirty = False
@@ -344,10 +345,10 @@ class NetworkClient:
         self._shared.answer(Answer(request, request.target.node_id, error=error))
 
     def _advance_clocks(self, now: float) -> None:
-        """Let deadlines pass up to the last poll of I/O; exclude the time of a late step from the outage."""
+        """Let deadlines pass up to the last poll of I/O; do not count the delay of a late step as outage."""
         self._horizon = max(self._horizon, self._polled_at)
         if self.outage_since is not None:
-            # Lateness counts from the due time as of the last step: bytes received since have extended deadlines.
+            # The step is late relative to the time computed in the last step: bytes received since extend deadlines.
             late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
             self.outage_since = min(now, self.outage_since + max(0.0, late))
 
@@ -369,7 +370,7 @@ class NetworkClient:
         responsive = [route for route in candidates if route.is_ready and not self._is_silent(route, now)]
         throttled = [route.connection.throttled_until for route in responsive if route.connection]
         if throttled:
-            # Each is throttled, or has the maximum of requests in flight and needs no time: an answer causes a step.
+            # Step when a throttling ends. A node with the maximum of requests in flight causes a step by its answer.
             self._any_wake = min([self._any_wake, *(until for until in throttled if until > now)])
         else:
             self._any_wake = min(self._any_wake, self._dial_one_more(candidates, now))
@@ -383,7 +384,7 @@ class NetworkClient:
         return min(responsive or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
 
     def _is_silent(self, route: BrokerRoute, now: float) -> bool:
-        """Return whether a request on any connection to the node has no answer for ``SILENT`` seconds, or one broke.
+        """Return whether a connection to the node broke, or is silent for ``SILENT`` seconds with a request in flight.
 
         A stopped broker is noticed on the connection for Fetch, while that for other requests is idle: a Metadata
         request sent on the latter, to find the new leader, would wait for a second timeout.

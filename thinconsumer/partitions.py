@@ -60,7 +60,7 @@ TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_COMMITTED: {_E.COMMITTED_FOUND: _S.VALIDATING, _E.COMMITTED_MISSING: _S.AWAITING_RESET, **_BY_USER},
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
-        # An out-of-range position past the log end with an epoch: OffsetForLeaderEpoch finds the truncation offset.
+        # A position past the log end, if its epoch is known: OffsetForLeaderEpoch finds where the log was truncated.
         _E.LEADER_CHANGED: _S.VALIDATING,
         **_BY_USER,
     },

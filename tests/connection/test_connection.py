@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.connection.connection import ARRIVING_FACTOR, ARRIVING_GAP, LEAST_ON_WIRE, THROTTLE_MAX
+from thinconsumer.connection.connection import ARRIVING_FACTOR, ARRIVING_GAP, LEAST_ANSWER_TIME, THROTTLE_MAX
 from thinconsumer.connection.states import ConnectionState
 from thinconsumer.errors import (
     IllegalStateError,
@@ -370,7 +370,7 @@ def test_a_request_written_shortly_before_its_deadline_gets_time_for_an_answer(r
     request = ready.request(allowance=30.0)
     ready.now = 29.99
     ready.connection.send(request, 0.0, request.deadline, ready.now)
-    assert ready.connection.wake_at() == pytest.approx(29.99 + LEAST_ON_WIRE)
+    assert ready.connection.wake_at() == pytest.approx(29.99 + LEAST_ANSWER_TIME)
     short = ready.request(allowance=0.2)
     ready.connection.send(short, ready.now, short.deadline, ready.now)
     assert ready.connection.wake_at() == pytest.approx(29.99 + 0.2)
@@ -382,7 +382,7 @@ def test_a_long_poll_written_late_gets_the_time_that_the_broker_holds_it_back(re
     request.held_back = 1.1
     ready.now = 1.2
     ready.connection.send(request, 0.0, request.deadline, ready.now)
-    assert ready.connection.wake_at() == pytest.approx(1.2 + LEAST_ON_WIRE + 1.1)
+    assert ready.connection.wake_at() == pytest.approx(1.2 + LEAST_ANSWER_TIME + 1.1)
 
 
 def test_a_response_that_is_arriving_does_not_time_out(ready, make_frame):

@@ -143,7 +143,7 @@ class Admin(InternalClient):
         call = self.begin(operation, items, timeout_ms=timeout_ms)
         try:
             with self._shell.enter():
-                self._shell.wait_until(lambda: call.done, NEVER)  # the call settles in the step after its deadline
+                self._shell.wait_until(lambda: call.done, NEVER)  # the manager fails the call at its deadline
         finally:
             call.abandoned = True
         return call.result()

@@ -47,7 +47,7 @@ class PendingOperation(Generic[K, V]):
     call: Call[dict[K, V | KafkaError]]
     deadline: float
     retry: Retry
-    needs_nodes: bool = False  #: Whether the keys, the ids of all brokers, are still unknown.
+    needs_nodes: bool = False  #: Whether the keys are the ids of all brokers, which are not known yet.
     unsent: dict[K, None] = field(default_factory=dict)
     in_flight: dict[K, None] = field(default_factory=dict)
     results: dict[K, V | KafkaError] = field(default_factory=dict)

@@ -54,7 +54,7 @@ class Routing(enum.Enum):
 class KeyResult(NamedTuple):
     """The part of a response about one key: a value, or an error code and message."""
 
-    key: Any  #: None if the response does not name it: the request had only one.
+    key: Any  #: None if the response does not name the key: the request had only one.
     value: Any = None
     code: int = Code.NONE
     detail: str | None = None
@@ -70,7 +70,7 @@ class Operation(Generic[K, V]):
     #: Builds the request from the arguments by key, the API version and the remaining time in ms.
     build: Callable[[Mapping[K, Any], int, int], Message]
     read: Callable[[Any, int], Iterable[KeyResult]]  #: Reads a response of an API version.
-    one_by_one: bool = False  #: Whether a request has one key, as some API version has room for no more.
+    one_by_one: bool = False  #: Whether a request has one key, since older API versions allow no more.
     min_version: int = 0
     max_version: int = 32767
 

@@ -12,7 +12,7 @@ from ..types import PartitionInfo
 class NewTopic(NamedTuple):
     """A topic to create. With -1 the broker's default applies (Kafka 2.4 and later).
 
-    ``assignments`` maps each partition to its replicas, the preferred leader first, and replaces both numbers.
+    ``assignments`` maps each partition to its replicas, the preferred leader first; the two numbers are then ignored.
     ``configs`` are topic configs by Kafka's names.
     """
 

@@ -140,7 +140,7 @@ class Engine:
     def wake_at(self) -> float:
         """Return when to step the driver and the engine again even if no byte is received."""
         if self._closing:
-            return self.network.wake_at()  # only connections still step: a manager's time would stay due
+            return self.network.wake_at()  # managers no longer step, so a manager that is due would stay due
         if self._due is not None:
             return self._due
         due = min(self.network.wake_at(), self._first_due(self._now))

@@ -40,9 +40,9 @@ class Guard:
     __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        # The calls in progress, each but the first made in a callback of the previous one. dict.setdefault is atomic,
-        # with and without a GIL. A lock or counter would stay taken for ever if a KeyboardInterrupt came between taking
-        # it and entering the block. A call is over once its frame is no longer on the stack.
+        # The running calls under one key; a callback of each makes the next one. dict.setdefault is atomic, with and
+        # without a GIL. A lock would stay taken for ever if KeyboardInterrupt came between taking it and entering the
+        # block; a call ends once its frame is no longer on the stack.
         self._calls: dict[str, tuple[RunningCall, ...]] = {}
 
     def __enter__(self) -> None:

@@ -123,7 +123,7 @@ class Shell:
         return self._entry if touches else self._quiet_entry
 
     def change(self) -> CallEntry:
-        """Begin a public call that does no I/O but requires a step: :meth:`wake_at` is now until then."""
+        """Begin a public call that does no I/O but requires a step: until that step, :meth:`wake_at` returns now."""
         self._changed = True
         return self._entry
 
@@ -145,9 +145,9 @@ class Shell:
 
         KeyboardInterrupt can be raised after any call inside a step, and queues and state machines are not consistent
         at each of those points. Only state that no broker can provide again is kept: positions, topic ids, epochs,
-        calls.
+        pending calls.
         """
-        log.info("an exception interrupted the last call in a step: the %s closes its connections", self._name)
+        log.info("an exception interrupted a step of the last call: the %s connects again", self._name)
         self._before_restart()
         self.driver.hang_up_all()
         self.engine.restart(self.driver.now())
@@ -198,7 +198,7 @@ class Shell:
         self.step_interrupted = False
         self._changed = False
         self._stepped(now)
-        # Not inside user code: a wakeup must not fail the last commit of on_partitions_revoked(), only poll() itself.
+        # A wakeup ends poll() itself, not a call inside a callback: on_partitions_revoked() must be able to commit.
         if may_wake and not self.in_callback and driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now

@@ -26,7 +26,7 @@ ANSWER_DELAY = 1.0
 #: Seconds before a failed address is dialled again while others are tried. A restarting broker refuses connections only
 #: for a moment; without a retry, the client would wait out the setup timeout of an address that drops packets.
 RETRY_DELAY = 1.0
-#: Connections at the same time: a name with many addresses must not open one to each of them.
+#: Most connections in setup at a time: without a limit, a name with many addresses would open one to each.
 PARALLEL_MAX = 4
 
 
@@ -53,9 +53,9 @@ class AddressRace:
         return self.winner is None and not self.connections and not self._untried
 
     def step(self, now: float, horizon: float) -> None:
-        """Note connections that are ready or have failed, and dial addresses that are due.
+        """Keep the first connection that is ready, note failed ones, and dial addresses that are due.
 
-        Deadlines up to ``horizon``, the time of the last poll of I/O, have passed.
+        A deadline has passed if it is at or before ``horizon``, the time of the last poll of I/O.
         """
         for connection in list(self.connections):
             connection.step(now, horizon)
@@ -103,7 +103,7 @@ class AddressRace:
             return NEVER
         newest = self.connections[-1]
         if newest is not self._newest:
-            begins_at = -NEVER  # the address dialled last has failed already
+            begins_at = -NEVER  # dial at once: the connection dialled last has failed
         else:
             is_connecting = newest.state is ConnectionState.CONNECTING
             begins_at = newest.setup_began_at + (CONNECT_DELAY if is_connecting else ANSWER_DELAY)

@@ -1,8 +1,8 @@
 """The addresses of host names: looked up one name at a time, reused until connecting to all of them fails.
 
 The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many routes
-wait for a name. A numeric IPv4 address needs none. A numeric IPv6 address goes to the driver, which answers it without
-blocking: the number of AF_INET6 differs between systems, and only the driver may import the socket module.
+wait for a name. A numeric IPv4 address needs no lookup. A numeric IPv6 address goes to the driver, which does not
+block then: the number of AF_INET6 differs between systems, and only the driver may import the socket module.
 """
 
 from __future__ import annotations

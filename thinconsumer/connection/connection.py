@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 #: Longest throttle time that is obeyed, in seconds. A broker's quota windows are about ten seconds long; a malformed
 #: response must not stop a connection for 24 days, the field's maximum.
 THROTTLE_MAX = 300.0
-#: Seconds that a request gets for its answer even if its deadline was near when it was written: a timeout would close
-#: the new connection that it had waited for.
-LEAST_ON_WIRE = 1.0
+#: Seconds that a request gets for its answer, even if it was written shortly before its deadline: its timeout would
+#: close the new connection for which it had waited.
+LEAST_ANSWER_TIME = 1.0
 #: A deadline is extended while bytes of a response keep arriving with gaps of at most this many seconds: on a slow
 #: network every attempt to receive a large response would otherwise be cut off by the timeout.
 ARRIVING_GAP = 5.0
@@ -103,7 +103,7 @@ class Connection:
         self._hang_up = hang_up
         self._frames = Frames(settings.max_frame_bytes)
         self._out: deque[bytes | memoryview] = deque()
-        self._is_seen_by_driver = True  #: Whether the driver has asked for everything in ``_out``.
+        self._is_seen_by_driver = True  #: Whether :meth:`data_to_send` has returned all of ``_out``.
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
@@ -168,12 +168,12 @@ class Connection:
             highest = None if request.max_version is None else request.max_version()
             version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
             message = request.build(version)
-            deadline = max(deadline, now + min(LEAST_ON_WIRE + request.held_back, deadline - queued_at))
+            deadline = max(deadline, now + min(LEAST_ANSWER_TIME + request.held_back, deadline - queued_at))
             self._write(message, version, now, deadline, request)
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            # A bug in ``build`` is raised, but the manager of the request gets an answer, or it would wait for ever.
+            # ``build`` has a bug. The manager of the request needs an answer all the same, or it would wait for ever.
             if not self._in_flight or self._in_flight[-1].request is not request:
                 failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
                 self._answer(Answer(request, self.node_id, error=failure))
@@ -205,7 +205,7 @@ class Connection:
     def close(self, error: KafkaError | None) -> None:
         """End the connection and answer requests in flight with ``error``; None if nothing has failed."""
         if not self.has_ended:
-            # First, so that a Ctrl-C during the next lines leaves no socket open without an owner.
+            # Before the state changes: a Ctrl-C after the change would leave the socket open without an owner.
             self._hang_up(self)
         if self._move(ConnectionEvent.CLOSE):
             self._end(error)
@@ -277,7 +277,7 @@ class Connection:
         after = next_state(CONNECTION_TRANSITIONS, CONNECTION_IGNORED, self.state, event, self)
         if after is None:
             if self.state is ConnectionState.DISCONNECTED and event is ConnectionEvent.RECEIVED:
-                self._hang_up(self)  # again: a Ctrl-C has prevented the driver from closing the socket
+                self._hang_up(self)  # Ctrl-C has interrupted the driver before it closed the socket
             return False
         self.state = after
         return True
@@ -352,7 +352,7 @@ class Connection:
         return f"{self.where}: no answer to {api_name(item.api)} within {item.deadline - item.sent_at:.1f} s"
 
     def _begin_setup_step(self, now: float) -> None:
-        # Each step gets the whole timeout, or a program that polls once a minute could never finish the setup.
+        # One timeout for all steps together would fail every setup in a program that polls once a minute.
         self.setup_began_at = now
         self._setup_deadline = now + self._setup_timeout
 
@@ -412,7 +412,7 @@ class Connection:
         response = item.api.RESPONSE.decode(frame, item.version, body)
         self._throttle(response, now)
         self.has_answered = True
-        # Answered before it is removed: a Ctrl-C in between must not lose the answer. A repeated answer is dropped.
+        # The request is removed only after its answer is stored: a Ctrl-C in between must not lose the answer.
         self._answer(
             Answer(
                 item.request,

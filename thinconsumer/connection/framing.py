@@ -32,7 +32,7 @@ LEAST_FRAME = 4
 Frame = bytes | memoryview
 
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
-#: First four bytes of other protocols. Read as a frame's size, each is over half a gigabyte.
+#: First four bytes of other protocols.
 _OTHER_PROTOCOLS = {
     b"HTTP": "an HTTP server",
     b"<htm": "an HTTP server",
@@ -128,7 +128,7 @@ class Frames:
         self._filled = end - start
 
     def _free_body(self, size: int) -> bytearray | None:
-        """Return a kept buffer without slices, of ``size`` bytes to a third more; None if there is none."""
+        """Return a kept buffer without slices that is at most a third larger than ``size``, or None."""
         for index, body in enumerate(self._bodies):
             if 3 * len(body) // 4 <= size <= len(body) and _is_free(body):
                 del self._bodies[index]
@@ -183,7 +183,7 @@ def _doubled(body: bytearray, size: int) -> bytearray:
 def _reject_other_protocols(prefix: bytes) -> None:
     """Raise if the first bytes of a connection are those of another protocol.
 
-    Read as a frame's size they are 350 MB or more, which the first response, that to ApiVersions, never has.
+    Read as the size of a frame, these bytes are 350 MB or more; no ApiVersions response is that large.
     """
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
         raise KafkaProtocolError("the peer answers in TLS: the port expects TLS (set security_protocol='SSL')")

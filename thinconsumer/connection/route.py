@@ -152,7 +152,7 @@ class BrokerRoute:
 
     @property
     def has_news(self) -> bool:
-        """Whether :meth:`step` is due as a connection is ready or has ended, or the driver must see bytes to send."""
+        """Whether a connection has become ready or ended since the last step, or has bytes for the driver to take."""
         if self._race is None and self.connection is not None:
             return self.connection.has_unsent or self.connection.has_ended
         return any(c.has_unsent or c.has_ended or c.is_ready for c in self.connections())
@@ -199,7 +199,7 @@ class BrokerRoute:
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` is due even if nothing is received.
 
-        Only a deadline can be earlier than the last step: it takes effect after the next poll of I/O.
+        The time is before the last step if a deadline has passed that takes effect only after the next poll of I/O.
         """
         due = NEVER
         connection = self.connection
@@ -298,7 +298,7 @@ class BrokerRoute:
         if addresses:
             self._connect(addresses, now, horizon)
         else:
-            self._fail(self.cause, now)  # the name has only addresses that have just failed
+            self._fail(self.cause, now)  # the new lookup found only addresses that have just failed
 
     def _connect(self, addresses: Sequence[Address], now: float, horizon: float) -> None:
         self._tried.update(addresses)

@@ -23,7 +23,7 @@ class ConnectionState(enum.Enum):
     NEGOTIATING = "negotiating"  #: ApiVersions was sent and is not answered yet.
     AUTHENTICATING = "authenticating"  #: The login runs. Without a login, the connection becomes READY at once.
     READY = "ready"  #: Requests can be sent.
-    CLOSING = "closing"  #: Closed by the client; the driver has not got the command to hang up yet and may still call.
+    CLOSING = "closing"  #: Closed by this side; until the driver takes the Hangup, it may still call methods.
     DISCONNECTED = "disconnected"  #: The connection has ended.
 
 

@@ -31,7 +31,7 @@ IS_INSTALLED = pycares is not None
 
 
 class NameSocket:
-    """A socket of a lookup; the selector's owner of that descriptor."""
+    """A socket of a lookup, registered with the selector as the object to call when it is ready."""
 
     __slots__ = ("_fd", "_lookup")
 

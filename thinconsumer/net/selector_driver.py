@@ -122,7 +122,7 @@ class SelectorDriver:
         if self._has_called:
             self._flush()
         if self._commands or self._blocking_lookups:
-            self._waker.ring()  # makes fileno() readable, so that an event loop calls again for the rest
+            self._waker.ring()  # an event loop that watches fileno() must step again for the remaining commands
         self._endpoint = None
         if not self._is_polled_outside:
             for connection in self._connections.values():
@@ -179,7 +179,7 @@ class SelectorDriver:
         """Carry out the endpoint's commands in order, and the commands that these cause."""
         assert self._endpoint is not None
         self._commands.extend(self._endpoint.take_commands())
-        # A failing command calls a stream, which calls this method again: the outer call carries out the new commands.
+        # A failed dial calls its stream, and then this method again: the outer call carries out the new commands.
         if self._is_obeying or not self._commands:
             return
         self._is_obeying = True
@@ -211,7 +211,7 @@ class SelectorDriver:
         if addresses:
             self._answer(command, addresses, "")
         elif not self._uses_cares:
-            self._blocking_lookups.append(command)  # one per step, since each blocks
+            self._blocking_lookups.append(command)  # each step makes one of them, since they block
         elif self._lookup is None or (self._lookup.host, self._lookup.port) != (command.host, command.port):
             self._cancel_lookup()
             self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
@@ -229,7 +229,7 @@ class SelectorDriver:
     def _look_up_one(self) -> None:
         if not self._blocking_lookups:
             return
-        # Removed after the lookup: a Ctrl-C during it must not lose the command, or the endpoint waits for ever.
+        # The command is removed after the lookup: if a Ctrl-C lost it, the endpoint would wait for ever.
         command = self._blocking_lookups[0]
         found = look_up(self._resolver, command.host, command.port, self.now, self._slow_resolve_warning_s)
         self._blocking_lookups.popleft()
@@ -250,7 +250,7 @@ class SelectorDriver:
         return self._sockets
 
     def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
-        """Record a call to a stream, and carry out new commands at once: after a Hangup its stream gets no call."""
+        """Record a call to a stream, and carry out new commands at once: a stream must get no call after its Hangup."""
         self._has_called = self._has_called or has_news
         self._has_partial = self._has_partial or is_part
         self._obey()
@@ -259,7 +259,7 @@ class SelectorDriver:
         """Remove the connection of a stream."""
         del self._connections[id(stream)]
 
-    # Waking, and what an event loop needs
+    # Waking, and event loops
 
     def wakeup(self) -> None:
         self._waker.wake()
@@ -304,7 +304,7 @@ class SelectorDriver:
                 sockets.close()
             self._pid = None
             raise KafkaConnectionError(f"cannot open a selector and wake-up sockets: {describe(error)}") from error
-        # Assigned last, so that a Ctrl-C above makes the next step open both again.
+        # Assigned once both are open: if Ctrl-C interrupts this method, the next step opens both again.
         self._sockets = sockets
         return sockets
 

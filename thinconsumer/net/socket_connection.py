@@ -111,7 +111,7 @@ class SocketConnection:
     # Connecting
 
     def start(self) -> None:
-        """Begin to connect. The stream gets ``connection_lost`` even if that fails at once."""
+        """Begin to connect. If that fails, even at once, ``connection_lost`` of the stream is called."""
         address = self._dial.address
         try:
             self._sock = socket.socket(address.family, socket.SOCK_STREAM)
@@ -249,7 +249,7 @@ class SocketConnection:
         """Set SO_RCVLOWAT back to 1, so that the selector reports every received byte."""
         if self._is_low_water_raised and self._transport is not None:
             self._transport.set_low_water(1)
-            self._is_low_water_raised = False  # last: after a Ctrl-C above, the next call resets it
+            self._is_low_water_raised = False  # if Ctrl-C interrupts the line before, the next call tries again
 
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs

@@ -50,7 +50,7 @@ class SocketSelector:
         over = len(self._masks) >= SELECT_LIMIT if sys.platform == "win32" else fd >= SELECT_LIMIT
         if self._limited and over:
             raise OSError(
-                f"select() can only watch descriptors below {SELECT_LIMIT} only, and this is number {fd}: "
+                f"select() cannot watch descriptor {fd}, since its limit is {SELECT_LIMIT}: "
                 "use another selector, or keep fewer files open"
             )
 

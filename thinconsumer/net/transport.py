@@ -31,7 +31,7 @@ class Transport(Protocol):
 
     read_needs: int
     write_needs: int
-    #: Whether the socket is empty after a receive that does not fill its buffer. With TLS only a record has ended.
+    #: Whether the socket is empty after a receive that does not fill its buffer; with TLS another record may follow.
     short_read_ends: bool
 
     def handshake(self) -> bool:

@@ -68,7 +68,7 @@ class TopicBuffer:
         self.available: list[int] = []  #: Partitions with a leader.
         self.queues: dict[int, PartitionQueue] = {}
         self.unassigned: deque[UnassignedRecord] = deque()
-        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)  #: The batch of unassigned records' futures.
+        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)  #: Batch of the futures in ``unassigned``.
         self.used_at = -NEVER
 
 
@@ -81,7 +81,7 @@ class Accumulator:
         self._batch_size = min(settings.batch_size, settings.max_request_size)
         self._timeout = settings.delivery_timeout_ms / 1000
         self.topics: dict[str, TopicBuffer] = {}
-        self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, ordered by when each was last sent from.
+        self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, the least recently sent one first.
         self.buffered_bytes = 0  #: Size of the records in ``buffer_memory``.
         self.settled_records = 0  #: Records acknowledged or failed since the start.
         self._without_metadata: dict[str, TopicBuffer] = {}  #: Topics with unassigned records.
@@ -196,7 +196,7 @@ class Accumulator:
             self.active.pop(queue, None)
 
     def move_to_end(self, queue: PartitionQueue) -> None:
-        """Move a queue that was sent from behind the others, so that each gets its turn when requests are full."""
+        """Put a queue behind the others after its batch was sent, so that each gets its turn when requests are full."""
         if self.active.pop(queue, queue) is None:
             self.active[queue] = None
 

@@ -96,7 +96,7 @@ class ProducerBatch:
         """Set the batch to acknowledged. ``append_time`` is -1 if the topic keeps the records' own timestamps."""
         self.base_offset = base_offset
         self.append_time = append_time
-        self.error = None  # a fail() that Ctrl-C interrupted has set it
+        self.error = None  # Ctrl-C may have interrupted fail() after it had set an error
         self.record_errors = {}
         self._settle()
 
