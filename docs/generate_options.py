@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from thinconsumer.client import ClientOptions
-from thinconsumer.config import OPTIONS, UNSUPPORTED, ConsumerConfig, Option, dotted, kinds
+from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, ConsumerConfig, Option, dotted, kinds
 from thinconsumer.config.help import default_of, meaning_of
 from thinconsumer.member import GroupMemberOptions
 from thinconsumer.produce.settings import ProducerSettings

@@ -6,14 +6,14 @@ leader computes, are opaque bytes to the coordinator. ``Consumer`` uses the same
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .assignors import GroupMetadata
-from .client import ClientOptions, Engine, Shell, UserCallback, shared, to_seconds
+from .client import BaseClient, Engine, Shell, UserCallback, to_seconds
+from .config.client_options import ClientOptions, shared
 from .config.typed import GroupMemberKeywords
 from .driver import Driver
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
@@ -52,7 +52,7 @@ class GroupMemberOptions(ClientOptions):
         def from_options(cls, /, **options: Unpack[GroupMemberKeywords]) -> GroupMemberOptions: ...
 
 
-class GroupMember(ABC):
+class GroupMember(BaseClient):
     """A member of a Kafka group. Subclass it, and call :meth:`poll` often: heartbeats are sent only inside its calls.
 
     Args:
@@ -111,7 +111,7 @@ class GroupMember(ABC):
     def perform_assignment(self, leader_id: str, protocol: str, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Return each member's assignment by member id. Called on the leader with each member's metadata."""
 
-    def on_join_prepare(self) -> None:  # noqa: B027 - most members have nothing to stop
+    def on_join_prepare(self) -> None:
         """Stop working on the assignment: a rebalance begins and may give it to another member.
 
         Not called before the first join, when there is no assignment.
@@ -174,14 +174,6 @@ class GroupMember(ABC):
         """
         self._shell.driver.wakeup()
 
-    def wake_at(self) -> float:
-        """Return the latest time for the next poll, in ``time.monotonic()`` seconds."""
-        return self._shell.wake_at()
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when there is I/O to do; raise ``io.UnsupportedOperation`` if none."""
-        return self._shell.driver.fileno()
-
     @property
     def is_stable(self) -> bool:
         """Whether this member is in state *stable*: it has an assignment, and no rebalance is known."""
@@ -217,14 +209,6 @@ class GroupMember(ABC):
                         shell.wait_until(lambda: member.has_left, to_seconds(timeout_ms, CLOSING_MS), may_wake=False)
                 finally:
                     shell.close()
-
-    def __enter__(self) -> GroupMember:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._member!r}>"

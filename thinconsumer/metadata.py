@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from .calls import Call
+from .config import CommonOptions
 from .connection.request import ANY_NODE, Answer, Request
 from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from .failures import GRACE, Action, OutageLog, Scope, rule
-from .timers import NEVER, Backoff, Random, Retry, RetrySettings
+from .timers import NEVER, Backoff, Random, Retry
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
 from .wire.error_codes import Code, to_error
@@ -25,21 +25,6 @@ from .wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataRespon
 log = logging.getLogger(__name__)
 
 ASKER = "metadata"
-
-
-class MetadataSettings(RetrySettings, Protocol):
-    """The options that this module reads."""
-
-    @property
-    def metadata_max_age_ms(self) -> int: ...
-    @property
-    def request_timeout_ms(self) -> int: ...
-    @property
-    def allow_auto_create_topics(self) -> bool: ...
-    @property
-    def metadata_recovery_strategy(self) -> str: ...
-    @property
-    def metadata_recovery_rebootstrap_trigger_ms(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -73,7 +58,7 @@ class Metadata:
 
     asker = ASKER
 
-    def __init__(self, settings: MetadataSettings, random: Random) -> None:
+    def __init__(self, settings: CommonOptions, random: Random) -> None:
         self._settings = settings
         self._random = random
         self._backoff = Backoff.from_settings(settings)
@@ -81,7 +66,7 @@ class Metadata:
         self._wanted: frozenset[str] = frozenset()
         self._everything = False
         self._listing = False  #: Whether the refresh in flight requests all topics.
-        self._listed = False  #: Whether a list of all topics was received; topics first seen later are new.
+        self.has_listed = False  #: Whether a list of all topics was received; topics first seen later are new.
         self._reason: str | None = None
         self._demanded = False  #: Whether the refresh in flight has a reason other than metadata_max_age_ms.
         self._expires_at = -NEVER
@@ -137,11 +122,6 @@ class Metadata:
         names = self._wanted if topics is None else topics
         errors = [self._error, *(self.topics[name].error for name in names if name in self.topics)]
         return [error for error in errors if error is not None and not error.retriable]
-
-    @property
-    def has_listed(self) -> bool:
-        """Whether a list of all topics was received."""
-        return self._listed
 
     def missing(self, topics: Iterable[str], tps: Iterable[TopicPartition]) -> Iterator[KafkaError]:
         """Yield one error for each of these topics and partitions that does not exist according to the brokers."""
@@ -401,7 +381,7 @@ class Metadata:
                 self.topics[name].partitions = {}
             else:
                 self._forget(name)
-        self._listed = True
+        self.has_listed = True
 
     def _forget(self, name: str) -> None:
         """Drop a topic that is neither wanted nor existing; otherwise short-lived topics would accumulate."""
@@ -442,7 +422,7 @@ class Metadata:
             for p in raw.partitions
         }
         if known.first_seen is None:
-            known.first_seen = frozenset() if self._listed else frozenset(known.partitions)
+            known.first_seen = frozenset() if self.has_listed else frozenset(known.partitions)
 
     def _take_topic_error(
         self, raw: MetadataResponseTopic, name: str, known: TopicMetadata | None, *, caught_up: bool

@@ -23,10 +23,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .config import CommonOptions
 from .connection.authenticate import NewLogin
 from .connection.connection import Connection, ConnectionSettings
 from .connection.negotiate import api_name
-from .connection.options import ConnectionOptions
 from .connection.request import ANY_NODE, Answer, Request, Target
 from .connection.route import SLOW_ATTEMPT, BrokerRoute, QueuedRequest, RouteContext
 from .connection.states import RouteState
@@ -61,7 +61,7 @@ class Outage:
 class NetworkClient:
     """The connections of one client: takes requests, and returns answers and commands for the driver."""
 
-    def __init__(self, options: ConnectionOptions, random: Random, new_login: NewLogin | None = None) -> None:
+    def __init__(self, options: CommonOptions, random: Random, new_login: NewLogin | None = None) -> None:
         settings = ConnectionSettings(
             options.client_id,
             options.receive_message_max_bytes,

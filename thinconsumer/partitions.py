@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .errors import IllegalStateError, KafkaError
@@ -98,69 +98,43 @@ class Cursor:
         return f"Cursor({self.offset}, epoch={self.epoch}, fetch_offset={self.fetch_offset})"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Partition:
     """One assigned partition."""
 
-    __slots__ = (
-        "blocked_until",
-        "callback_pending",
-        "committed",
-        "confirmed_at",
-        "cursor",
-        "error",
-        "failures",
-        "fruitless_ranges",
-        "high_watermark",
-        "is_new",
-        "last_error",
-        "last_stable_offset",
-        "leader_epoch",
-        "log_start_offset",
-        "out_of_range",
-        "paused",
-        "pending_revocation",
-        "preferred_replica",
-        "preferred_until",
-        "reset",
-        "state",
-        "topic_id",
-        "tp",
-    )
-
-    def __init__(self, tp: TopicPartition, state: PositionState) -> None:
-        self.tp = tp
-        self.state = state
-        self.cursor = Cursor(-1)
-        self.reset: Reset | None = None  #: Target while AWAITING_RESET; None: by auto_offset_reset.
-        #: The position that the leader rejected as out of range; the reset looks up both ends of the log first.
-        self.out_of_range: int | None = None
-        # Three flags that do not affect transitions: a paused partition can seek, reset and validate, but it is not
-        # fetched and its records are not returned.
-        self.paused = False
-        self.pending_revocation = False  #: Being revoked: returns no records after the last commit.
-        #: ``on_partitions_assigned`` has not succeeded yet. Not the same as the state AWAITING_CALLBACK: a call of
-        #: ``position()`` inside that callback changes the state, to look up the offset.
-        self.callback_pending = False
-        self.committed: OffsetAndMetadata | None = None  #: The last known committed offset.
-        #: The error of the latest response, if the application must act on it. A poll raises each new object once.
-        self.error: KafkaError | None = None
-        #: The latest failure since the last success; named by health reports and timeout errors.
-        self.last_error: KafkaError | None = None
-        #: When a Fetch response last confirmed the log end, with or without new records; monotonic seconds.
-        self.confirmed_at: float | None = None
-        #: The group has committed offsets for the topic but not for this partition: ``new_partition_offset_reset``
-        #: applies.
-        self.is_new = False
-        self.failures = 0  #: Consecutive failures, for the backoff.
-        self.fruitless_ranges = 0  #: Consecutive OFFSET_OUT_OF_RANGE errors, for their backoff.
-        self.blocked_until = 0.0  #: End of this partition's backoff; no request for it before.
-        self.leader_epoch = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
-        self.topic_id: bytes | None = None  #: None until metadata provides one.
-        self.high_watermark: int | None = None
-        self.last_stable_offset: int | None = None
-        self.log_start_offset: int | None = None
-        self.preferred_replica = -1  #: Node to fetch from instead of the leader (KIP-392); -1 none.
-        self.preferred_until = 0.0
+    tp: TopicPartition
+    state: PositionState
+    cursor: Cursor = field(default_factory=lambda: Cursor(-1))
+    reset: Reset | None = None  #: Target while AWAITING_RESET; None: by auto_offset_reset.
+    #: The position that the leader rejected as out of range; the reset looks up both ends of the log first.
+    out_of_range: int | None = None
+    # Three flags that do not affect transitions: a paused partition can seek, reset and validate, but it is not
+    # fetched and its records are not returned.
+    paused: bool = False
+    pending_revocation: bool = False  #: Being revoked: returns no records after the last commit.
+    #: ``on_partitions_assigned`` has not succeeded yet. Not the same as the state AWAITING_CALLBACK: a call of
+    #: ``position()`` inside that callback changes the state, to look up the offset.
+    callback_pending: bool = False
+    committed: OffsetAndMetadata | None = None  #: The last known committed offset.
+    #: The error of the latest response, if the application must act on it. A poll raises each new object once.
+    error: KafkaError | None = None
+    #: The latest failure since the last success; named by health reports and timeout errors.
+    last_error: KafkaError | None = None
+    #: When a Fetch response last confirmed the log end, with or without new records; monotonic seconds.
+    confirmed_at: float | None = None
+    #: Whether the group has committed offsets for the topic but none for this partition. It then starts by
+    #: ``new_partition_offset_reset``.
+    is_new: bool = False
+    failures: int = 0  #: Consecutive failures, for the backoff.
+    fruitless_ranges: int = 0  #: Consecutive OFFSET_OUT_OF_RANGE errors, for their backoff.
+    blocked_until: float = 0.0  #: End of this partition's backoff; no request for it before.
+    leader_epoch: int = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
+    topic_id: bytes | None = None  #: None until metadata provides one.
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
+    log_start_offset: int | None = None
+    preferred_replica: int = -1  #: Node to fetch from instead of the leader (KIP-392); -1 none.
+    preferred_until: float = 0.0
 
     def __repr__(self) -> str:
         flags = " paused" if self.paused else ""

@@ -12,13 +12,11 @@ from thinconsumer.errors import (
     IllegalStateError,
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
-    UnsupportedVersionError,
 )
 from thinconsumer.types import OffsetAndMetadata
 from thinconsumer.wire.create_topics import CreateTopicsRequest
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
 
@@ -37,22 +35,14 @@ def test_create_topics_returns_a_result_for_each(world):
     assert [got.node_id for got in w.requests(CreateTopicsRequest)] == [2]
 
 
-def test_create_topics_sends_assignments_configs_and_timeout(world):
+def test_create_topics_sends_configs_and_timeout(world):
     w = world()
-    new = NewTopic(assignments={0: [1, 2], 1: [2, 3]}, configs={"retention.ms": "1", "x": None})
-    w.admin.create_topics({"t": new}, timeout_ms=5000)
+    w.admin.create_topics({"t": NewTopic(configs={"retention.ms": "1", "x": None})}, timeout_ms=5000)
     (request,) = [got.message for got in w.requests(CreateTopicsRequest)]
     (asked,) = request.topics
     assert (asked.num_partitions, asked.replication_factor) == (-1, -1)
-    assert [(a.partition_index, a.broker_ids) for a in asked.assignments] == [(0, [1, 2]), (1, [2, 3])]
     assert [(c.name, c.value) for c in asked.configs] == [("retention.ms", "1"), ("x", None)]
     assert 4000 < request.timeout_ms <= 5000
-
-
-def test_validate_only_creates_nothing(world):
-    w = world()
-    assert w.admin.create_topics({"t": 2}, validate_only=True)["t"].partitions == 2
-    assert w.topic_names() == []
 
 
 def test_delete_topics_returns_a_result_for_each(world):
@@ -77,26 +67,6 @@ def test_create_partitions_returns_a_result_for_each(world):
     assert answers["a"] is None
     assert answers["b"].code == Code.INVALID_PARTITIONS
     assert isinstance(answers["nowhere"], UnknownTopicOrPartitionError)
-
-
-def test_delete_records_goes_to_each_partitions_leader(world):
-    w = world(topics={"t": 3})
-    for number in range(3):
-        for _ in range(4):
-            w.cluster.produce("t", [b"v"], number)
-    answers = w.admin.delete_records({TopicPartition("t", 0): 2, ("t", 1): -1, TopicPartition("t", 2): 0})
-    assert answers == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 4, TopicPartition("t", 2): 0}
-    assert w.cluster.leader(TopicPartition("t", 0)).log.start_offset == 2
-
-
-def test_delete_records_of_a_missing_partition_times_out(world):
-    w = world(topics={"t": 1})
-    tp, there = TopicPartition("t", 7), TopicPartition("t", 0)
-    answers = w.admin.delete_records({tp: 0, there: 0}, timeout_ms=3000)
-    assert isinstance(answers[tp], KafkaTimeoutError)
-    assert "no leader known for t-7" in str(answers[tp])
-    assert answers[there] == 0
-    assert len(w.requests(MetadataRequest)) < 12
 
 
 def test_list_and_describe_topics(world):
@@ -129,23 +99,6 @@ def test_list_groups_asks_all_brokers(world):
     assert sorted(found.groups) == ["g1", "g2", "g3", "g4"]
     assert found.groups["g1"] == GroupListing("g1", "", "Empty", "classic")
     assert found.errors == {}
-
-
-def test_list_groups_sends_state_and_type_filters(world):
-    w = world(nodes=1)
-    w.admin.list_groups(states=["Empty"], types=["classic"])
-    (request,) = [got.message for got in w.requests(ListGroupsRequest)]
-    assert (request.states_filter, request.types_filter) == (["Empty"], ["classic"])
-
-
-def test_list_groups_returns_an_error_for_a_broker_without_filters(world):
-    w = world(nodes=2)
-    w.add_group("g1")
-    w.add_group("g2", 2)
-    w.cluster.set_versions("ListGroups", (0, 3), node=2)
-    found = w.admin.list_groups(states=["Empty"])
-    assert list(found.groups) == ["g1"]
-    assert isinstance(found.errors[2], UnsupportedVersionError)
 
 
 def test_list_groups_returns_an_error_for_a_silent_broker(world):

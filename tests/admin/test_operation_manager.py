@@ -1,23 +1,20 @@
-"""Routing and retries of the admin's requests: error codes, lost responses, moving controllers and leaders."""
+"""Routing and retries of the admin's requests: error codes, lost responses, moving controllers and coordinators."""
 
 import pytest
 
-from thinconsumer import TopicPartition
 from thinconsumer.admin import NewTopic
 from thinconsumer.admin.operations import DELETE_TOPICS
-from thinconsumer.broker import Delay, Disconnect, Edit, EntryError, Raw, Reply, Silence
+from thinconsumer.broker import Delay, Disconnect, Edit, Raw, Reply, Silence
 from thinconsumer.errors import (
     BrokerResponseError,
     GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
-    TopicAuthorizationFailedError,
 )
 from thinconsumer.wire.create_partitions import CreatePartitionsRequest
 from thinconsumer.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from thinconsumer.wire.delete_groups import DeleteGroupsRequest
-from thinconsumer.wire.delete_records import DeleteRecordsRequest
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest
 from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.error_codes import BY_CODE, Code
@@ -26,14 +23,11 @@ from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 
-T0 = TopicPartition("t", 0)
-
 #: The API of each call, and the call.
 CALLS = {
     "create_topics": (CreateTopicsRequest, lambda a: a.create_topics({"new": NewTopic(1)})["new"]),
     "delete_topics": (DeleteTopicsRequest, lambda a: a.delete_topics(["t"])["t"]),
     "create_partitions": (CreatePartitionsRequest, lambda a: a.create_partitions({"t": 9})["t"]),
-    "delete_records": (DeleteRecordsRequest, lambda a: a.delete_records({T0: 0})[T0]),
     "describe_groups": (DescribeGroupsRequest, lambda a: a.describe_groups(["g"])["g"]),
     "delete_groups": (DeleteGroupsRequest, lambda a: a.delete_groups(["g"])["g"]),
     "list_group_offsets": (OffsetFetchRequest, lambda a: a.list_group_offsets(["g"])["g"]),
@@ -151,28 +145,24 @@ def test_a_missing_controller_is_looked_up_with_a_backoff(world):
 def test_requests_follow_the_coordinator(world):
     w = world()
     w.add_group("g", 2)
-    w.admin.describe_groups(["g"])
-    w.add_group("g", 3)
+    w.cluster.on("DescribeGroups", lambda call: w.add_group("g", 3) or Reply(Code.NOT_COORDINATOR), times=1)
     assert w.admin.describe_groups(["g"])["g"].group_id == "g"
-    assert [got.node_id for got in w.requests(DescribeGroupsRequest)] == [2, 2, 3]
+    assert [got.node_id for got in w.requests(DescribeGroupsRequest)] == [2, 3]
     assert len(w.requests(FindCoordinatorRequest)) == 2
-
-
-def test_a_coordinator_is_looked_up_once(world):
-    w = world()
-    w.add_group("g", 2)
-    for _ in range(3):
-        w.admin.describe_groups(["g"])
-    assert len(w.requests(FindCoordinatorRequest)) == 1
 
 
 def test_a_coordinator_that_died_is_looked_up_again(world):
     w = world()
     w.add_group("g", 2)
-    w.admin.describe_groups(["g"])
-    w.cluster.kill(2, noticed_after_s=0)
-    w.add_group("g", 3)
+
+    def die(call):
+        w.cluster.kill(2, noticed_after_s=0)
+        w.add_group("g", 3)
+        return Disconnect()
+
+    w.cluster.on("DescribeGroups", die, node=2)
     assert w.admin.describe_groups(["g"])["g"].group_id == "g"
+    assert len(w.requests(FindCoordinatorRequest)) == 2
 
 
 def test_a_coordinator_missing_from_metadata_is_reached_at_its_address(world):
@@ -185,33 +175,6 @@ def test_a_coordinator_missing_from_metadata_is_reached_at_its_address(world):
     w.cluster.on("Metadata", Edit(hide))
     assert w.admin.describe_groups(["g"])["g"].group_id == "g"
     assert len(w.requests(MetadataRequest)) < 20
-
-
-def test_requests_follow_the_leader(world):
-    w = world(topics={"t": 1})
-    w.admin.delete_records({T0: 0})
-    w.cluster.move_leader(T0, 2)
-    assert w.admin.delete_records({T0: 0}) == {T0: 0}
-    asked = [got.node_id for got in w.requests(DeleteRecordsRequest)]
-    assert asked[-1] == 2
-    assert len(asked) <= 4
-
-
-def test_a_leaderless_partition_is_waited_for(world):
-    w = world(topics={"t": 1})
-    w.cluster.remove_leader(T0)
-    w.network.call_at(w.clock.now() + 2, lambda: w.cluster.move_leader(T0, 3))
-    assert w.admin.delete_records({T0: 0}) == {T0: 0}
-    assert len(w.requests(MetadataRequest)) < 20
-
-
-def test_a_topic_authorization_error_in_metadata_is_returned(world):
-    w = world(topics={"t": 1, "u": 1})
-    w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
-    answers = w.admin.delete_records({T0: 0, TopicPartition("u", 0): 0})
-    assert isinstance(answers[T0], TopicAuthorizationFailedError)
-    assert answers[T0].topics == ("t",)
-    assert answers[TopicPartition("u", 0)] == 0
 
 
 def test_authorization_errors_name_the_topic_or_group(world):
@@ -277,7 +240,7 @@ def test_a_call_after_an_interrupted_one_works(world):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_routes_are_looked_up_without_a_backoff(world, name):
-    """Brokers, controller, leaders and coordinators are looked up one after the other at once."""
+    """Brokers, controller and coordinators are looked up one after the other at once."""
     w = world_with_group(world)
     before = w.clock.now()
     assert not isinstance(CALLS[name][1](w.admin), KafkaError)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from thinconsumer.client import ClientOptions, Engine
+from thinconsumer.client import Engine
 from thinconsumer.client.engine import ROUNDS_MAX
+from thinconsumer.config import ClientOptions
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.metadata import Metadata
 from thinconsumer.testing import MemoryCluster

@@ -96,7 +96,7 @@ def test_a_call_from_a_signal_handler_is_rejected():
 def test_calls_from_a_callback_do_not_end_the_outer_call():
     guard = Guard()
     with guard:
-        with guard.callback():
+        with guard.running("a callback", may_call=True):
             assert nested(guard) and nested(guard)
             assert len(in_another_thread(lambda: enter(guard))) == 1
         with pytest.raises(ConcurrentAccessError):
@@ -113,12 +113,12 @@ def test_a_call_from_a_callback_is_guarded_itself():
         with guard:
             with pytest.raises(ConcurrentAccessError):
                 enter(guard)
-            with guard.callback("another"):
+            with guard.running("another", may_call=True):
                 assert nested(guard)
             with pytest.raises(ConcurrentAccessError):
                 enter(guard)
 
-    with guard, guard.callback():
+    with guard, guard.running("a callback", may_call=True):
         inner()
         assert nested(guard)
 
@@ -126,7 +126,7 @@ def test_a_call_from_a_callback_is_guarded_itself():
 def test_an_exception_ends_the_callback():
     guard = Guard()
     with guard:
-        with pytest.raises(KeyboardInterrupt), guard.callback():
+        with pytest.raises(KeyboardInterrupt), guard.running("a callback", may_call=True):
             raise KeyboardInterrupt
         with pytest.raises(ConcurrentAccessError):
             enter(guard)
@@ -143,7 +143,7 @@ def test_a_call_that_ctrl_c_interrupted_does_not_block_later_calls(depth):
         raise KeyboardInterrupt
 
     def outer():
-        with guard, guard.callback():
+        with guard, guard.running("a callback", may_call=True):
             with pytest.raises(KeyboardInterrupt):
                 struck()
             assert nested(guard)
@@ -164,8 +164,8 @@ def test_a_callback_outside_of_a_call_is_an_error():
 
 def test_a_call_from_busy_user_code_is_rejected():
     guard = Guard()
-    with guard, guard.callback():
-        with guard.busy("a deserializer"):
+    with guard, guard.running("a callback", may_call=True):
+        with guard.running("a deserializer"):
             with pytest.raises(IllegalStateError, match="inside a deserializer"):
                 enter(guard)
             assert isinstance(in_another_thread(lambda: enter(guard))[0], ConcurrentAccessError)
@@ -187,9 +187,9 @@ def test_the_guard_works_after_an_interruption_at_any_line(lines):
 
     def work():
         with guard:
-            with guard.callback():
+            with guard.running("a callback", may_call=True):
                 enter(guard)
-            with guard.busy("a deserializer"):
+            with guard.running("a deserializer"):
                 pass
 
     before = sys.gettrace()

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from thinconsumer.admin import Admin
-from thinconsumer.client import ClientOptions, to_seconds
+from thinconsumer.client import to_seconds
+from thinconsumer.config import ClientOptions
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.testing import MemoryCluster
 

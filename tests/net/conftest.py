@@ -179,8 +179,7 @@ class World:
         return stream, self.accept(listener)
 
     def _fd_of(self, stream):
-        (fd,) = [key.fd for key in self.selector.get_map().values() if getattr(key.data, "stream", None) is stream]
-        return fd
+        return self.driver._connections[id(stream)]._fd
 
     def await_bytes(self, stream, count):
         """Wait until the kernel holds that many bytes for the stream: even loopback may take a while."""
@@ -200,7 +199,8 @@ class World:
 
     def interest(self):
         """Return what each connection is watched for, without the wake-up socket."""
-        return [key.events for key in self.selector.get_map().values() if isinstance(key.data, SocketConnection)]
+        owners = [(getattr(key.data, "__self__", None), key.events) for key in self.selector.get_map().values()]
+        return [events for owner, events in owners if isinstance(owner, SocketConnection)]
 
     def close(self):
         self.driver.close()

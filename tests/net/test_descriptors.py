@@ -120,7 +120,7 @@ def test_select_above_its_limit_fails_that_connection_only(make_world):
         high = world.dial(listener)
         world.run(lambda: high.lost)
         assert isinstance(high.error, KafkaConnectionError)
-        assert f"below {SELECT_LIMIT}" in str(high.error)
+        assert f"limit is {SELECT_LIMIT}" in str(high.error)
         low_peer.sendall(b"fine")
         world.run(lambda: low.received == b"fine")
         world.close()
@@ -140,7 +140,7 @@ def test_select_takes_the_last_descriptor_below_its_limit(make_world):
         os.close(held.pop(held.index(SELECT_LIMIT)))
         over = world.dial(listener)
         world.run(lambda: over.lost)
-        assert f"number {SELECT_LIMIT}" in str(over.error)
+        assert f"descriptor {SELECT_LIMIT}" in str(over.error)
         world.close()
 
 
@@ -148,7 +148,7 @@ def test_select_without_a_descriptor_for_the_wake_up_socket_is_an_error(make_wor
     world = make_world(selectors.SelectSelector)
     with many_open_files(SELECT_LIMIT):
         before = count_fds()
-        with pytest.raises(KafkaConnectionError, match=f"below {SELECT_LIMIT}"):
+        with pytest.raises(KafkaConnectionError, match=f"limit is {SELECT_LIMIT}"):
             world.step()
         assert count_fds() == before
     world.close()

@@ -15,7 +15,7 @@ from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import Admin
 from thinconsumer.admin.operations import DESCRIBE_TOPICS
 from thinconsumer.broker.server import EmbeddedBroker
-from thinconsumer.client import ClientOptions
+from thinconsumer.config import ClientOptions
 from thinconsumer.driver import Address
 from thinconsumer.net import SelectorDriver
 from thinconsumer.produce.producer import Producer

@@ -16,7 +16,6 @@ from thinconsumer.net.socket_connection import (
     RECEIVES_PER_STEP,
     TRANSITIONS,
     SocketConnection,
-    SocketSettings,
     SocketState,
 )
 from thinconsumer.net.transport import PlainTransport
@@ -45,8 +44,8 @@ def fill_backlog(world):
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(SocketState, SocketState)))
 def test_every_other_state_change_raises_and_names_both_states(old, new, make_stream):
-    settings = SocketSettings(None, None, (), PlainTransport)
-    connection = SocketConnection(None, Dial(make_stream(), "h", Address(2, ("127.0.0.1", 1))), settings)
+    dial = Dial(make_stream(), "h", Address(2, ("127.0.0.1", 1)))
+    connection = SocketConnection(None, dial, (), PlainTransport)
     connection.state = old
     if new in TRANSITIONS[old]:
         connection._move(new)
@@ -57,8 +56,8 @@ def test_every_other_state_change_raises_and_names_both_states(old, new, make_st
 
 
 def test_repr_names_addresses_and_states(make_stream):
-    settings = SocketSettings(None, None, (), PlainTransport)
-    connection = SocketConnection(None, Dial(make_stream(), "kafka-1", Address(2, ("10.0.0.1", 9092))), settings)
+    dial = Dial(make_stream(), "kafka-1", Address(2, ("10.0.0.1", 9092)))
+    connection = SocketConnection(None, dial, (), PlainTransport)
     assert repr(connection) == "<SocketConnection kafka-1 10.0.0.1:9092 connecting fd=-1>"
 
 

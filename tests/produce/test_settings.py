@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from thinconsumer.client import ClientOptions
+from thinconsumer.config import ClientOptions
 from thinconsumer.errors import KafkaConfigurationError
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.records.compression import Codec

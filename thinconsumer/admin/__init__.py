@@ -1,4 +1,4 @@
-"""A small admin client, internal: topics, records and groups, for simulation, the command line and tests.
+"""A small admin client, internal: topics and groups, for the command line and tests.
 
 ::
 
@@ -10,14 +10,14 @@ Sans-IO: the driver passed in does the I/O and has the clock and the randomness.
 
 Every call returns within its ``timeout_ms``. A call on several keys returns each key's result, or its typed error *as a
 value*; a key without a response in time gets a ``KafkaTimeoutError`` with the last error. Retriable errors
-(NOT_CONTROLLER, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, no leader, lost connections...) are retried until then.
+(NOT_CONTROLLER, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, lost connections...) are retried until then.
 After a lost response the request is sent again although the broker may have executed it; an error of the later attempt
 mentions that.
 
 Not supported: configs, ACLs, quotas, reassignments. After Java's ``KafkaAdminClient``.
 """
 
-from ..client import ClientOptions
+from ..config import ClientOptions
 from .admin import Admin
 from .results import (
     CreatedTopic,

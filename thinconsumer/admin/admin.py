@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ..calls import Call
-from ..client import ClientOptions, Engine, InternalClient, Shell, to_seconds
+from ..client import BaseClient, Engine, Shell, to_seconds
+from ..config import ClientOptions
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaError
 from ..metadata import Metadata
@@ -23,8 +24,8 @@ V = TypeVar("V")
 Offsets = dict[TopicPartition, OffsetAndMetadata | KafkaError]
 
 
-class Admin(InternalClient):
-    """Creates, deletes and describes topics, records and groups. Closing it closes the driver.
+class Admin(BaseClient):
+    """Creates, deletes and describes topics and groups. Closing it closes the driver.
 
     Each method returns within ``timeout_ms``, by default ``default_api_timeout_ms``; the package describes the results.
     """
@@ -44,31 +45,24 @@ class Admin(InternalClient):
     # -- topics
 
     def create_topics(
-        self, topics: Mapping[str, NewTopic | int], *, validate_only: bool = False, timeout_ms: float | None = None
+        self, topics: Mapping[str, NewTopic | int], *, timeout_ms: float | None = None
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Create topics, each given as a :class:`NewTopic` or as its number of partitions.
 
         After a lost response, TOPIC_ALREADY_EXISTS may mean that the first attempt created the topic.
         """
         new = {name: NewTopic(topic) if isinstance(topic, int) else topic for name, topic in topics.items()}
-        return self._run(operations.create_topics(validate_only=validate_only), new, timeout_ms)
+        return self._run(operations.CREATE_TOPICS, new, timeout_ms)
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: float | None = None) -> dict[str, KafkaError | None]:
         """Delete topics; return each topic's error, None if it was deleted."""
         return self._run(operations.DELETE_TOPICS, _unique(names), timeout_ms)
 
     def create_partitions(
-        self, totals: Mapping[str, int], *, validate_only: bool = False, timeout_ms: float | None = None
+        self, totals: Mapping[str, int], *, timeout_ms: float | None = None
     ) -> dict[str, KafkaError | None]:
         """Add partitions to topics; ``totals`` are their new partition counts."""
-        return self._run(operations.create_partitions(validate_only=validate_only), totals, timeout_ms)
-
-    def delete_records(
-        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
-    ) -> dict[TopicPartition, int | KafkaError]:
-        """Delete the records before these offsets (-1: all records); return each log's new start offset."""
-        items = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
-        return self._run(operations.DELETE_RECORDS, items, timeout_ms)
+        return self._run(operations.CREATE_PARTITIONS, totals, timeout_ms)
 
     def list_topics(self, *, timeout_ms: float | None = None) -> dict[str, TopicDescription]:
         """Describe every topic that the ACLs let this client see; raise an error, instead of returning it."""
@@ -85,17 +79,15 @@ class Admin(InternalClient):
 
     # -- groups
 
-    def list_groups(
-        self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: float | None = None
-    ) -> GroupListings:
-        """List the groups of all brokers, optionally only those in these states and of these types.
+    def list_groups(self, *, timeout_ms: float | None = None) -> GroupListings:
+        """List the groups of all brokers.
 
         Raises:
             KafkaTimeoutError: no metadata response came in time, so that no broker is known.
         """
         groups: dict[str, GroupListing] = {}
         errors: dict[int, KafkaError] = {}
-        for node_id, found in self._run(operations.list_groups(states, types), None, timeout_ms).items():
+        for node_id, found in self._run(operations.LIST_GROUPS, None, timeout_ms).items():
             if isinstance(found, KafkaError):
                 errors[node_id] = found
             else:

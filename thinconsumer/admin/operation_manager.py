@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ..calls import Call
-from ..client import ClientOptions
+from ..config import ClientOptions
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..errors import (
     BrokerResponseError,
@@ -25,7 +25,6 @@ from ..failures import Action, Told, rule
 from ..group.coordinator import Coordinator
 from ..metadata import Metadata
 from ..timers import NEVER, Random, Retry
-from ..types import TopicPartition
 from ..wire.error_codes import BY_CODE, Code, to_error
 from .operations import KeyResult, Operation, Routing
 
@@ -49,17 +48,20 @@ class PendingOperation(Generic[K, V]):
     retry: Retry
     needs_nodes: bool = False  #: Whether the keys are the ids of all brokers, which are not known yet.
     unsent: dict[K, None] = field(default_factory=dict)
-    in_flight: dict[K, None] = field(default_factory=dict)
     results: dict[K, V | KafkaError] = field(default_factory=dict)
     last_errors: dict[K, KafkaError] = field(default_factory=dict)
     #: The metadata version in which some key had no route; a newer version ends the backoff. -1 if all had one.
     unrouted_in: int = -1
     maybe_executed: set[K] = field(default_factory=set)  #: Keys of requests that got no response.
+    coordinators: dict[K, Coordinator] = field(default_factory=dict)  #: By group id, which is the key.
+
+    def searches(self) -> list[Coordinator]:
+        """Return the coordinators to find: those of groups with a request that waits to be sent."""
+        return [found for key, found in self.coordinators.items() if key in self.unsent and found.node_id is None]
 
     def settle(self, key: K, result: V | KafkaError) -> None:
         """Store a key's result; a later result of the same key is dropped."""
         self.unsent.pop(key, None)
-        self.in_flight.pop(key, None)
         self.results.setdefault(key, result)
         self.finish_if_done()
 
@@ -88,7 +90,6 @@ class OperationManager:
         self._metadata = metadata
         self._random = random
         self._operations: list[PendingOperation[Any, Any]] = []
-        self._coordinators: dict[str, Coordinator] = {}  #: By group id.
         self._cluster_call: Call[Any] | None = None  #: The latest metadata request for brokers and controller.
         self._cluster_call_not_before = -NEVER
         self._now = 0.0
@@ -119,19 +120,15 @@ class OperationManager:
         self._now = now
         requests: list[Request] = []
         self._operations = [pending for pending in self._operations if not pending.call.over]
-        leaders: set[str] = set()
-        for pending in list(self._operations):
+        for pending in self._operations:
             if now >= pending.deadline:
                 self._time_out(pending)
                 continue
-            if pending.operation.routing is Routing.LEADER:
-                leaders.update(tp.topic for tp in (*pending.unsent, *pending.in_flight))
             if pending.unrouted_in not in (-1, self._metadata.version) or pending.retry.may_send(now):
                 pending.unrouted_in = -1
                 requests += self._requests(pending, now)
-        self._metadata.want(leaders)
-        for coordinator in self._searching():
-            requests += coordinator.step(now)
+            for coordinator in pending.searches():
+                requests += coordinator.step(now)
         return requests
 
     def wake_at(self, now: float) -> float:
@@ -139,10 +136,10 @@ class OperationManager:
         due = NEVER
         for pending in self._operations:
             if not pending.call.over:
-                due = min(due, pending.deadline)
+                due = min([due, pending.deadline, *(coordinator.wake_at(now) for coordinator in pending.searches())])
                 if pending.unsent or pending.needs_nodes:
                     due = min(due, pending.retry.not_before)
-        return max(now, min([due, *(coordinator.wake_at(now) for coordinator in self._searching())]))
+        return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Apply the response or failure of a request."""
@@ -176,8 +173,6 @@ class OperationManager:
         for pending in self._operations:
             pending.call.abandoned = True
         self._operations.clear()
-        for coordinator in self._coordinators.values():
-            coordinator.restart(now)
         self._cluster_call = None
 
     # -- inside: routing and sending
@@ -194,7 +189,6 @@ class OperationManager:
             sent = requests.setdefault(group, OperationRequest(pending, {}, node_id))
             sent.keys[key] = None
             del pending.unsent[key]
-            pending.in_flight[key] = None
         if pending.unsent:
             pending.unrouted_in = self._metadata.version
             pending.retry.failed(now)
@@ -233,10 +227,12 @@ class OperationManager:
         routing = pending.operation.routing
         if routing is Routing.ANY:
             return -1
-        if routing is Routing.LEADER:
-            return self._leader_of(pending, key)
         if routing is Routing.COORDINATOR:
-            return self._coordinator_of(key)
+            if key not in pending.coordinators:
+                coordinator = Coordinator(self._settings, key, self._metadata, self._random, asker=self.asker)
+                coordinator.want()
+                pending.coordinators[key] = coordinator
+            return pending.coordinators[key].node_id
         node_id = self._metadata.controller_id if routing is Routing.CONTROLLER else int(key)
         if node_id in self._metadata.nodes:
             return node_id
@@ -247,49 +243,15 @@ class OperationManager:
         self._refresh_cluster("no controller is known")
         return None
 
-    def _leader_of(self, pending: PendingOperation[Any, Any], tp: TopicPartition) -> int | None:
-        info = self._metadata.leader(tp)
-        if info is not None:
-            return info.leader
-        topic = self._metadata.topics.get(tp.topic)
-        error = topic.error if topic is not None else None
-        if error is not None and not error.retriable:
-            pending.settle(tp, error)
-            return None
-        why = f"no leader known for {tp.topic}-{tp.partition}"
-        pending.last_errors[tp] = error or KafkaError(why)
-        self._metadata.request_update(why)
-        return None
-
-    def _coordinator_of(self, group: str) -> int | None:
-        coordinator = self._coordinators.get(group)
-        if coordinator is None:
-            coordinator = Coordinator(self._settings, group, self._metadata, self._random, asker=self.asker)
-            coordinator.want()
-            self._coordinators[group] = coordinator
-        return coordinator.node_id
-
-    def _searching(self) -> list[Coordinator]:
-        """Return the coordinators to find: those of groups with a request that waits to be sent."""
-        waiting = {
-            group: None
-            for pending in self._operations
-            if pending.operation.routing is Routing.COORDINATOR and not pending.call.over
-            for group in pending.unsent
-        }
-        found = [self._coordinators[group] for group in waiting if group in self._coordinators]
-        return [coordinator for coordinator in found if coordinator.node_id is None]
-
     def _apply_lookup(self, coordinator: Coordinator) -> None:
-        """Apply a FindCoordinator response; a final error settles the group in every operation that waits for it."""
+        """Apply a FindCoordinator response to the operation that waits for it."""
         group, error = coordinator.group_id, coordinator.last_error
-        is_final = error is not None and error is coordinator.error
         for pending in self._operations:
-            if pending.operation.routing is not Routing.COORDINATOR or group not in pending.unsent:
+            if pending.coordinators.get(group) is not coordinator or group not in pending.unsent:
                 continue
             if error is None:
                 pending.retry.not_before = -NEVER
-            elif is_final:
+            elif error is coordinator.error:
                 pending.settle(group, error)
             else:
                 pending.last_errors[group] = error
@@ -312,7 +274,7 @@ class OperationManager:
             del sent.keys[key]
             pending.settle(key, found.value)
             if pending.operation.routing is Routing.COORDINATOR:
-                self._coordinators[key].answered(node_id)
+                pending.coordinators[key].answered(node_id)
             return
         api, scope = pending.operation.policy
         policy = rule(api, found.code, scope)
@@ -328,11 +290,10 @@ class OperationManager:
         details = [found.detail] if found.detail else []
         if final and key in pending.maybe_executed:
             details.append("an earlier attempt, whose response was lost, may have been executed")
-        tp = key if isinstance(key, TopicPartition) else None
         detail, api = "; ".join(details), pending.call.what
-        error = to_error(found.code, api=api, node_id=node_id, partition=tp, group_id=str(key), detail=detail)
+        error = to_error(found.code, api=api, node_id=node_id, group_id=str(key), detail=detail)
         if isinstance(error, TopicAuthorizationFailedError):
-            error.topics = (tp.topic if tp else str(key),)
+            error.topics = (str(key),)
         return error
 
     def _fail(self, sent: OperationRequest, key: Any, error: KafkaError, final: bool) -> None:
@@ -342,7 +303,6 @@ class OperationManager:
         if final:
             pending.settle(key, error)
         elif key not in pending.results:
-            pending.in_flight.pop(key, None)
             pending.unsent[key] = None
             pending.last_errors[key] = pending.call.last_error = error
 
@@ -350,14 +310,13 @@ class OperationManager:
         """Forget the route of a key (None: of all keys of the request) and look it up again."""
         routing = sent.pending.operation.routing
         if routing is Routing.COORDINATOR:
-            for group in self._coordinators if key is None else (key,):
-                self._coordinators[group].lost(sent.node_id, str(error), self._now)
+            coordinators = sent.pending.coordinators
+            for group in coordinators if key is None else (key,):
+                coordinators[group].lost(sent.node_id, str(error), self._now)
             return
         if routing is Routing.CONTROLLER:
             self._metadata.controller_id = -1  # the old controller would reject the next request, too
-        if routing is Routing.LEADER:
-            self._metadata.request_update(str(error))
-        elif routing is not Routing.ANY:
+        if routing is not Routing.ANY:
             self._refresh_cluster(str(error))
 
     def _time_out(self, pending: PendingOperation[Any, Any]) -> None:

@@ -12,22 +12,10 @@ from ..failures import Scope
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
 from ..wire import Message
 from ..wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from ..wire.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from ..wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from ..wire.delete_groups import DeleteGroupsRequest
-from ..wire.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
 from ..wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ..wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ..wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..wire.error_codes import Code, to_error
 from ..wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
@@ -46,7 +34,6 @@ class Routing(enum.Enum):
 
     ANY = "any broker"
     CONTROLLER = "the controller"
-    LEADER = "the leader of the partition that is the key"
     COORDINATOR = "the coordinator of the group that is the key"
     NODE = "the broker whose id is the key"
 
@@ -88,38 +75,29 @@ def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iter
 # -- topics
 
 
-def create_topics(*, validate_only: bool) -> Operation[str, CreatedTopic]:
-    """Return the CreateTopics operation. Its keys are topic names, its arguments :class:`NewTopic`."""
-
-    def build(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
-        topics = [_creatable(name, new) for name, new in items.items()]
-        return CreateTopicsRequest(topics=topics, timeout_ms=left_ms, validate_only=validate_only)
-
-    return Operation(
-        CreateTopicsRequest,
-        ("CreateTopics", Scope.TOPIC),
-        Routing.CONTROLLER,
-        build,
-        _read_created,
-        min_version=1 if validate_only else 0,
-    )
-
-
-def _creatable(name: str, new: NewTopic) -> CreatableTopic:
-    assigned = (new.assignments or {}).items()
-    return CreatableTopic(
-        name=name,
-        num_partitions=-1 if assigned else new.partitions,
-        replication_factor=-1 if assigned else new.replication_factor,
-        assignments=[CreatableReplicaAssignment(partition_index=p, broker_ids=list(ids)) for p, ids in assigned],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in new.configs.items()],
-    )
+def _build_create_topics(items: Mapping[str, NewTopic], version: int, left_ms: int) -> Message:
+    topics = [
+        CreatableTopic(
+            name=name,
+            num_partitions=new.partitions,
+            replication_factor=new.replication_factor,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in new.configs.items()],
+        )
+        for name, new in items.items()
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=left_ms)
 
 
 def _read_created(response: CreateTopicsResponse, version: int) -> Iterator[KeyResult]:
     for one in response.topics:
         created = CreatedTopic(one.topic_id, one.num_partitions, one.replication_factor)
         yield KeyResult(one.name, created, one.error_code, one.error_message)
+
+
+#: The arguments are :class:`NewTopic`, by topic name.
+CREATE_TOPICS: Operation[str, CreatedTopic] = Operation(
+    CreateTopicsRequest, ("CreateTopics", Scope.TOPIC), Routing.CONTROLLER, _build_create_topics, _read_created
+)
 
 
 def _build_delete_topics(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
@@ -137,38 +115,18 @@ DELETE_TOPICS: Operation[str, None] = Operation(
 )
 
 
-def create_partitions(*, validate_only: bool) -> Operation[str, None]:
-    """Return the CreatePartitions operation. Its keys are topic names, its arguments their new partition counts."""
-
-    def build(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
-        topics = [CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in items.items()]
-        return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms, validate_only=validate_only)
-
-    return Operation(
-        CreatePartitionsRequest, ("CreatePartitions", Scope.TOPIC), Routing.CONTROLLER, build, _errors_reader("results")
-    )
+def _build_create_partitions(items: Mapping[str, int], version: int, left_ms: int) -> Message:
+    topics = [CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in items.items()]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms)
 
 
-def _build_delete_records(items: Mapping[TopicPartition, Any], version: int, left_ms: int) -> Message:
-    topics: dict[str, DeleteRecordsTopic] = {}
-    for tp, offset in items.items():
-        part = DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
-        topics.setdefault(tp.topic, DeleteRecordsTopic(name=tp.topic)).partitions.append(part)
-    return DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=left_ms)
-
-
-def _read_low_watermarks(response: DeleteRecordsResponse, version: int) -> Iterator[KeyResult]:
-    for topic in response.topics:
-        for one in topic.partitions:
-            yield KeyResult(TopicPartition(topic.name, one.partition_index), one.low_watermark, one.error_code)
-
-
-DELETE_RECORDS: Operation[TopicPartition, int] = Operation(
-    DeleteRecordsRequest,
-    ("DeleteRecords", Scope.PARTITION),
-    Routing.LEADER,
-    _build_delete_records,
-    _read_low_watermarks,
+#: The arguments are the new partition counts, by topic name.
+CREATE_PARTITIONS: Operation[str, None] = Operation(
+    CreatePartitionsRequest,
+    ("CreatePartitions", Scope.TOPIC),
+    Routing.CONTROLLER,
+    _build_create_partitions,
+    _errors_reader("results"),
 )
 
 
@@ -218,62 +176,45 @@ LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
 # -- groups
 
 
-def list_groups(states: Iterable[str], types: Iterable[str]) -> Operation[int, list[GroupListing]]:
-    """Return the ListGroups operation. Its keys are broker ids; an empty filter matches every group."""
-    states_filter, types_filter = list(states), list(types)
-
-    def build(items: Mapping[int, Any], version: int, left_ms: int) -> Message:
-        return ListGroupsRequest(states_filter=states_filter, types_filter=types_filter)
-
-    # An older version would ignore the filter and list every group.
-    lowest = 5 if types_filter else 4 if states_filter else 0
-    return Operation(
-        ListGroupsRequest, ("ListGroups", Scope.CONSUMER), Routing.NODE, build, _read_listed, min_version=lowest
-    )
-
-
 def _read_listed(response: ListGroupsResponse, version: int) -> Iterator[KeyResult]:
     groups = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
     yield KeyResult(None, groups, response.error_code)
 
 
-def _build_describe_groups(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
-    return DescribeGroupsRequest(groups=list(items))
+LIST_GROUPS: Operation[int, list[GroupListing]] = Operation(
+    ListGroupsRequest,
+    ("ListGroups", Scope.CONSUMER),
+    Routing.NODE,
+    lambda items, version, left_ms: ListGroupsRequest(),
+    _read_listed,
+)
 
 
 def _read_described_groups(response: DescribeGroupsResponse, version: int) -> Iterator[KeyResult]:
-    for one in response.groups:
-        yield KeyResult(one.group_id, _described_group(one), one.error_code, one.error_message)
-
-
-def _described_group(raw: DescribedGroup) -> GroupDescription:
-    members = tuple(
-        MemberDescription(
-            m.member_id, m.group_instance_id, m.client_id, m.client_host, m.member_metadata, m.member_assignment
+    for raw in response.groups:
+        members = tuple(
+            MemberDescription(
+                m.member_id, m.group_instance_id, m.client_id, m.client_host, m.member_metadata, m.member_assignment
+            )
+            for m in raw.members
         )
-        for m in raw.members
-    )
-    return GroupDescription(raw.group_id, raw.group_state, raw.protocol_type, raw.protocol_data, members)
+        found = GroupDescription(raw.group_id, raw.group_state, raw.protocol_type, raw.protocol_data, members)
+        yield KeyResult(raw.group_id, found, raw.error_code, raw.error_message)
 
 
 DESCRIBE_GROUPS: Operation[str, GroupDescription] = Operation(
     DescribeGroupsRequest,
     ("DescribeGroups", Scope.GROUP),
     Routing.COORDINATOR,
-    _build_describe_groups,
+    lambda items, version, left_ms: DescribeGroupsRequest(groups=list(items)),
     _read_described_groups,
 )
-
-
-def _build_delete_groups(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
-    return DeleteGroupsRequest(groups_names=list(items))
-
 
 DELETE_GROUPS: Operation[str, None] = Operation(
     DeleteGroupsRequest,
     ("DeleteGroups", Scope.GROUP),
     Routing.COORDINATOR,
-    _build_delete_groups,
+    lambda items, version, left_ms: DeleteGroupsRequest(groups_names=list(items)),
     _errors_reader("results", "group_id"),
 )
 

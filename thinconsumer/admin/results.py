@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import KafkaError
@@ -12,13 +12,11 @@ from ..types import PartitionInfo
 class NewTopic(NamedTuple):
     """A topic to create. With -1 the broker's default applies (Kafka 2.4 and later).
 
-    ``assignments`` maps each partition to its replicas, the preferred leader first; the two numbers are then ignored.
     ``configs`` are topic configs by Kafka's names.
     """
 
     partitions: int = -1
     replication_factor: int = -1
-    assignments: Mapping[int, Sequence[int]] | None = None
     configs: Mapping[str, str | None] = {}
 
 

@@ -6,18 +6,6 @@ contains no code for records, positions, topic administration or groups.
 
 from .engine import Engine, Manager, ManagerParts
 from .guard import Guard
-from .options import ClientOptions, shared
-from .shell import InternalClient, Shell, UserCallback, to_seconds
+from .shell import BaseClient, Shell, UserCallback, to_seconds
 
-__all__ = [
-    "ClientOptions",
-    "Engine",
-    "Guard",
-    "InternalClient",
-    "Manager",
-    "ManagerParts",
-    "Shell",
-    "UserCallback",
-    "shared",
-    "to_seconds",
-]
+__all__ = ["BaseClient", "Engine", "Guard", "Manager", "ManagerParts", "Shell", "UserCallback", "to_seconds"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..calls import Call
-from ..connection.options import ConnectionOptions
+from ..config import CommonOptions
 from ..connection.request import Answer, Request, Target
 from ..driver import Address, Command
 from ..errors import KafkaError, KafkaTimeoutError
@@ -65,9 +65,7 @@ class Engine:
         managers: in the order in which they step. If ``metadata`` is not among them, it steps first.
     """
 
-    def __init__(
-        self, options: ConnectionOptions, random: Random, metadata: Metadata, managers: Sequence[Manager]
-    ) -> None:
+    def __init__(self, options: CommonOptions, random: Random, metadata: Metadata, managers: Sequence[Manager]) -> None:
         self.network = NetworkClient(options, random)
         self.metadata = metadata
         self.steps = 0  #: Number of steps; while it stays the same, no manager has changed.

@@ -18,13 +18,13 @@ from ..errors import ConcurrentAccessError, IllegalStateError
 class RunningCall:
     """A public call in progress, identified by thread and frame."""
 
-    __slots__ = ("doing", "frame", "is_open", "thread")
+    __slots__ = ("doing", "frame", "may_call", "thread")
 
     def __init__(self, thread: int, frame: FrameType) -> None:
         self.thread = thread
         self.frame = frame
         self.doing = ""  #: Description of the user code that the call is running; empty if none.
-        self.is_open = False  #: Whether that user code may make calls.
+        self.may_call = False  #: Whether that user code may make calls.
 
     def is_over(self) -> bool:
         """Return whether the call's frame left the stack without :meth:`Guard.leave`; call it on the same thread."""
@@ -35,7 +35,7 @@ class RunningCall:
 
 
 class Guard:
-    """Entered by every public method. Rejects a call during another one, except from user code in :meth:`callback`."""
+    """Entered by every public method. Rejects a call during another one, except by user code that may make calls."""
 
     __slots__ = ("_calls",)
 
@@ -58,7 +58,7 @@ class Guard:
 
         Raises:
             ConcurrentAccessError: another call is running, on this or another thread.
-            IllegalStateError: the running call runs user code that must not make calls, see :meth:`busy`.
+            IllegalStateError: the running call runs user code that must not make calls, see :meth:`running`.
         """
         me = get_ident()
         mine = RunningCall(me, frame)
@@ -86,33 +86,22 @@ class Guard:
             self._calls.pop("calls", None)
 
     @contextmanager
-    def callback(self, doing: str = "a callback") -> Iterator[None]:
-        """Run user code that may make calls. Use it only between two steps, since those calls step, too."""
-        with self._running(doing, is_open=True):
-            yield
-
-    @contextmanager
-    def busy(self, doing: str) -> Iterator[None]:
-        """Run user code that must not make calls, since it runs in the middle of a step."""
-        with self._running(doing, is_open=False):
-            yield
-
-    @contextmanager
-    def _running(self, doing: str, *, is_open: bool) -> Iterator[None]:
+    def running(self, doing: str, *, may_call: bool = False) -> Iterator[None]:
+        """Run the user code ``doing``. It may make calls only between two steps, since those calls step, too."""
         calls = self._calls.get("calls")
         if not calls:
             raise IllegalStateError(f"{doing} can run only inside a public call, and none is in progress")
         call = calls[-1]
-        before = call.doing, call.is_open
-        call.doing, call.is_open = doing, is_open
+        before = call.doing, call.may_call
+        call.doing, call.may_call = doing, may_call
         try:
             yield
         finally:
-            call.doing, call.is_open = before
+            call.doing, call.may_call = before
 
 
 def _check(call: RunningCall) -> None:
-    if call.is_open:
+    if call.may_call:
         return
     if call.doing:
         raise IllegalStateError(f"the consumer cannot be used inside {call.doing}, except wakeup()")

@@ -21,7 +21,7 @@ from .guard import Guard
 
 log = logging.getLogger(__name__)
 
-C = TypeVar("C", bound="InternalClient")
+C = TypeVar("C", bound="BaseClient")
 
 
 def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
@@ -246,7 +246,7 @@ class Shell:
         """Run user code that may call this client."""
         before, self.in_callback = self.in_callback, True
         try:
-            with self.guard.callback():
+            with self.guard.running("a callback", may_call=True):
                 yield
         finally:
             self.in_callback = before
@@ -259,8 +259,8 @@ class Shell:
         self.driver.close()
 
 
-class InternalClient(ABC):
-    """Common methods of the internal producer and the internal admin. A subclass sets the shell."""
+class BaseClient(ABC):
+    """Common methods of all clients except the consumer. A subclass sets the shell."""
 
     _shell: Shell
 
@@ -277,7 +277,7 @@ class InternalClient(ABC):
         self.close()
 
     def wake_at(self) -> float:
-        """Return the latest time for the next poll, in the driver's monotonic seconds."""
+        """Return the latest time for the next poll, in ``time.monotonic()`` seconds, or its driver's."""
         return self._shell.wake_at()
 
     def fileno(self) -> int:

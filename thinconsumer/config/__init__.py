@@ -4,6 +4,7 @@
 """
 
 from .build import ConfigurationWarning, dotted
+from .client_options import ClientOptions, CommonOptions
 from .options import OPTIONS, ConsumerConfig, Option, Resolver
 from .unsupported import UNSUPPORTED
 from .values import Deserializer, Headers, HostPort, OffsetResetPolicy, OffsetResetStrategy
@@ -11,6 +12,8 @@ from .values import Deserializer, Headers, HostPort, OffsetResetPolicy, OffsetRe
 __all__ = [
     "OPTIONS",
     "UNSUPPORTED",
+    "ClientOptions",
+    "CommonOptions",
     "ConfigurationWarning",
     "ConsumerConfig",
     "Deserializer",

@@ -233,8 +233,8 @@ class ConsumerCore:
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
         key, value = self.config.key_deserializer, self.config.value_deserializer
         # A call made by a deserializer would find an interrupted step and recover, and these records would be returned
-        # twice. ``busy`` rejects such calls.
-        with self.shell.guard.busy("a deserializer"):
+        # twice. The guard rejects such calls.
+        with self.shell.guard.running("a deserializer"):
             return deserialize(records, key.call if key else None, value.call if value else None)
 
     # -- waiting
@@ -362,7 +362,7 @@ def _driver(config: ConsumerConfig, guard: Guard) -> Driver:
 
 def _guarded(resolver: Resolver, guard: Guard) -> Resolver:
     def resolve(host: str, port: int) -> Sequence[Address]:
-        with guard.busy("a resolver"):
+        with guard.running("a resolver"):
             return resolver(host, port)
 
     return resolve

@@ -113,7 +113,6 @@ JUDGED: Mapping[tuple[str, Scope], Defaults] = {
     ("CreateTopics", _S.TOPIC): Defaults(True, _A.FAIL),
     ("DeleteTopics", _S.TOPIC): Defaults(True, _A.FAIL),
     ("CreatePartitions", _S.TOPIC): Defaults(True, _A.FAIL),
-    ("DeleteRecords", _S.PARTITION): Defaults(True, _A.FAIL),
     ("ListGroups", _S.CONSUMER): Defaults(True, _A.FAIL),
     ("DescribeGroups", _S.GROUP): Defaults(True, _A.FAIL),
     ("DeleteGroups", _S.GROUP): Defaults(True, _A.FAIL),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
@@ -28,20 +29,6 @@ except ImportError:
 log = logging.getLogger(__name__)
 
 IS_INSTALLED = pycares is not None
-
-
-class NameSocket:
-    """A socket of a lookup, registered with the selector as the object to call when it is ready."""
-
-    __slots__ = ("_fd", "_lookup")
-
-    def __init__(self, lookup: CaresLookup, fd: int) -> None:
-        self._lookup = lookup
-        self._fd = fd
-
-    def ready(self, events: int) -> None:
-        """Let c-ares read from and write to the socket."""
-        self._lookup.process(self._fd if events & EVENT_READ else -1, self._fd if events & EVENT_WRITE else -1)
 
 
 class CaresLookup:
@@ -85,16 +72,16 @@ class CaresLookup:
             self._finish(f"not a valid host name, or c-ares failed: {error}")
         self._follow()
 
-    def process(self, read_fd: int, write_fd: int) -> None:
-        """Let c-ares read from and write to these descriptors; -1 for none. With two -1 it checks its timeouts."""
+    def _process(self, fd: int, events: int) -> None:
+        """Let c-ares read from and write to the socket that the selector reports; without events, check timeouts."""
         if not self.is_done:
-            self._channel.process_fd(read_fd, write_fd)
+            self._channel.process_fd(fd if events & EVENT_READ else -1, fd if events & EVENT_WRITE else -1)
             self._follow()
 
     def step(self) -> None:
         """Let c-ares repeat a query or give up, if a timeout has passed."""
         if self._clock() >= self._wake_at:
-            self.process(-1, -1)
+            self._process(-1, 0)
 
     def wake_at(self) -> float:
         """Return when the next timeout passes, in monotonic seconds."""
@@ -144,7 +131,7 @@ class CaresLookup:
     def _watch(self, fd: int, mask: int) -> None:
         if mask:
             self._watched.add(fd)
-            self._selector.set(fd, mask, NameSocket(self, fd))
+            self._selector.set(fd, mask, partial(self._process, fd))
         else:
             self._watched.discard(fd)
             self._selector.forget(fd)

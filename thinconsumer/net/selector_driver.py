@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from math import inf
 from selectors import EVENT_READ, DefaultSelector
 
-from ..driver import Address, Command, Dial, Endpoint, Hangup, Resolve, Stream
+from ..driver import Address, Command, Dial, Endpoint, Resolve, Stream
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaConnectionError
 from .cares_lookup import IS_INSTALLED, CaresLookup
 from .error_text import describe
 from .resolver import Resolver, look_up, numeric, system_resolver
-from .socket_connection import SocketConnection, SocketSettings
+from .socket_connection import SocketConnection, SocketOption
 from .socket_selector import SelectorLike, SocketSelector
 from .transport import PlainTransport, TransportFactory
 from .wake import Waker
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 #: Commands carried out in one step. Without a bound, a step would never end if each command led to another one.
 COMMANDS_PER_STEP = 1000
 
-NO_DELAY: Sequence[tuple[int, int, int | bytes]] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+NO_DELAY: Sequence[SocketOption] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 
 
 class SelectorDriver:
@@ -61,7 +61,7 @@ class SelectorDriver:
         transport: TransportFactory = PlainTransport,
         receive_buffer_bytes: int | None = None,
         send_buffer_bytes: int | None = None,
-        socket_options: Sequence[tuple[int, int, int | bytes]] = NO_DELAY,
+        socket_options: Sequence[SocketOption] = NO_DELAY,
         slow_resolve_warning_s: float = 1.0,
         name_servers: Sequence[str] | None = None,
     ) -> None:
@@ -69,7 +69,10 @@ class SelectorDriver:
         self.random = random.Random()
         self._selector: SelectorLike = selector or DefaultSelector
         self._resolver = resolver or system_resolver
-        self._settings = SocketSettings(receive_buffer_bytes, send_buffer_bytes, tuple(socket_options), transport)
+        sizes = (socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)
+        buffers = [(socket.SOL_SOCKET, name, size) for name, size in sizes if size is not None and size >= 0]
+        self._socket_options = (*buffers, *socket_options)
+        self._transport = transport
         self._uses_cares = resolver is None and IS_INSTALLED
         self._name_servers = name_servers
         self._slow_resolve_warning_s = slow_resolve_warning_s
@@ -86,6 +89,7 @@ class SelectorDriver:
         self._is_obeying = False
         self._has_called = False  #: Whether this step has called the endpoint or a stream.
         self._has_partial = False
+        self._has_rung = False  #: Whether this step's last wait was ended by :class:`.Waker`.
         self._is_polled_outside = False  #: Whether the program waits for :meth:`fileno` between two steps.
         self.waiting = False  #: True while waiting for I/O.
 
@@ -100,10 +104,7 @@ class SelectorDriver:
     # Stepping
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out commands, wait for I/O until ``deadline`` or ``wake_at()``, and report one batch of events.
-
-        Returns whether ``endpoint`` or one of its streams was called. May return False before the deadline: the
-        system's waits have a longest duration, and :meth:`wakeup` ends them.
+        """Implement :meth:`.Driver.step`. It may return False before the deadline: the system's waits have a limit.
 
         Raises:
             ConcurrentAccessError: in a forked child, when the parent has connected.
@@ -112,7 +113,11 @@ class SelectorDriver:
         self.waiting = False
         self.check_process()
         sockets = self._open()
-        self._begin(endpoint)
+        self._endpoint = endpoint
+        self._is_obeying = False
+        self._has_called = False
+        self._commands_left = COMMANDS_PER_STEP
+        self._reset_low_water()
         self._obey()
         self._look_up_one()
         self._flush()
@@ -129,13 +134,6 @@ class SelectorDriver:
                 connection.raise_low_water()
         return self._has_called
 
-    def _begin(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._is_obeying = False
-        self._has_called = False
-        self._commands_left = COMMANDS_PER_STEP
-        self._reset_low_water()
-
     def _reset_low_water(self) -> None:
         for connection in self._connections.values():
             connection.reset_low_water()
@@ -146,7 +144,6 @@ class SelectorDriver:
         return min(deadline, endpoint.wake_at(), self.wake_at())
 
     def wake_at(self) -> float:
-        """Return the time of the name lookup's next timeout (monotonic seconds); infinity without a lookup."""
         return inf if self._lookup is None else self._lookup.wake_at()
 
     def _receive(self, sockets: SocketSelector, until: float) -> bool:
@@ -158,16 +155,16 @@ class SelectorDriver:
         self.waiting = True
         ready = sockets.wait(until - self.now())
         self.waiting = False
-        rung = False
-        for owner, events in ready:
-            if owner is self._waker:
-                self._waker.drain()
-                rung = True
-            else:
-                owner.ready(events)
+        self._has_rung = False
+        for handle, events in ready:
+            handle(events)
         self._check_lookup()
-        nothing_else = not (rung or self._has_called or self._commands or self._blocking_lookups)
+        nothing_else = not (self._has_rung or self._has_called or self._commands or self._blocking_lookups)
         return self._has_partial and nothing_else and self.now() < until
+
+    def _rung(self, events: int) -> None:
+        self._has_rung = True
+        self._waker.drain()
 
     def _flush(self) -> None:
         for connection in list(self._connections.values()):
@@ -190,21 +187,18 @@ class SelectorDriver:
         self._is_obeying = False
 
     def _carry_out(self, command: Command) -> None:
-        if isinstance(command, Dial):
-            self._start(command)
-        elif isinstance(command, Hangup):
-            connection = self._connections.get(id(command.stream))
-            if connection is not None:
-                connection.hang_up()
-        else:
+        if isinstance(command, Resolve):
             self._resolve(command)
-
-    def _start(self, dial: Dial) -> None:
-        if id(dial.stream) in self._connections:
-            raise IllegalStateError(f"{self._connections[id(dial.stream)]!r} is open: hang up before dialling again")
-        connection = SocketConnection(self, dial, self._settings)
-        self._connections[id(dial.stream)] = connection
-        connection.start()
+            return
+        stream = id(command.stream)
+        known = self._connections.get(stream)
+        if isinstance(command, Dial):
+            if known is not None:
+                raise IllegalStateError(f"{known!r} is open: hang up before dialling again")
+            self._connections[stream] = SocketConnection(self, command, self._socket_options, self._transport)
+            self._connections[stream].start()
+        elif known is not None:
+            known.hang_up()
 
     def _resolve(self, command: Resolve) -> None:
         addresses = numeric(command.host, command.port)
@@ -268,11 +262,6 @@ class SelectorDriver:
         return self._waker.take()
 
     def fileno(self) -> int:
-        """Return the selector's descriptor, readable when a step has I/O to do or :meth:`wakeup` was called.
-
-        Raises:
-            io.UnsupportedOperation: ``select()`` and ``poll()`` have none.
-        """
         self.check_process()
         self._is_polled_outside = True
         self._reset_low_water()
@@ -281,7 +270,6 @@ class SelectorDriver:
     # Opening and closing
 
     def check_process(self) -> None:
-        """Raise ConcurrentAccessError in a fork of the process that opened the descriptors."""
         if self._pid is not None and self._pid != os.getpid():
             raise ConcurrentAccessError(
                 f"connected in process {self._pid} and used in its fork {os.getpid()}: both would read from the same "
@@ -297,7 +285,7 @@ class SelectorDriver:
         sockets = None
         try:
             sockets = SocketSelector(self._selector)
-            sockets.set(self._waker.open(), EVENT_READ, self._waker)
+            sockets.set(self._waker.open(), EVENT_READ, self._rung)
         except OSError as error:
             self._waker.close()
             if sockets is not None:
@@ -309,7 +297,6 @@ class SelectorDriver:
         return sockets
 
     def hang_up_all(self) -> None:
-        """Close every connection and drop all commands and lookups, without calling a stream. Steps may follow."""
         self._commands.clear()
         self._blocking_lookups.clear()
         self._cancel_lookup()

@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from errno import ECONNREFUSED, EINPROGRESS, EWOULDBLOCK
 from selectors import EVENT_WRITE
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Results of ``connect_ex`` while TCP connects. Outside Windows, EWOULDBLOCK means that no local port is free.
 _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
+
+#: The arguments of ``setsockopt``: level, option, value.
+SocketOption = tuple[int, int, int | bytes]
 
 #: Errors of sockets, of ``ssl``, and of malformed addresses from a user's resolver.
 _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
@@ -65,34 +67,18 @@ _STAGES = {
 }
 
 
-@dataclass(frozen=True)
-class SocketSettings:
-    """The settings of new sockets: buffer sizes in bytes (None: the system's choice), options, and the transport."""
-
-    receive_buffer_bytes: int | None
-    send_buffer_bytes: int | None
-    options: Sequence[tuple[int, int, int | bytes]]
-    transport: TransportFactory
-
-    def apply(self, sock: socket.socket) -> None:
-        """Set the options. Call before connecting: the receive buffer limits TCP's window scaling."""
-        if self.receive_buffer_bytes is not None and self.receive_buffer_bytes >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
-        if self.send_buffer_bytes is not None and self.send_buffer_bytes >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer_bytes)
-        for level, option, value in self.options:
-            sock.setsockopt(level, option, value)
-
-
 class SocketConnection:
     """A stream's socket. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it is closed."""
 
-    def __init__(self, driver: SelectorDriver, dial: Dial, settings: SocketSettings) -> None:
+    def __init__(
+        self, driver: SelectorDriver, dial: Dial, options: Sequence[SocketOption], transport: TransportFactory
+    ) -> None:
         self.stream = dial.stream
         self.state = SocketState.CONNECTING
         self._driver = driver
         self._dial = dial
-        self._settings = settings
+        self._options = options
+        self._new_transport = transport
         self._sock: socket.socket | None = None
         self._transport: Transport | None = None
         self._fd = -1
@@ -117,10 +103,11 @@ class SocketConnection:
             self._sock = socket.socket(address.family, socket.SOCK_STREAM)
             self._fd = self._sock.fileno()
             self._sock.setblocking(False)
-            self._settings.apply(self._sock)
+            for option in self._options:  # set before connecting: the receive buffer limits TCP's window scaling
+                self._sock.setsockopt(*option)
             code = self._sock.connect_ex(address.sockaddr)
             if code in _UNDER_WAY:
-                self._driver.sockets.set(self._fd, EVENT_WRITE, self)
+                self._driver.sockets.set(self._fd, EVENT_WRITE, self.ready)
                 return
         except _SETUP_ERRORS as error:
             self._fail(error)
@@ -136,7 +123,7 @@ class SocketConnection:
             self._fail(OSError(code, ""))
             return
         try:
-            self._transport = self._settings.transport(self._sock, self._dial.host)
+            self._transport = self._new_transport(self._sock, self._dial.host)
         except _SETUP_ERRORS as error:
             self._fail(error)
             return
@@ -147,7 +134,7 @@ class SocketConnection:
     def _handshake(self, transport: Transport) -> None:
         try:
             done = transport.handshake()
-            self._driver.sockets.set(self._fd, transport.read_needs, self)
+            self._driver.sockets.set(self._fd, transport.read_needs, self.ready)
         except OSError as error:
             self._fail(error)
             return
@@ -254,7 +241,7 @@ class SocketConnection:
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
         try:
-            self._driver.sockets.set(self._fd, mask, self)
+            self._driver.sockets.set(self._fd, mask, self.ready)
         except OSError as error:
             self._fail(error)
 

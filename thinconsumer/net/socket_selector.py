@@ -23,7 +23,7 @@ LONGEST_WAIT = 0.5 if sys.platform == "win32" else 3600.0
 
 
 class SocketSelector:
-    """The watched descriptors, each with its events and its owner."""
+    """The watched descriptors, each with its events and an owner: any object, returned with the events."""
 
     def __init__(self, selector: SelectorLike) -> None:
         self._selector = selector if isinstance(selector, selectors.BaseSelector) else selector()

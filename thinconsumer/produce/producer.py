@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..client import Engine, InternalClient, Shell, to_seconds
+from ..client import BaseClient, Engine, Shell, to_seconds
 from ..config.values import INT64_MAX
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaError, KafkaTimeoutError
@@ -28,7 +28,7 @@ HEADER_OVERHEAD = 10
 _new_record = NewRecord._make
 
 
-class Producer(InternalClient):
+class Producer(BaseClient):
     """Sends records with the guarantees in the package's docstring. Closing it closes the driver."""
 
     def __init__(self, settings: ProducerSettings, *, driver: Driver) -> None:

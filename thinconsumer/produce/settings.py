@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from ..client.options import ClientOptions
+from ..config import ClientOptions
 from ..config.build import from_options
 from ..config.kinds import Choice, Integer
 from ..config.options import section

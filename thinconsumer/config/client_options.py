@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..config import OPTIONS, HostPort, Option
-from ..config.build import from_dotted_names, from_options
-from ..config.typed import ClientKeywords
 from ..timers import Backoff
+from .build import from_dotted_names, from_options
+from .options import OPTIONS, ConsumerConfig, Option
+from .typed import ClientKeywords
+from .values import HostPort
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,3 +75,7 @@ class ClientOptions:
     def from_config(cls: type[C], config: Mapping[str, Any], /) -> C:
         """Build from the dotted names of Kafka's documentation; values are typed, or text as in a file."""
         return cls(**from_dotted_names(cls.options(), config))
+
+
+#: The options that a consumer has in common with the other clients.
+CommonOptions = ClientOptions | ConsumerConfig

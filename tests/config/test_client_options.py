@@ -2,8 +2,7 @@
 
 import pytest
 
-from thinconsumer.client import ClientOptions
-from thinconsumer.config import OPTIONS, ConfigurationWarning
+from thinconsumer.config import OPTIONS, ClientOptions, ConfigurationWarning
 from thinconsumer.errors import KafkaConfigurationError
 
 
