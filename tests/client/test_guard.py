@@ -158,7 +158,7 @@ def test_a_call_that_ctrl_c_interrupted_does_not_block_later_calls(depth):
 
 
 def test_a_callback_outside_of_a_call_is_an_error():
-    with pytest.raises(IllegalStateError, match="a callback"), Guard().callback():
+    with pytest.raises(IllegalStateError, match="a callback"), Guard().running("a callback"):
         pass
 
 
