@@ -12,7 +12,7 @@ import pytest
 
 import thinconsumer
 from thinconsumer.assignors.base import Assignment, GroupMetadata, RebalanceProtocol
-from thinconsumer.assignors.kafka_python import KafkaPythonAssignor, built_in_name, is_kafka_pythons
+from thinconsumer.assignors.kafka_python import KafkaPythonAssignor, built_in_name, is_kafka_python_assignor
 from thinconsumer.assignors.range import RangeAssignor
 from thinconsumer.assignors.registry import create, name_of
 from thinconsumer.errors import InvalidAssignmentError
@@ -87,8 +87,8 @@ def test_an_instance_is_used_as_it_is(everything_to_the_first):
 
 
 def test_subclasses_and_built_in_assignors_are_recognised(kafka, everything_to_the_first):
-    assert is_kafka_pythons(everything_to_the_first) and is_kafka_pythons(everything_to_the_first())
-    assert not is_kafka_pythons(RangeAssignor) and not is_kafka_pythons(object())
+    assert is_kafka_python_assignor(everything_to_the_first) and is_kafka_python_assignor(everything_to_the_first())
+    assert not is_kafka_python_assignor(RangeAssignor) and not is_kafka_python_assignor(object())
     assert built_in_name(everything_to_the_first) is None
     assert [built_in_name(entry) for entry in kafka.own] == ["range", "roundrobin", "sticky", "cooperative-sticky"]
     assert [built_in_name(entry()) for entry in kafka.own] == [built_in_name(entry) for entry in kafka.own]

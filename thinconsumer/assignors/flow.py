@@ -300,7 +300,7 @@ class _Layers:
             here, depth = path[-1], len(path)
             if (kind == _MEMBER) == (depth % 2 == 1):
                 if not self.member_layers[depth - 1] >> here & 1:
-                    path.pop()  # A dead end that was removed, or a source that is also in a later layer.
+                    path.pop()  # `here` is a dead end, or a start that was also put into a later layer
                     continue
                 if depth == len(self.member_layers) and self.flow.is_goal(here):
                     return path

@@ -24,7 +24,7 @@ def class_of(entry: object) -> type:
     return entry if inspect.isclass(entry) else type(entry)
 
 
-def is_kafka_pythons(entry: object) -> bool:
+def is_kafka_python_assignor(entry: object) -> bool:
     """Return whether ``entry`` is an assignor class or instance for kafka-python."""
     return any(base.__module__ == f"{_HOME}.abstract" for base in class_of(entry).__mro__)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .base import PartitionAssignor
 from .cooperative_sticky import CooperativeStickyAssignor
-from .kafka_python import KafkaPythonAssignor, class_of, is_kafka_pythons
+from .kafka_python import KafkaPythonAssignor, class_of, is_kafka_python_assignor
 from .range import RangeAssignor
 from .roundrobin import RoundRobinAssignor
 from .sticky import StickyAssignor
@@ -25,7 +25,7 @@ def name_of(entry: object) -> str:
     Raises:
         ValueError: ``entry`` is no assignor. The message goes on after the name of ``entry``: "which has no name".
     """
-    if not issubclass(class_of(entry), PartitionAssignor) and not is_kafka_pythons(entry):
+    if not issubclass(class_of(entry), PartitionAssignor) and not is_kafka_python_assignor(entry):
         raise ValueError("which is no PartitionAssignor")
     if lacking := getattr(entry, "__abstractmethods__", None):
         raise ValueError(f"which lacks {', '.join(sorted(lacking))}")
@@ -43,7 +43,7 @@ def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
 def _create(entry: object) -> PartitionAssignor:
     if isinstance(entry, str):
         return BUILT_IN[entry]()
-    if is_kafka_pythons(entry):
+    if is_kafka_python_assignor(entry):
         return KafkaPythonAssignor(entry)
     made = entry() if inspect.isclass(entry) else entry
     assert isinstance(made, PartitionAssignor)

@@ -180,7 +180,7 @@ class CoordinatorChannel:
             self.in_flight = None
 
     def check_pending(self, now: float) -> bool:
-        """Report to ``Coordinator`` since when a response is pending; abandon requests to a former coordinator.
+        """Tell ``Coordinator`` since when a response has been pending; abandon requests to a former coordinator.
 
         Return whether a JoinGroup or SyncGroup was abandoned.
         """
