@@ -276,7 +276,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))
             if found.state is PositionState.AWAITING_CALLBACK:
-                found.move(PositionEvent.CALLBACK_DONE)  # called in on_partitions_assigned: look it up now
+                found.move(PositionEvent.CALLBACK_DONE)  # inside on_partitions_assigned: look it up now
             call: Call[None] = Call(f"position of {found.tp.topic}-{found.tp.partition}")
 
             def settled() -> bool:
@@ -377,7 +377,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         ``raw`` exists for compatibility with kafka-python; ``raw=True`` raises ``IllegalArgumentError``.
         """
         if raw:
-            raise IllegalArgumentError("metrics(raw=True) would return kafka-python's own objects: there are none here")
+            raise IllegalArgumentError("metrics(raw=True) is not possible: only kafka-python has such objects")
         with self._shell.stay():
             return figures(self._reader.managers, self._shell.driver.now())
 

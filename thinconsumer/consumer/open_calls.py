@@ -13,7 +13,7 @@ from ..errors import KafkaTimeoutError
 
 T = TypeVar("T")
 
-#: Seconds for which a call is kept after it was last made, and so the maximum age of a returned result.
+#: Seconds for which a call is kept after it was last made. Repeating it may return a result of this age.
 KEPT = 5.0
 #: Maximum seconds for which a call is kept even if it is repeated: an interrupted step may have lost its request.
 KEPT_MAX = 30.0

@@ -93,7 +93,7 @@ class ConsumerCore:
         if poll_result is not None and poll_result.taken is not None:
             if poll_result.taken:
                 self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
-            # Stored before any position changes, since ``taken`` counts from the current positions.
+            # Stored before any position changes: afterwards, an interrupted call would compute another part.
             poll_result = self.poll_result = self.managers.collector.first(poll_result, poll_result.taken)
         return poll_result
 
@@ -128,7 +128,7 @@ class ConsumerCore:
         """Return the latest time for the next poll."""
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.member.held):
-            return self.shell.driver.now()  # while ``held`` is set, a poll returns no records
+            return self.shell.driver.now()  # ``held`` is the reason for holding records back, if any
         self._note_room()
         return self.shell.wake_at()
 
@@ -232,8 +232,8 @@ class ConsumerCore:
 
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
         key, value = self.config.key_deserializer, self.config.value_deserializer
-        # A call made by a deserializer would find an interrupted step and recover, and these records would be returned
-        # twice. The guard rejects such calls.
+        # A deserializer that calls the consumer would make it recover from an interrupted step, and these records would
+        # be returned twice. The guard rejects such calls.
         with self.shell.guard.running("a deserializer"):
             return deserialize(records, key.call if key else None, value.call if value else None)
 
@@ -272,7 +272,7 @@ class ConsumerCore:
     def _next_error(self, *, may_wait: bool) -> KafkaError | None:
         """Return an error that no poll has raised yet, or None. Each response with an error creates a new error object.
 
-        An error that no further response will repeat is returned again, once this poll has waited for records.
+        An error that lasts until the application acts is returned by each poll, after its wait for records.
         """
         steps = self.managers.engine.steps
         if self._error_free_at == steps:
@@ -337,7 +337,7 @@ class ConsumerCore:
         while waiting and driver.now() < deadline:
             driver.step(engine, deadline)
             waiting = engine.closing(driver.now())
-        if engine.network.any_open():  # without connections, a step would only open descriptors
+        if engine.network.any_open():  # else the driver's step would only open a selector
             engine.network.close(driver.now())
             driver.step(engine, driver.now())
 

@@ -54,15 +54,15 @@ class Answers:
         self._backoff = Backoff.from_settings(settings)
         self._read_committed = settings.isolation_level == "read_committed"
         self._outages = OutageLog(log)
-        self._generation = -1  #: Generation of the assignment that ``_outages`` covers.
+        self._generation = -1  #: The generation when ``_outages`` last dropped unassigned partitions.
         #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first one.
         self.completed = 0
         self.records = 0  #: Number of records received so far, according to the batch headers.
 
     def handle(self, answer: Answer, now: float) -> bool:
-        """Handle one response: always update the session, and buffer records of partitions that have not moved.
+        """Handle one response: update the session, and buffer records of partitions that no seek or reset has moved.
 
-        Returns True if the response changed no partition's state and had no error: then only the planner has work.
+        Returns True if only the planner needs a step next: no error, and all partitions are still FETCHING.
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
@@ -89,18 +89,18 @@ class Answers:
         for tp, data in self._each(asked, response.responses):
             partition, cursor = asked.cursors[tp]
             if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
-                log.debug("dropping data fetched for %s-%s: its position was moved meanwhile", *tp)
+                log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
             elif data.error_code:
                 unconfirmed.add(tp)
                 self._partition_error(asked, partition, data, nodes, now)
             elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:
-                # Another node has answered a later Fetch for this partition. Either node may be a deposed leader with
+                # Another node's response has advanced the fetch offset since. Either node may be a deposed leader with
                 # a diverged log, so its records must never be appended to the other's.
-                log.debug("dropping data of node %s for %s-%s: another node answered first", asked.node_id, *tp)
+                log.debug("dropping data of node %s for %s-%s: another node's came first", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
         for tp, (partition, _) in asked.cursors.items():
-            # An incremental response omits partitions without new data (KIP-227): they are up to date as well.
+            # An incremental response omits partitions without new data (KIP-227): their log end is confirmed too.
             if tp not in unconfirmed:
                 partition.confirmed_at = now
             is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
@@ -108,12 +108,12 @@ class Answers:
         return is_smooth and not unconfirmed
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
-        """Limit the rate of Fetches to a broker that returns no records without waiting ``fetch_max_wait_ms``."""
+        """Delay the next Fetch after several responses without records, unless the broker has waited before each."""
         session = asked.session
         session.fruitless = 0 if fruitful else session.fruitless + 1
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
-            # The pause starts when the request is written, so a broker that does wait gets the next Fetch at once.
+            # Counted from the request: after a response that took this long, the next Fetch is sent at once.
             session.retry.not_before = asked.at + pause
 
     # -- failed responses
@@ -129,7 +129,7 @@ class Answers:
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
         for partition in self._planner.wanted(asked.node_id, now):
             partition.failed(error or KafkaError("no answer"), is_raised=is_raised)
-        for partition in self._partitions:  # all, since a request lists its partitions only once it is written
+        for partition in self._partitions:  # all: a request that was never written has no list of its own
             self._leave_replica(partition, asked.node_id, now)
 
     def _session_error(self, asked: Asked, code: int, now: float) -> None:
@@ -228,7 +228,7 @@ class Answers:
             self._leave_replica(partition, asked.node_id, now)
             return
         if partition.cursor.offset != partition.cursor.fetch_offset:
-            # Buffered records are valid and are returned first; a reset now would drop them or skip over them.
+            # A reset now would drop the buffered records, which are valid: retry until polls have returned them.
             self._pause(partition, now)
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
@@ -263,8 +263,8 @@ class Answers:
             return  # a late response: the replica has failed since this Fetch
         if node_id in self._metadata.nodes:
             partition.preferred_replica = node_id
-            # A Fetch without this partition may be in flight to that replica for fetch_max_wait_ms. If the preference
-            # expired before its end, the leader would get the next Fetch and only name the replica again.
+            # A Fetch of other partitions may be in flight to that replica. If the preference expired before its
+            # response, the partition's next Fetch would go to the leader, which only names the replica again.
             least = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
             partition.preferred_until = now + max(self._settings.metadata_max_age_ms, least) / 1000
         else:
@@ -312,8 +312,8 @@ class Answers:
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
-                # The previous leader's response came after the leader change. If the new leader has validated the
-                # position, that was without these records, so it is validated again.
+                # The previous leader's response came after the leader change. The new leader has validated the
+                # position, if at all, without these records: validate it again.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

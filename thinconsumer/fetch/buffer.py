@@ -73,7 +73,7 @@ class Fetched:
     ) -> None:
         self.partition = partition
         self.cursor: Cursor = partition.cursor  #: If the partition has another cursor now, these batches are stale.
-        self.start = partition.cursor.fetch_offset  #: The first batch may begin below it: brokers send whole batches.
+        self.start = partition.cursor.fetch_offset  #: The fetch offset; whole batches may begin below it.
         self.batches: list[RecordBatch | None] = list(batches)
         self.chunks: list[Chunk | None] = []
         self.chunk = 0  #: Index of the first batch with records not yet returned.

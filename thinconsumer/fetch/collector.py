@@ -54,8 +54,8 @@ class Span(NamedTuple):
     begin: int  #: Number of the span's first batch in the decoder.
     indices: list[int]  #: Index in ``fetched`` of each batch added; aborted batches are not added.
     chunk: int  #: Index in ``fetched`` of the first batch after the span.
-    error: RecordError | None  #: Why the batch at ``chunk`` cannot be returned, if so.
-    reached: int = -1  #: The end offset given by the caller, if the batch at ``chunk`` begins at or after it.
+    error: RecordError | None  #: Why the batch at ``chunk`` cannot be returned; None if it can.
+    reached: int = -1  #: The caller's end offset, if the batch at ``chunk`` begins at or after it; else -1.
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class PollResult:
     moves: list[Move] = field(default_factory=list)
     turns: list[Partition] = field(default_factory=list)  #: Partitions to move to the end of the round-robin order.
     count: int = 0
-    #: Number of these records that an iteration over the consumer has returned so far; None: all.
+    #: How many of the records an iteration has returned so far; None: ``poll`` has returned all of them.
     taken: int | None = None
 
 
@@ -139,7 +139,7 @@ class Collector:
             if part.count + move.adds > count:
                 if count > part.count and (move.fetched.chunk, move.fetched.record) == move.begin:
                     part.moves.append(self._partial(move.fetched, count - part.count))
-                break  # an unequal ``begin``: an interrupted call settled this move already
+                break  # if ``begin`` differs, an interrupted call has applied this move already
             part.moves.append(move)
             part.count += move.adds
         part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))

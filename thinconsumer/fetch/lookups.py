@@ -165,7 +165,7 @@ class OffsetLookups:
         self._again(group.values(), KafkaError("the broker left this partition out of its response"), now)
 
     def restart(self, now: float) -> None:
-        """Drop all lookups: their calls have ended, and ``resets`` adds its lookups again."""
+        """Drop all lookups: an exception has ended the calls that waited, and ``resets`` adds its own again."""
         self._lookups.clear()
         self.version += 1
 

@@ -52,7 +52,7 @@ class Asked:
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: The session epoch sent.
     at: float = 0.0  #: When it was written; monotonic seconds.
-    refused: dict[str, KafkaError] = field(default_factory=dict)  #: By topic: one authorization error.
+    refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
 
 
 class Planner:
@@ -97,7 +97,7 @@ class Planner:
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when the next backoff ends, or now if memory was released for what the last step left out."""
+        """Return when the next backoff ends; now if memory was released for partitions that the last step left out."""
         if self.has_room_again:
             return now
         idle = [session.retry for session in self._sessions.values() if not session.retry.in_flight]
@@ -124,7 +124,7 @@ class Planner:
         """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches."""
         requests = []
         for node_id, session in self._sessions.items():
-            # Also sent while a Fetch is in flight: brokers answer a connection's requests in order.
+            # Sent even while a Fetch is in flight: the broker reads it after that Fetch.
             if session.session_id:
 
                 def build(version: int, session_id: int = session.session_id) -> Message:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..timers import Backoff, Random
 
 #: How long to avoid a failed follower, in seconds. The initial value is longer than a cluster takes to notice a dead
-#: broker. It grows for a follower that only this client cannot reach, since each attempt may cost
+#: broker. The time grows for a follower that only this client cannot reach, since each attempt may cost
 #: ``request_timeout_ms``.
 SHUNNED = Backoff(initial=12.0, maximum=300.0)
 

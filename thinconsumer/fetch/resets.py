@@ -128,7 +128,7 @@ class Resets:
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
         elif timestamp_of(self._policy, wall_time) is None:
-            # Policy none. Without a leader epoch, nothing proves that a position past the log end was truncated.
+            # Not LogTruncationError: without a leader epoch, a position past the log end proves no truncation.
             partition.error = out_of_range_error(partition, position, start, end)
         else:
             what = "the log starts at" if position < start else "the log ends at"

@@ -55,7 +55,7 @@ class PendingValidation(NamedTuple):
         return (
             partition.cursor is self.cursor
             and partition.leader_epoch == self.leader_epoch
-            and partition.cursor.fetch_epoch == self.fetch_epoch  # changed by a late Fetch response
+            and partition.cursor.fetch_epoch == self.fetch_epoch  # a late Fetch response may advance it
             and partition.state is PositionState.VALIDATING
         )
 
@@ -174,7 +174,7 @@ class Validation:
             )
             partition.ask_reset(None)
         elif partition.state is PositionState.AWAITING_RESET:
-            # The lookup in flight may return an offset of the deleted topic: repeat it, with a seek's target if any.
+            # A lookup in flight may return an offset of the deleted topic: repeat it, for the same target.
             partition.ask_reset(partition.reset)
 
     def _awaits_newer_metadata(self, partition: Partition, leader_epoch: int, now: float) -> bool:
@@ -248,12 +248,12 @@ class Validation:
         if is_known and data.end_offset >= received:
             partition.move(PositionEvent.VALIDATED)
         elif is_known and 0 <= epoch < data.leader_epoch:
-            # Part of the buffer is truncated. The response's epoch is newer than the position's and may have begun
-            # below the position: drop the buffer, and validate again with the position's own epoch.
+            # The log diverges from the buffered records. The response's epoch is newer than the position's and may have
+            # begun below the position: drop the buffer, and validate again with the position's own epoch.
             partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
         elif epoch < 0 or (is_known and data.end_offset >= position):
-            # Part of the buffer is truncated, so it is dropped and fetched again. No record before the position is
-            # truncated, or none was returned since the user set it, so the position stays.
+            # Buffered records are truncated: fetch them again. The position stays, since no record before it is
+            # truncated, or the user has set it and no record was returned since.
             log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
             partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:

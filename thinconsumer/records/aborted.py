@@ -36,7 +36,7 @@ class AbortedTransactions:
             return False
         pending = self._pending
         while pending and pending[-1][0] < batch.next_offset:
-            # Add before pop: after an interrupt (Ctrl-C) in between, the next call adds again; else it would be lost.
+            # Add before pop: after an interrupt (Ctrl-C) in between, the next call adds the transaction again.
             self._open.add(pending[-1][1])
             pending.pop()
         if batch.producer_id not in self._open:

@@ -289,7 +289,7 @@ def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[RecordBatch | Non
     left = len(view) - pos
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     size = LOG_OVERHEAD + length
-    if offset == -1 and size > left:  # old brokers pad down-converted responses so
+    if offset == -1 and size > left:  # old brokers end down-converted responses with such a header
         return None, ""
     if length < LENGTH_MIN[0]:
         return None, f"its length is {length}, below the minimum of {LENGTH_MIN[0]}"

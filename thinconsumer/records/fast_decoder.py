@@ -112,7 +112,7 @@ def _keyless(
         for expected in _OFFSETS[done : min(count, WIDTH_LIMITS[offset_width - 1])]:
             length, stamp, offset, key, value_length = unpack(data, pos)
             end = pos + length_width + lengths[length]
-            if end > size:  # the record's length probably has the other width
+            if end > size:  # the length is probably a varint of the other width
                 here, other = other, here
                 unpack, value_at, length_width, lengths = here
                 length, stamp, offset, key, value_length = unpack(data, pos)

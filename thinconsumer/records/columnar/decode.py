@@ -112,7 +112,7 @@ class Decoder:
         try:
             return compression.decompress(codec, body, self._limit)
         except compression.CodecError:
-            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)  # raises the error with offsets
+            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)  # raises an error with offsets
             raise
 
     def _add_row_decoded(self, batch: RecordBatch, tp: TopicPartition) -> None:
@@ -153,7 +153,7 @@ class Decoder:
         try:
             return decode_rows(batch, bytes(body))
         except Malformed:
-            # Raises the same error with partition and offsets.
+            # Raises the same error, with partition and offsets.
             batch.columns(*self._partitions[number], False, decompressed_bytes_max=self._limit)
             raise
 

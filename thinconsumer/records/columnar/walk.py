@@ -206,7 +206,7 @@ def walk_alone(body: bytes, count: int) -> list[int] | None:
             if not step:
                 length, start = varint(body, pos)
                 step = start - pos + length
-                if length < THREE_BYTES_MIN:  # negative, or an overlong varint, which :mod:`.fields` does not expect
+                if length < THREE_BYTES_MIN:  # negative, or longer encoded than needed: not for :mod:`.fields`
                     return None
             pos += step
     except (Malformed, IndexError):
