@@ -9,7 +9,7 @@ from thinconsumer import Consumer, TopicPartition
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.consumer.managers import ConsumerManagers
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.fetch.lookups import OffsetLookup
+from thinconsumer.fetch.leader_queries import LeaderQuery
 from thinconsumer.timers import NEVER
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -24,7 +24,7 @@ def managers():
 def test_metadata_covers_the_assignment_and_the_lookups_under_way(managers):
     wanted = [True]
     managers.partitions.assign([A])
-    managers.lookups.add(OffsetLookup(B, -1, lambda: wanted[0], lambda *about: None, lambda *about: None))
+    managers.lookups.add(LeaderQuery(B, -1, lambda: wanted[0], lambda *about: None, lambda *about: None))
     managers.engine.step(1.0)
     assert managers.metadata._wanted == {"a", "b"}
     wanted[0] = False

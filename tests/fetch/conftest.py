@@ -10,11 +10,13 @@ import pytest
 
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer, Request
-from thinconsumer.fetch import lookups, planner, validation
+from thinconsumer.errors import KafkaError
+from thinconsumer.fetch import planner
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.collector import Collector
-from thinconsumer.fetch.lookups import OffsetLookups
+from thinconsumer.fetch.leader_queries import LeaderQuery
+from thinconsumer.fetch.lookups import ListedOffset, OffsetLookups
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
 from thinconsumer.fetch.validation import Validation
@@ -64,6 +66,11 @@ def batch(base: int, count: int = 1, *, epoch: int = 5, size: int = 1, **more: A
     """Return ``count`` records from offset ``base`` on; their values begin with their offset."""
     records = [NewRecord(str(base + n).encode().ljust(size, b".")) for n in range(count)]
     return build_batch(records, base_offset=base, leader_epoch=epoch, **more)
+
+
+def corrupted(data: bytes) -> bytes:
+    """Return a batch with a wrong checksum."""
+    return data[:-1] + bytes([data[-1] ^ 1])
 
 
 def frame(message: Message, version: int) -> tuple[Any, int]:
@@ -185,8 +192,8 @@ class Sent:
         world = self.world
         handlers = {
             planner.ASKER: world.answers.handle,
-            lookups.ASKER: world.lookups.handle,
-            validation.ASKER: world.validation.handle,
+            world.lookups.asker: world.lookups.handle,
+            world.validation.asker: world.validation.handle,
         }
         handlers[self.request.asker](answer, world.now)
         return answer
@@ -284,6 +291,37 @@ class Sent:
         return self._reply(response)
 
 
+class Asker:
+    """The caller of one lookup, with its results and errors."""
+
+    def __init__(self, world, where, timestamp: int = -1) -> None:
+        self.wanted = True
+        self.found: list[tuple[int, int, int]] = []
+        self.failed: list[tuple[KafkaError, bool]] = []
+        world.lookups.add(LeaderQuery(where, timestamp, lambda: self.wanted, self.succeed, self.fail))
+
+    def succeed(self, found: ListedOffset, now: float) -> None:
+        self.found.append((found.offset, found.timestamp, found.leader_epoch))
+
+    def fail(self, error: KafkaError, final: bool) -> None:
+        self.failed.append((error, final))
+        if final:
+            self.wanted = False
+
+
+@pytest.fixture
+def asker():
+    """Return the class of callers."""
+    return Asker
+
+
+@pytest.fixture
+def one(world, kit):
+    """Return the caller of a lookup of the log end of t-0 on node 1."""
+    world.cluster({kit.tp(0): (1, 5)})
+    return Asker(world, kit.tp(0))
+
+
 @pytest.fixture
 def make():
     """Return the constructor of worlds; options as keywords."""
@@ -298,5 +336,5 @@ def world():
 
 @pytest.fixture(scope="session")
 def kit():
-    """Return small builders: ``tp``, ``batch``, ``OVERHEAD``."""
-    return SimpleNamespace(tp=tp, batch=batch, OVERHEAD=OVERHEAD)
+    """Return small builders: ``tp``, ``batch``, ``corrupted``, ``OVERHEAD``."""
+    return SimpleNamespace(tp=tp, batch=batch, corrupted=corrupted, OVERHEAD=OVERHEAD)

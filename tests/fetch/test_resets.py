@@ -114,6 +114,15 @@ def test_the_result_of_an_earlier_assignment_is_dropped(make, kit):
     assert anew.cursor.offset == 95
 
 
+def test_the_lookup_of_an_unassigned_partition_ends(make, kit):
+    """Otherwise metadata would request its topic for ever."""
+    world, a = start(make, kit)
+    world.look_ups()[0].offsets({a.tp: {"error_code": Code.TOPIC_AUTHORIZATION_FAILED}})
+    world.partitions.assign([])
+    world.now += 5
+    assert world.look_ups() == [] and world.lookups.topics() == set()
+
+
 def test_an_authorization_error_is_recorded_and_the_lookup_retried(make, kit):
     world, a = start(make, kit)
     for _ in range(3):

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from thinconsumer.errors import KafkaConnectionError, LogTruncationError, UnsupportedVersionError
+from thinconsumer.errors import LogTruncationError, SaslAuthenticationFailedError, UnsupportedVersionError
 from thinconsumer.failures import Action, Scope, rule
 from thinconsumer.partitions import PositionEvent, PositionState, Reset
 from thinconsumer.timers import NEVER
@@ -44,13 +44,6 @@ def test_a_new_leader_validates_before_more_records_are_returned(in_doubt, kit):
     assert a.state is PositionState.FETCHING
     assert world.collector.gather(99).count == 10, "the buffered records are valid"
     assert world.fetch().asked()[a.tp].fetch_offset == 110
-
-
-def test_one_request_per_leader(world, kit):
-    world.cluster({kit.tp(n): (1, 5) for n in range(4)})
-    world.assign({kit.tp(n): 10 for n in range(4)}, epoch=5)
-    world.cluster({kit.tp(0): (2, 6), kit.tp(1): (3, 6), kit.tp(2): (2, 6), kit.tp(3): (1, 5)})
-    assert {s.node_id: set(s.epochs()) for s in world.validations()} == {2: {kit.tp(0), kit.tp(2)}, 3: {kit.tp(1)}}
 
 
 @pytest.mark.parametrize("epoch", [-1, 6, 7])
@@ -177,6 +170,13 @@ def test_an_unsupported_api_skips_validation(in_doubt):
     assert a.state is PositionState.FETCHING
 
 
+def test_a_rejected_login_is_recorded_and_the_position_stays_in_doubt(in_doubt):
+    world, a = in_doubt()
+    error = SaslAuthenticationFailedError("no", code=58, name="SASL_AUTHENTICATION_FAILED")
+    world.validations()[0].fail(error)
+    assert a.error is error and a.state is PositionState.VALIDATING
+
+
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
 def test_errors_back_off_and_final_ones_are_recorded(in_doubt, code):
     world, a = in_doubt()
@@ -195,21 +195,6 @@ def test_errors_back_off_and_final_ones_are_recorded(in_doubt, code):
     assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
     world.validations()[0].epoch_ends({a.tp: (5, 200)})
     assert a.state is PositionState.FETCHING and a.error is None and a.failures == 0
-
-
-def test_a_lost_connection_is_retried(in_doubt):
-    world, a = in_doubt()
-    world.validations()[0].fail(KafkaConnectionError("lost"))
-    assert a.error is None and world.validations() == []
-    world.now = world.validation.wake_at(world.now)
-    assert len(world.validations()) == 1
-
-
-def test_a_partition_missing_in_the_response_is_requested_again(in_doubt):
-    world, a = in_doubt()
-    world.validations()[0].epoch_ends({})
-    world.now = world.validation.wake_at(world.now)
-    assert set(world.validations()[0].epochs()) == {a.tp}
 
 
 # -- stale answers

@@ -7,7 +7,6 @@ from planting import BugTable, bug
 
 from thinconsumer import metadata
 from thinconsumer.consumer.managers import ConsumerManagers
-from thinconsumer.fetch import resets
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer, Fetched
 from thinconsumer.fetch.collector import Collector
@@ -117,7 +116,7 @@ ROWS = (
     bug(
         "stale reset accepted",
         "The answer to an earlier lookup sets the position that a later one was asked for; the last wish counts.",
-        (resets, "_lookup", "return partition.cursor is cursor and partition", "return partition"),
+        (Resets, "_add", "partition.cursor is cursor and partition", "partition"),
         needs=oddities,
     ),
     bug(
@@ -143,7 +142,7 @@ ROWS = (
     bug(
         "truncated buffer kept",
         "What is buffered above the point of truncation is handed out; the new leader has other records there.",
-        (Validation, "_take",
+        (Validation, "_found",
          "partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))",
          "partition.move(PositionEvent.VALIDATED)"),
         needs=truncation,
@@ -163,7 +162,7 @@ ROWS = (
     bug(
         "read twice after a leader change",
         "A new leader is asked from the position on, and what is buffered is kept: records come twice.",
-        (Validation, "_take", "data.end_offset >= received:",
+        (Validation, "_found", "data.end_offset >= received:",
          "data.end_offset >= received and not setattr(partition.cursor, 'fetch_offset', position):"),
     ),
     bug(

@@ -15,7 +15,8 @@ from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeErro
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
 from ..wire.error_codes import Code
-from .lookups import ListedOffset, OffsetLookup, OffsetLookups
+from .leader_queries import LeaderQuery
+from .lookups import ListedOffset, OffsetLookups
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class Resets:
 
     def _start(self, partition: Partition, wall_time: float) -> None:
         if partition.out_of_range is not None:
-            _Bounds(partition, partition.out_of_range, self._decide, wall_time).start(self._lookups)
+            self._look_up_ends(partition, partition.out_of_range, wall_time)
         elif partition.reset is not None:
             self._look_up(partition, partition.reset)
         else:
@@ -97,8 +98,6 @@ class Resets:
         return latest and why == NO_POSITION and (partition.is_new or self._metadata.is_new_partition(partition.tp))
 
     def _look_up(self, partition: Partition, reset: Reset) -> None:
-        cursor = partition.cursor
-
         def found(answer: ListedOffset, now: float) -> None:
             if answer.offset < 0 and reset.timestamp >= 0:
                 # No record is at or after the timestamp. Future records will be, so the position is the log end.
@@ -106,7 +105,24 @@ class Resets:
                 return
             self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
 
-        self._lookups.add(_lookup(partition, cursor, reset.timestamp, found))
+        self._add(partition, reset.timestamp, found)
+
+    def _add(self, partition: Partition, timestamp: int, found: Callable[[ListedOffset, float], None]) -> None:
+        cursor = partition.cursor
+
+        def wanted() -> bool:
+            awaits = partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
+            return awaits and self._partitions.get(partition.tp) is partition
+
+        def failed(error: KafkaError, final: bool) -> None:
+            if wanted():
+                partition.failed(error, is_raised=final)
+
+        def found_and_cured(answer: ListedOffset, now: float) -> None:
+            partition.error = None
+            found(answer, now)
+
+        self._lookups.add(LeaderQuery(partition.tp, timestamp, wanted, found_and_cured, failed))
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
         # If a broker rejects every offset as out of range, this line would fill the log; ``OutageLog`` logs that error.
@@ -116,6 +132,17 @@ class Resets:
         self._asked.pop(partition, None)
 
     # -- out of range
+
+    def _look_up_ends(self, partition: Partition, position: int, wall_time: float) -> None:
+        ends: dict[int, int] = {}
+        for mark in (Reset.EARLIEST, Reset.LATEST):
+
+            def found(answer: ListedOffset, now: float, mark: int = mark) -> None:
+                ends[mark] = answer.offset
+                if len(ends) == 2:
+                    self._decide(partition, position, ends[Reset.EARLIEST], ends[Reset.LATEST], wall_time)
+
+            self._add(partition, mark, found)
 
     def _decide(self, partition: Partition, position: int, start: int, end: int, wall_time: float) -> None:
         epoch = partition.cursor.epoch
@@ -135,51 +162,6 @@ class Resets:
             edge = start if position < start else end
             partition.out_of_range = None
             self._by_policy(partition, wall_time, f"position {position} is out of range, {what} {edge}")
-
-
-class _Bounds:
-    """Looks up the start and the end of one partition's log, and calls ``decide`` with both."""
-
-    def __init__(
-        self,
-        partition: Partition,
-        position: int,
-        decide: Callable[[Partition, int, int, int, float], None],
-        wall_time: float,
-    ) -> None:
-        self._partition = partition
-        self._position = position
-        self._decide = decide
-        self._wall_time = wall_time
-        self._ends: dict[int, int] = {}
-
-    def start(self, lookups: OffsetLookups) -> None:
-        for mark in (Reset.EARLIEST, Reset.LATEST):
-
-            def found(answer: ListedOffset, now: float, mark: int = mark) -> None:
-                self._ends[mark] = answer.offset
-                if len(self._ends) == 2:
-                    start, end = self._ends[Reset.EARLIEST], self._ends[Reset.LATEST]
-                    self._decide(self._partition, self._position, start, end, self._wall_time)
-
-            lookups.add(_lookup(self._partition, self._partition.cursor, mark, found))
-
-
-def _lookup(
-    partition: Partition, cursor: Cursor, timestamp: int, found: Callable[[ListedOffset, float], None]
-) -> OffsetLookup:
-    def wanted() -> bool:
-        return partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
-
-    def failed(error: KafkaError, final: bool) -> None:
-        if wanted():
-            partition.failed(error, is_raised=final)
-
-    def found_and_cured(answer: ListedOffset, now: float) -> None:
-        partition.error = None
-        found(answer, now)
-
-    return OffsetLookup(partition.tp, timestamp, wanted, found_and_cured, failed)
 
 
 def out_of_range_error(partition: Partition, position: int, start: int, end: int) -> OffsetOutOfRangeError:

@@ -1,0 +1,194 @@
+"""Queries to partition leaders: one request per leader, retriable errors back off, final ones are reported."""
+
+import pytest
+
+from thinconsumer.errors import (
+    KafkaConnectionError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
+from thinconsumer.failures import Action, Scope, rule
+from thinconsumer.fetch.leader_queries import LeaderQuery
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.error_codes import Code, to_error
+
+CODES = [c for c in Code if c and c is not Code.UNSUPPORTED_FOR_MESSAGE_FORMAT]
+
+
+def test_one_request_per_leader(world, kit, asker):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 6), kit.tp(2): (1, 7)})
+    askers = [asker(world, kit.tp(n)) for n in range(3)]
+    assert world.lookups.topics() == {"t"} and world.lookups.wake_at(world.now) == world.now
+    sent = {s.node_id: s for s in world.look_ups()}
+    assert {node: dict(s.timestamps()) for node, s in sent.items()} == {
+        1: {kit.tp(0): -1, kit.tp(2): -1},
+        2: {kit.tp(1): -1},
+    }
+    assert [p.current_leader_epoch for t in sent[1].message.topics for p in t.partitions] == [5, 7]
+    assert sent[1].message.replica_id == -1 and sent[1].request.deadline == world.now + 30
+    assert world.look_ups() == [] and world.lookups.wake_at(world.now) == NEVER
+    sent[1].offsets({kit.tp(0): 10, kit.tp(2): 12})
+    sent[2].offsets({kit.tp(1): 11})
+    assert [a.found for a in askers] == [[(10 + n, 123, 5)] for n in range(3)]
+    assert world.lookups.topics() == set() and world.lookups.wake_at(world.now) == NEVER
+
+
+def test_two_lookups_of_one_partition_make_two_requests(world, kit, asker):
+    """Brokers reject a request that contains a partition twice with INVALID_REQUEST."""
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
+    askers = [asker(world, kit.tp(0), -2), asker(world, kit.tp(0), -1), asker(world, kit.tp(1), -1)]
+    first, second = world.look_ups()
+    assert dict(first.timestamps()) == {kit.tp(0): -2, kit.tp(1): -1}
+    assert dict(second.timestamps()) == {kit.tp(0): -1}
+    second.offsets({kit.tp(0): 99})
+    first.offsets({kit.tp(0): 1, kit.tp(1): 50})
+    assert [a.found[0][0] for a in askers] == [1, 99, 50]
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_final_errors_are_reported_and_retriable_ones_back_off(world, kit, one, code):
+    waits = []
+    for _ in range(5):
+        sent = world.look_ups()
+        if not sent:
+            break
+        world.metadata._reason = None
+        sent[0].offsets({kit.tp(0): {"error_code": code}})
+        assert (world.metadata._reason is not None) is (
+            rule("ListOffsets", code, Scope.PARTITION).action is Action.REFRESH_METADATA
+        )
+        waits.append(world.lookups.wake_at(world.now) - world.now)
+        world.now += waits[-1]
+    final = rule("ListOffsets", code, Scope.PARTITION).action is Action.RAISE
+    error, was_final = one.failed[0]
+    assert code.name in str(error) and error.partition == kit.tp(0)
+    assert was_final is final
+    if was_final:
+        assert len(one.failed) == 1 and world.look_ups() == []
+    else:
+        assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
+        world.look_ups()[0].offsets({kit.tp(0): 10})
+        assert one.found
+
+
+def test_an_authorization_error_names_the_topic(world, kit, one):
+    world.look_ups()[0].offsets({kit.tp(0): {"error_code": Code.TOPIC_AUTHORIZATION_FAILED}})
+    [(error, final)] = one.failed
+    assert isinstance(error, TopicAuthorizationFailedError) and error.topics == ("t",) and final
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (KafkaConnectionError("lost"), False),
+        (UnsupportedVersionError("old", code=35, name="UNSUPPORTED_VERSION"), True),
+        (SaslAuthenticationFailedError("no", code=58, name="SASL_AUTHENTICATION_FAILED"), True),
+        (to_error(Code.REQUEST_TIMED_OUT), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_failed_requests_are_retried_unless_the_error_is_final(world, one, error, final):
+    world.look_ups()[0].fail(error)
+    assert one.failed == [(error, final)]
+    assert world.metadata.wake_at(world.now) < world.now + 1
+    world.now += 1
+    assert bool(world.look_ups()) is not final
+
+
+def test_waiting_for_a_leader_does_not_spin_without_backoff(make, kit, asker):
+    """With a backoff of 0 and no request in flight, the client would spin."""
+    world = make(retry_backoff_ms=0)
+    world.cluster({kit.tp(0): (-1, 5)})
+    caller = asker(world, kit.tp(0))
+    assert world.look_ups() == []
+    assert [(str(error), final) for error, final in caller.failed] == [("no leader known for t-0", False)]
+    assert world.lookups.wake_at(world.now) > world.now
+    assert world.metadata.wake_at(world.now) < NEVER
+    world.cluster({kit.tp(0): (2, 6)})
+    world.now = world.lookups.wake_at(world.now)
+    assert world.look_ups()[0].node_id == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "final"),
+    [
+        (Code.TOPIC_AUTHORIZATION_FAILED, True),
+        (Code.INVALID_TOPIC_EXCEPTION, True),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (Code.LEADER_NOT_AVAILABLE, False),
+    ],
+)
+def test_topic_errors_in_metadata_are_reported(world, kit, code, final, asker):
+    world.cluster({}, errors={"t": code})
+    caller = asker(world, kit.tp(0))
+    assert world.look_ups() == []
+    [(error, was_final)] = caller.failed
+    assert code.name in str(error) and was_final is final
+
+
+def test_a_partition_missing_in_the_response_is_requested_again(world, kit, asker):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
+    a, b = asker(world, kit.tp(0)), asker(world, kit.tp(1))
+    world.look_ups()[0].offsets({kit.tp(0): 10})
+    assert a.found and not b.found and [final for _, final in b.failed] == [False]
+    world.now += 1
+    [again] = world.look_ups()
+    assert dict(again.timestamps()) == {kit.tp(1): -1}
+
+
+def test_a_lookup_no_longer_wanted_is_dropped(world, kit, one):
+    one.wanted = False
+    assert world.look_ups() == [] and world.lookups.topics() == set()
+    assert world.lookups.wake_at(world.now) == NEVER
+
+
+def test_the_result_of_a_lookup_no_longer_wanted_is_dropped(world, kit, one):
+    [sent] = world.look_ups()
+    one.wanted = False
+    assert world.look_ups() == []
+    sent.offsets({kit.tp(0): 10})
+    assert one.found == [] and world.lookups.topics() == set()
+
+
+def test_a_callback_may_add_another_lookup(world, kit, asker):
+    world.cluster({kit.tp(0): (1, 5)})
+    more: list = []
+
+    def found(answer, now):
+        more.append(asker(world, kit.tp(0), -1))
+
+    world.lookups.add(LeaderQuery(kit.tp(0), -2, lambda: True, found, lambda error, final: None))
+    world.look_ups()[0].offsets({kit.tp(0): 0})
+    [sent] = world.look_ups()
+    sent.offsets({kit.tp(0): 7})
+    assert more[0].found[0][0] == 7
+
+
+def test_waiting_for_a_leader_backs_off_until_metadata_changes(make, kit, asker):
+    """Checking thousands of partitions without a leader ten times a second took a quarter of a core."""
+    world = make()
+    world.cluster({kit.tp(0): (-1, 5)})
+    asker(world, kit.tp(0))
+    waits = []
+    for _ in range(6):
+        assert world.look_ups() == []
+        waits.append(world.lookups.wake_at(world.now) - world.now)
+        world.now += waits[-1]
+    assert waits[0] < 0.13 and waits[1] > 0.15 and waits[-1] > 0.7
+    world.look_ups()
+    world.cluster({kit.tp(0): (2, 6)})
+    assert world.look_ups()[0].node_id == 2
+
+
+def test_lookups_that_failed_together_are_retried_in_one_request(make, kit, asker):
+    """With a jitter each, a thousand partitions would each be retried in a request of their own."""
+    world = make()
+    world.cluster({kit.tp(number): (1, 5) for number in range(50)})
+    for number in range(50):
+        asker(world, kit.tp(number))
+    [sent] = world.look_ups()
+    sent.fail(KafkaConnectionError("gone"))
+    world.now = world.lookups.wake_at(world.now)
+    [again] = world.look_ups()
+    assert len(again.message.topics[0].partitions) == 50
