@@ -27,7 +27,8 @@ def partition(number: int = 0) -> Partition:
 
 def fetched(of: Partition, frame: Frame, batches: int = 1, **more: object) -> Fetched:
     """Return one partition's batches of one response."""
-    return Fetched(of, [Stub() for _ in range(batches)], frame, 10 * batches, **more)  # type: ignore[misc, arg-type]
+    stubs = [Stub() for _ in range(batches)]
+    return Fetched(of, stubs, frame, 10 * batches, of.cursor, 0, **more)  # type: ignore[arg-type]
 
 
 def drain(buffer: Buffer, of: Partition) -> None:

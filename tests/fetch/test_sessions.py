@@ -118,40 +118,38 @@ def say(ours: FetchSession, wants: Mapping[TopicPartition, WantedPartition], **m
     return ours.plan(wants, sessions=more.get("sessions", True), uses_ids=more.get("uses_ids", True))
 
 
+def opened(**more: bool) -> FetchSession:
+    """Return a session with the id 9 that holds partition A."""
+    ours = session()
+    assert say(ours, {A: wanted()}, **more) == Plan(0, 0, {A: wanted()}, {})
+    ours.answered(9)
+    return ours
+
+
 def test_an_incremental_request_contains_only_changes():
-    ours = session()
-    assert say(ours, {A: wanted(), B: wanted()}) == Plan(0, 0, {A: wanted(), B: wanted()}, {})
+    ours = opened()
+    assert say(ours, {A: wanted(), B: wanted()}) == Plan(9, 1, {B: wanted()}, {})
     ours.answered(9)
-    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 1, {A: wanted(5)}, {})
+    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 2, {A: wanted(5)}, {})
     ours.answered(9)
-    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 2, {}, {})
+    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 3, {}, {})
     ours.answered(9)
-    assert say(ours, {B: wanted()}) == Plan(9, 3, {}, {A: wanted(5)})
+    assert say(ours, {B: wanted()}) == Plan(9, 4, {}, {A: wanted(5)})
 
 
-@pytest.mark.parametrize(
-    "change", [wanted(1), wanted(max_bytes=7), wanted(epoch=2)], ids=["offset", "max bytes", "leader epoch"]
-)
-def test_a_changed_partition_is_sent_again_without_being_forgotten(change):
-    ours = session()
-    say(ours, {A: wanted()})
-    ours.answered(9)
-    assert say(ours, {A: change}) == Plan(9, 1, {A: change}, {})
+CHANGES = {
+    "offset": wanted(1), "max bytes": wanted(max_bytes=7), "leader epoch": wanted(epoch=2),
+    "topic id": wanted(topic_id=OTHER),
+}  # fmt: skip
 
 
-def test_a_changed_topic_id_is_forgotten_by_its_old_id():
-    ours = session()
-    say(ours, {A: wanted()})
-    ours.answered(9)
-    assert say(ours, {A: wanted(topic_id=OTHER)}) == Plan(9, 1, {A: wanted(topic_id=OTHER)}, {A: wanted()})
-
-
-def test_a_changed_topic_id_does_not_forget_the_topic_name():
-    """Brokers add partitions before they forget: the partition would never be fetched again."""
-    ours = session()
-    say(ours, {A: wanted()}, uses_ids=False)
-    ours.answered(9)
-    assert say(ours, {A: wanted(topic_id=OTHER)}, uses_ids=False).forget == {}
+@pytest.mark.parametrize("uses_ids", [True, False])
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_changed_partition_is_sent_again_and_only_an_old_topic_id_is_forgotten(what, uses_ids):
+    """Brokers add before they forget: a topic forgotten by its name would never be fetched again."""
+    forgotten = {A: wanted()} if what == "topic id" and uses_ids else {}
+    plan = say(opened(uses_ids=uses_ids), {A: CHANGES[what]}, uses_ids=uses_ids)
+    assert plan == Plan(9, 1, {A: CHANGES[what]}, forgotten)
 
 
 def test_changing_between_names_and_ids_closes_the_session_and_opens_another():
@@ -163,9 +161,7 @@ def test_changing_between_names_and_ids_closes_the_session_and_opens_another():
 
 
 def test_epochs_wrap_to_one():
-    ours = session()
-    say(ours, {A: wanted()})
-    ours.answered(9)
+    ours = opened()
     ours.epoch = 2**31 - 1
     assert say(ours, {A: wanted()}).epoch == 2**31 - 1
     ours.answered(9)
@@ -189,17 +185,13 @@ def test_without_sessions_every_request_is_full(incremental, sessions):
 
 @pytest.mark.parametrize("keep_id", [True, False])
 def test_a_reset_sends_a_full_request_and_may_close_the_old_session(keep_id):
-    ours = session()
-    say(ours, {A: wanted()})
-    ours.answered(9)
+    ours = opened()
     ours.reset(keep_id=keep_id)
     assert say(ours, {A: wanted()}) == Plan(9 if keep_id else 0, INITIAL_EPOCH, {A: wanted()}, {})
 
 
 def test_a_session_replaced_by_the_broker_continues_at_epoch_one():
-    ours = session()
-    say(ours, {A: wanted()})
-    ours.answered(9)
+    ours = opened()
     ours.reset(keep_id=True)
     say(ours, {A: wanted()})
     ours.answered(10)

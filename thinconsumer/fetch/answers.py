@@ -66,7 +66,7 @@ class Answers:
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
-        self._planner.returned(asked)
+        asked.session.reserved = 0
         if self._generation != self._partitions.generation:
             self._generation = self._partitions.generation
             self._outages.keep(self._partitions)
@@ -128,7 +128,7 @@ class Answers:
         # A rejected API version or login is raised, because the broker would reject the next request, too.
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
         for partition in self._planner.wanted(asked.node_id, now):
-            partition.failed(error or KafkaError("no answer"), is_raised=is_raised)
+            partition.failed(error or KafkaError("the Fetch got no response"), is_raised=is_raised)
         for partition in self._partitions:  # all: a request that was never written has no list of its own
             self._leave_replica(partition, asked.node_id, now)
 
@@ -196,7 +196,6 @@ class Answers:
             return  # a late response: the partition is being reset or validated, with a backoff of its own
         self._pause(partition, now)
         if isinstance(error, TopicAuthorizationFailedError):
-            error.topics = (tp.topic,)
             error = asked.refused.setdefault(tp.topic, error)  # one error per topic and response
         elif data.error_code == Code.CORRUPT_MESSAGE:
             error = _corrupt(tp, partition.cursor.fetch_offset, f"{error}")
@@ -304,7 +303,7 @@ class Answers:
             pairs = ((a.producer_id, a.first_offset) for a in data.aborted_transactions or ())
             aborted = AbortedTransactions(pairs, *partition.tp)
         size = sum(batch.size for batch in batches)
-        fetched = Fetched(partition, batches, frame, size, error=broken, aborted=aborted)
+        fetched = Fetched(partition, [*batches], frame, size, cursor, cursor.fetch_offset, broken, aborted)
         self._buffer.add(fetched)
         if batches:
             self.records += sum(batch.count for batch in batches)

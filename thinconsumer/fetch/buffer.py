@@ -7,7 +7,7 @@ therefore counts whole frames until their last slice is released, plus the bytes
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..partitions import Cursor, Partition, PositionState
@@ -36,6 +36,7 @@ class Chunk(NamedTuple):
     error: RecordError | None = None  #: Why the record right after ``records`` cannot be returned.
 
 
+@dataclass(slots=True, eq=False)
 class Fetched:
     """Batches of one partition from one Fetch response.
 
@@ -46,43 +47,18 @@ class Fetched:
     Batches read as columns are not cached: their entry in ``chunks`` is ``None``.
     """
 
-    __slots__ = (
-        "aborted",
-        "batches",
-        "chunk",
-        "chunks",
-        "cursor",
-        "error",
-        "frame",
-        "partition",
-        "record",
-        "size",
-        "start",
-        "verdicts",
-    )
-
-    def __init__(
-        self,
-        partition: Partition,
-        batches: list[RecordBatch],
-        frame: Frame,
-        size: int,
-        *,
-        error: RecordError | None = None,
-        aborted: AbortedTransactions | None = None,
-    ) -> None:
-        self.partition = partition
-        self.cursor: Cursor = partition.cursor  #: If the partition has another cursor now, these batches are stale.
-        self.start = partition.cursor.fetch_offset  #: The fetch offset; whole batches may begin below it.
-        self.batches: list[RecordBatch | None] = list(batches)
-        self.chunks: list[Chunk | None] = []
-        self.chunk = 0  #: Index of the first batch with records not yet returned.
-        self.record = 0  #: Index of the first record not yet returned in that batch.
-        self.error = error  #: Why the bytes after the last batch could not be parsed.
-        self.aborted = aborted
-        self.verdicts: list[bool] = []
-        self.frame = frame
-        self.size = size
+    partition: Partition
+    batches: list[RecordBatch | None]
+    frame: Frame
+    size: int
+    cursor: Cursor  #: The partition's cursor. If the partition has another one now, these batches are stale.
+    start: int  #: The fetch offset; whole batches may begin below it.
+    error: RecordError | None = None  #: Why the bytes after the last batch could not be parsed.
+    aborted: AbortedTransactions | None = None
+    chunks: list[Chunk | None] = field(default_factory=list)
+    chunk: int = 0  #: Index of the first batch with records not yet returned.
+    record: int = 0  #: Index of the first record not yet returned in that batch.
+    verdicts: list[bool] = field(default_factory=list)
 
     @property
     def fresh(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..config import ConsumerConfig
 from ..connection.request import Request, Target
@@ -93,7 +94,7 @@ class Planner:
                 self._left_out = self._buffer.starving = True
                 continue
             session.retry.sent()
-            requests.append(self._request(node_id, session, now))
+            requests.append(self._wrap(self._build, now, Asked(node_id, session)))
         return requests
 
     def wake_at(self, now: float) -> float:
@@ -110,10 +111,6 @@ class Planner:
         """Whether memory was released since the last step, which left out a partition or node for lack of memory."""
         return self._left_out and self._buffer.freed
 
-    def returned(self, asked: Asked) -> None:
-        """Release the bytes reserved for a Fetch that has succeeded or failed."""
-        asked.session.reserved = 0
-
     def restart(self, now: float) -> None:
         """Drop the sessions, since all connections are new; brokers evict the old sessions by themselves."""
         self._sessions.clear()
@@ -122,17 +119,13 @@ class Planner:
 
     def close(self, now: float) -> list[Request]:
         """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches."""
-        requests = []
-        for node_id, session in self._sessions.items():
-            # Sent even while a Fetch is in flight: the broker reads it after that Fetch.
-            if session.session_id:
 
-                def build(version: int, session_id: int = session.session_id) -> Message:
-                    return FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
+        def build(asked: Asked, version: int) -> Message:
+            return FetchRequest(session_id=asked.session.session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
 
-                asked = Asked(node_id, session, epoch=FINAL_EPOCH)
-                requests.append(self._wrap(node_id, build, now, asked))
-        return requests
+        # Sent even while a Fetch is in flight: the broker reads it after that Fetch.
+        sessions = [(node_id, session) for node_id, session in self._sessions.items() if session.session_id]
+        return [self._wrap(build, now, Asked(*one)) for one in sessions]
 
     # -- assigning partitions to nodes
 
@@ -203,18 +196,10 @@ class Planner:
 
     # -- one request
 
-    def _request(self, node_id: int, session: FetchSession, now: float) -> Request:
-        asked = Asked(node_id, session)
-
-        def build(version: int) -> Message:
-            return self._build(asked, version)
-
-        return self._wrap(node_id, build, now, asked)
-
-    def _wrap(self, node_id: int, build: Callable[[int], Message], now: float, asked: Asked) -> Request:
+    def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
-        deadline = now + self._settings.request_timeout_ms / 1000
-        request = Request(ASKER, FetchRequest, Target(node_id, CHANNEL), build, deadline, asked, 4, self._highest)
+        deadline, target = now + self._settings.request_timeout_ms / 1000, Target(asked.node_id, CHANNEL)
+        request = Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest)
         request.held_back = self._settings.fetch_max_wait_ms / 1000
         return request
 

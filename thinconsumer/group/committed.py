@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..calls import Call
 from ..connection.request import Answer, Request
-from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
@@ -337,8 +337,6 @@ class Committed:
         if row is None:
             return KafkaError(f"broker {node_id} left {tp.topic}-{tp.partition} out of its answer to {API}")
         error = to_error(row.error_code, api=API, node_id=node_id, partition=tp)
-        if isinstance(error, TopicAuthorizationFailedError):
-            error.topics = (tp.topic,)
         if rule(API, row.error_code, Scope.PARTITION).action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"committed offset of {tp.topic}-{tp.partition}: {error}")
         return error

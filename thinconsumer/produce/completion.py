@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from itertools import islice
 
-from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from ..errors import BrokerResponseError, KafkaError
 from ..failures import IN_DOUBT, Action, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER
@@ -123,10 +123,7 @@ class BatchCompleter:
 
     def _error(self, queue: PartitionQueue, data: PartitionProduceResponse, node_id: int) -> BrokerResponseError:
         detail = data.error_message
-        error = to_error(data.error_code, api="Produce", node_id=node_id, partition=queue.tp, detail=detail)
-        if isinstance(error, TopicAuthorizationFailedError):
-            error.topics = (queue.tp.topic,)
-        return error
+        return to_error(data.error_code, api="Produce", node_id=node_id, partition=queue.tp, detail=detail)
 
     def _record_errors(
         self, batch: ProducerBatch, data: PartitionProduceResponse, node_id: int

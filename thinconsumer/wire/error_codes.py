@@ -251,4 +251,6 @@ def to_error(
     )
     if isinstance(error, GroupAuthorizationFailedError):
         error.group_id = group_id
+    if partition is not None and isinstance(error, TopicAuthorizationFailedError):
+        error.topics = (partition.topic,)
     return error
