@@ -76,6 +76,19 @@ def world():
         one.finish()
 
 
+@pytest.fixture
+def reading(world):
+    """Return a function that makes a world with ``count`` records in t-0, and a consumer at the first of them."""
+
+    def make(count=0, **options):
+        w = world()
+        if count:
+            w.append(count)
+        return w, w.consumer(**options)
+
+    return make
+
+
 def offsets_of(found):
     """Return what one poll returned as offsets by partition number; holds each record to its own story."""
     for tp, records in found.items():

@@ -61,10 +61,8 @@ def offsets(found):
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "8"])
-def test_nonsense_is_refused_and_changes_nothing(numpy, world, wrong):
-    w = world()
-    w.append(3)
-    consumer = w.consumer()
+def test_nonsense_is_refused_and_changes_nothing(numpy, reading, wrong):
+    _, consumer = reading(3)
     with pytest.raises(IllegalArgumentError, match="max_bytes"):
         consumer.poll_batches(1000, max_bytes=wrong)
     with pytest.raises(IllegalArgumentError, match="timeout"):
@@ -72,11 +70,9 @@ def test_nonsense_is_refused_and_changes_nothing(numpy, world, wrong):
     assert offsets(consumer.poll_batches(1000)) == {0: [0, 1, 2]}
 
 
-def test_batches_are_asked_for_in_larger_answers_than_rows(numpy, world):
+def test_batches_are_asked_for_in_larger_answers_than_rows(numpy, reading):
     """One of a megabyte is decoded in no time: the next one would be waited for."""
-    w = world()
-    w.append(3)
-    consumer = w.consumer()
+    w, consumer = reading(3)
     asked = consumer._reader.managers.planner
     assert sum(map(len, consumer.poll(1000).values())) == 3 and not asked.batches
     w.append(3)
@@ -93,17 +89,15 @@ def test_nothing_assigned_raises(numpy, world):
 
 
 @pytest.mark.parametrize("timeout_ms", [1, 999.5, 60_000])
-def test_idle_takes_exactly_its_timeout(numpy, world, timeout_ms):
-    w = world()
-    consumer = w.consumer()
+def test_idle_takes_exactly_its_timeout(numpy, reading, timeout_ms):
+    w, consumer = reading()
     assert consumer.poll_batches(1000) == {}
     seconds, found = w.elapsed(lambda: consumer.poll_batches(timeout_ms))
     assert found == {} and seconds == pytest.approx(timeout_ms / 1000, abs=1e-9)
 
 
-def test_it_returns_as_soon_as_something_came(numpy, world):
-    w = world()
-    consumer = w.consumer()
+def test_it_returns_as_soon_as_something_came(numpy, reading):
+    w, consumer = reading()
     consumer.poll_batches(1000)
     w.network.call_at(w.clock.now() + 2, lambda: w.append(3))
     seconds, found = w.elapsed(lambda: consumer.poll_batches(60_000))
@@ -121,10 +115,8 @@ def test_columns_carry_everything(numpy, world):
     assert consumer.poll_batches(1000)[T0].rows() == rows
 
 
-def test_deserializers_are_not_applied(numpy, world):
-    w = world()
-    w.append(2)
-    consumer = w.consumer(value_deserializer=lambda data: pytest.fail("called"))
+def test_deserializers_are_not_applied(numpy, reading):
+    _, consumer = reading(2, value_deserializer=lambda data: pytest.fail("called"))
     columns = consumer.poll_batches(1000)[T0]
     assert [columns.value(n) for n in range(2)] == [b"0:0", b"0:1"]
 
@@ -187,10 +179,8 @@ def test_good_records_first_then_the_error_and_skip_goes_on_behind_it(numpy, wor
     assert offsets(consumer.poll_batches(1000)) == {0: [4]}
 
 
-def test_figures_count_what_columns_hand_over(numpy, world):
-    w = world()
-    w.append(5)
-    consumer = w.consumer()
+def test_figures_count_what_columns_hand_over(numpy, reading):
+    _, consumer = reading(5)
     consumer.poll_batches(1000)
     total = {
         name: value

@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer import TopicAuthorizationFailedError, TopicPartition
 from thinconsumer.broker import EntryError
-from thinconsumer.consumer.bulk_queries import look_up, partitions_of, poll_columns_up_to, poll_up_to
+from thinconsumer.consumer.bulk_queries import look_up, partitions_of, poll_up_to
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.error_codes import Code
@@ -52,46 +52,32 @@ def test_error_of_one_question_ends_all(world):
         look_up(consumer, [{T0: -1}, {TopicPartition("t", 1): -1}])
 
 
-def test_poll_ends_at_an_end_without_records(world):
-    """The end of a transaction is an offset, and nothing that is handed out."""
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_poll_ends_at_an_end_without_records(world, columns):
+    """The end of a transaction is an offset without a record."""
+    if columns:
+        pytest.importorskip("numpy")
     w = world()
     w.append(3)
     w.cluster.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=1))
     consumer = w.consumer()
-    found = poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=60_000)
-    assert [record.offset for record in found[T0]] == [0, 1, 2]
-    seconds, found = w.elapsed(lambda: poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=60_000))
-    assert found == {}
+    assert poll_up_to(consumer, {T0: 4}, 1000, 60_000, columns).count == 3
+    seconds, found = w.elapsed(lambda: poll_up_to(consumer, {T0: 4}, 1000, 60_000, columns))
+    assert found.count == 0 and not found.records and not found.columns
     assert seconds < 1
     assert consumer.position(T0) == 4
 
 
-def test_poll_hands_out_nothing_behind_the_end(world):
-    w = world()
-    w.append(10)
-    consumer = w.consumer()
-    found = poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=1000)
+def test_a_poll_returns_no_record_from_the_end_on(reading):
+    _, consumer = reading(10)
+    found = poll_up_to(consumer, {T0: 4}, 100, 1000).records
     assert [record.offset for record in found[T0]] == [0, 1, 2, 3]
-    assert poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=1000) == {}
+    assert poll_up_to(consumer, {T0: 4}, 100, 1000).records == {}
     assert consumer.position(T0) == 4
 
 
-def test_columns_end_like_records(world):
-    pytest.importorskip("numpy")
-    w = world()
-    w.append(3)
-    w.cluster.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=1))
-    consumer = w.consumer()
-    found = poll_columns_up_to(consumer, {T0: 4}, max_bytes=1000, timeout_ms=60_000)
-    assert found[T0].offsets.tolist() == [0, 1, 2]
-    seconds, found = w.elapsed(lambda: poll_columns_up_to(consumer, {T0: 4}, max_bytes=1000, timeout_ms=60_000))
-    assert found == {}
-    assert seconds < 1
-    assert consumer.position(T0) == 4
-
-
-def test_columns_behind_the_end_stay_for_whoever_wants_them(world):
-    """Whole batches come, and none that begins behind the end; a hole before one ends at the end."""
+def test_columns_from_the_end_on_are_returned_by_a_poll_with_a_later_end(world):
+    """Batches are returned whole, none of them begins at the end or later; a hole before a batch ends at the end."""
     pytest.importorskip("numpy")
     w = world()
     w.append(3)
@@ -99,8 +85,8 @@ def test_columns_behind_the_end_stay_for_whoever_wants_them(world):
     consumer = w.consumer()
     offsets = []
     for end in (2, 4, 5, 8, 9, 10):
-        found = poll_columns_up_to(consumer, {T0: end}, max_bytes=10**6, timeout_ms=1000)
+        found = poll_up_to(consumer, {T0: end}, 10**6, 1000, columns=True).columns
         offsets.append((found[T0].offsets.tolist() if found else [], consumer.position(T0)))
     assert offsets == [([0, 1, 2], 3), ([8, 9], 10), ([], 10), ([], 10), ([], 10), ([], 10)]
     consumer.seek(T0, 3)
-    assert poll_columns_up_to(consumer, {T0: 3}, max_bytes=10**6, timeout_ms=1000) == {}
+    assert poll_up_to(consumer, {T0: 3}, 10**6, 1000, columns=True).columns == {}

@@ -58,19 +58,17 @@ NOT_ASSIGNED = {
 
 
 @pytest.mark.parametrize("timeout_ms", [1, 100, 999.5, 60_000, 300_000])
-def test_idle_poll_takes_exactly_its_timeout(world, timeout_ms):
+def test_idle_poll_takes_exactly_its_timeout(reading, timeout_ms):
     """Neither less, which would spin, nor more."""
-    w = world()
-    consumer = w.consumer()
+    w, consumer = reading()
     assert consumer.poll(1000) == {}
     seconds, found = w.elapsed(lambda: consumer.poll(timeout_ms))
     assert found == {}
     assert seconds == pytest.approx(timeout_ms / 1000, abs=1e-9)
 
 
-def test_poll_returns_as_soon_as_something_came(world, offsets):
-    w = world()
-    consumer = w.consumer()
+def test_poll_returns_as_soon_as_something_came(reading, offsets):
+    w, consumer = reading()
     consumer.poll(1000)
     w.network.call_at(w.clock.now() + 2, lambda: w.append(3))
     seconds, found = w.elapsed(lambda: consumer.poll(60_000))
@@ -87,10 +85,8 @@ def test_poll_of_nothing_assigned_raises(world):
 
 
 @pytest.mark.parametrize("name", NONSENSE)
-def test_nonsense_is_refused_and_changes_nothing(world, read, name):
-    w = world()
-    w.append(4)
-    consumer = w.consumer()
+def test_nonsense_is_refused_and_changes_nothing(reading, read, name):
+    _, consumer = reading(4)
     assert read(consumer, 2, max_records=2) == {0: [0, 1]}
     with pytest.raises(IllegalArgumentError):
         NONSENSE[name](consumer)
@@ -99,9 +95,8 @@ def test_nonsense_is_refused_and_changes_nothing(world, read, name):
 
 
 @pytest.mark.parametrize("name", NOT_ASSIGNED)
-def test_what_is_not_assigned_is_refused_by_name_and_changes_nothing(world, name):
-    w = world()
-    consumer = w.consumer()
+def test_what_is_not_assigned_is_refused_by_name_and_changes_nothing(reading, name):
+    _, consumer = reading()
     consumer.seek(T0, 0)
     with pytest.raises(IllegalStateError, match=r"t-1 is not assigned.*t-0"):
         NOT_ASSIGNED[name](consumer)
@@ -141,18 +136,14 @@ def test_max_records_is_a_bound_over_all_partitions(world, limit, offsets):
     assert found == {number: list(range(20)) for number in range(3)}
 
 
-def test_max_poll_records_is_the_default_limit(world, offsets):
-    w = world()
-    w.append(10)
-    consumer = w.consumer(max_poll_records=4)
+def test_max_poll_records_is_the_default_limit(reading, offsets):
+    _, consumer = reading(10, max_poll_records=4)
     assert [offsets(consumer.poll(1000)) for _ in range(3)] == [{0: [0, 1, 2, 3]}, {0: [4, 5, 6, 7]}, {0: [8, 9]}]
 
 
-def test_without_update_offsets_the_same_comes_again(world, offsets):
+def test_without_update_offsets_the_same_comes_again(reading, offsets):
     """A look ahead: positions stay, until a poll that moves them."""
-    w = world()
-    w.append(5)
-    consumer = w.consumer()
+    _, consumer = reading(5)
     for _ in range(3):
         assert offsets(consumer.poll(1000, max_records=2, update_offsets=False)) == {0: [0, 1]}
     assert consumer.position(T0) == 0
@@ -291,11 +282,9 @@ def test_authorization_error_is_raised_by_every_poll_until_it_is_cured(world, of
 
 @pytest.mark.parametrize("where", ["metadata", "fetch", "both"])
 @pytest.mark.parametrize("timeout_ms", [0, 5000])
-def test_wherever_the_refusal_comes_from(world, where, timeout_ms, offsets):
+def test_wherever_the_refusal_comes_from(reading, where, timeout_ms, offsets):
     """A topic hidden by metadata, or refused while it is being read: raised, not silence; and cured by itself."""
-    w = world()
-    w.append(2)
-    consumer = w.consumer(metadata_max_age_ms=1000)
+    w, consumer = reading(2, metadata_max_age_ms=1000)
     assert offsets(consumer.poll(2000)) == {0: [0, 1]}
     if where != "fetch":
         w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
@@ -431,21 +420,17 @@ def test_slow_answers_are_waited_for(world):
     assert seconds == pytest.approx(4, abs=0.05)
 
 
-def test_first_record_takes_round_trips_and_no_pauses(world):
+def test_first_record_takes_round_trips_and_no_pauses(reading):
     """Connecting, metadata, the offset, the fetch: nothing else stands between a new consumer and its first record."""
-    w = world()
-    w.append(1)
-    consumer = w.consumer()
+    w, consumer = reading(1)
     seconds, found = w.elapsed(lambda: consumer.poll(60_000))
     assert found
     assert seconds < 20 * w.network.latency
 
 
-def test_questions_do_not_wait_behind_a_long_poll(world):
+def test_questions_do_not_wait_behind_a_long_poll(reading):
     """Fetches have a connection of their own: a lookup takes a round trip while nothing arrives, and no longer."""
-    w = world()
-    w.append(1)
-    consumer = w.consumer()
+    w, consumer = reading(1)
     assert consumer.poll(60_000)
     consumer.poll(5)  # the next Fetch is out now, and parked
     seconds, found = w.elapsed(lambda: consumer.end_offsets([T0]))

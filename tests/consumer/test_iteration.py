@@ -21,10 +21,8 @@ def take(consumer, count):
 # -- when it ends
 
 
-def test_iteration_ends_after_consumer_timeout_ms_without_a_record(world):
-    w = world()
-    w.append(3)
-    consumer = w.consumer(consumer_timeout_ms=5000)
+def test_iteration_ends_after_consumer_timeout_ms_without_a_record(reading):
+    w, consumer = reading(3, consumer_timeout_ms=5000)
     seconds, found = w.elapsed(lambda: [record.offset for record in consumer])
     assert found == [0, 1, 2]
     assert seconds == pytest.approx(5, abs=0.1)
@@ -53,9 +51,8 @@ def test_records_that_trickle_in_keep_an_iteration_going(world):
     assert [record.offset for record in consumer] == [0, 1, 2, 3, 4]
 
 
-def test_iterating_over_nothing_assigned_raises(world):
-    w = world()
-    consumer = w.consumer()
+def test_iterating_over_nothing_assigned_raises(reading):
+    _, consumer = reading()
     consumer.assign([])
     with pytest.raises(IllegalStateError, match="assign"):
         next(consumer)
@@ -64,11 +61,9 @@ def test_iterating_over_nothing_assigned_raises(world):
 # -- between two records
 
 
-def test_slow_consumer_keeps_its_connections_alive(world):
+def test_slow_consumer_keeps_its_connections_alive(reading):
     """A minute of work per record: fetches are answered meanwhile, and nothing times out or is dialled anew."""
-    w = world()
-    w.append(10)
-    consumer = w.consumer(request_timeout_ms=5000, connections_max_idle_ms=100_000)
+    w, consumer = reading(10, request_timeout_ms=5000, connections_max_idle_ms=100_000)
     found = []
     for record in itertools.islice(consumer, 10):
         found.append(record.offset)
@@ -77,19 +72,15 @@ def test_slow_consumer_keeps_its_connections_alive(world):
     assert sum(fetch.session_epoch == 0 for fetch in w.fetches()) == 1
 
 
-def test_metadata_is_refreshed_between_records(world):
-    w = world()
-    w.append(20)
-    consumer = w.consumer(metadata_max_age_ms=10_000)
+def test_metadata_is_refreshed_between_records(reading):
+    w, consumer = reading(20, metadata_max_age_ms=10_000)
     for _ in itertools.islice(consumer, 20):
         w.clock.advance(5)
     assert len(w.requests(MetadataRequest)) >= 6
 
 
-def test_driving_between_records_does_not_cost_a_step_per_record(world):
-    w = world()
-    w.append(500)
-    consumer = w.consumer()
+def test_driving_between_records_does_not_cost_a_step_per_record(reading):
+    _, consumer = reading(500)
     next(consumer)
     steps = consumer._shell.driver.steps
     assert take(consumer, 499) == list(range(1, 500))
@@ -99,11 +90,9 @@ def test_driving_between_records_does_not_cost_a_step_per_record(world):
 # -- mixed with everything else
 
 
-def test_iterating_and_polling_can_be_mixed(world, offsets):
+def test_iterating_and_polling_can_be_mixed(reading, offsets):
     """A record returned by one is not returned by the other, and none is lost."""
-    w = world()
-    w.append(20)
-    consumer = w.consumer(max_poll_records=7)
+    _, consumer = reading(20, max_poll_records=7)
     assert take(consumer, 3) == [0, 1, 2]
     assert consumer.position(T0) == 3
     assert offsets(consumer.poll(1000, max_records=2)) == {0: [3, 4]}
@@ -115,10 +104,8 @@ def test_iterating_and_polling_can_be_mixed(world, offsets):
     assert consumer.position(T0) == 20
 
 
-def test_seek_between_two_records_takes_effect_at_once(world):
-    w = world()
-    w.append(10)
-    consumer = w.consumer()
+def test_seek_between_two_records_takes_effect_at_once(reading):
+    _, consumer = reading(10)
     assert take(consumer, 2) == [0, 1]
     consumer.seek(T0, 7)
     assert take(consumer, 2) == [7, 8]
@@ -187,10 +174,9 @@ def test_read_to_end_reads_what_was_there_when_it_was_called(world):
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
-def test_reading_an_empty_topic_to_its_end_takes_no_time(world, policy):
+def test_reading_an_empty_topic_to_its_end_takes_no_time(reading, policy):
     """There is nothing to wait for, whatever the starting point."""
-    w = world()
-    consumer = w.consumer(auto_offset_reset=policy)
+    w, consumer = reading(auto_offset_reset=policy)
     seconds, found = w.elapsed(lambda: list(consumer.read_to_end()))
     assert (found, seconds < 1) == ([], True)
 
@@ -235,11 +221,9 @@ def test_read_to_end_leaves_paused_partitions_out(world):
     assert [(r.partition, r.offset) for r in consumer.read_to_end()] == [(1, 0), (1, 1)]
 
 
-def test_read_to_end_that_gets_nowhere_says_so(world):
+def test_read_to_end_that_gets_nowhere_says_so(reading):
     """A broker that stops answering: the timeout names how far it is behind."""
-    w = world()
-    w.append(3)
-    consumer = w.consumer(max_poll_records=2, max_partition_fetch_bytes=1)
+    w, consumer = reading(3, max_poll_records=2, max_partition_fetch_bytes=1)
     reading = consumer.read_to_end(timeout_ms=3000)
     w.append(2)
     w.cluster.on("Fetch", Silence())
@@ -252,10 +236,8 @@ def test_read_to_end_that_gets_nowhere_says_so(world):
         read_on()
 
 
-def test_leaving_read_to_end_early_loses_nothing(world, offsets):
-    w = world()
-    w.append(8)
-    consumer = w.consumer()
+def test_leaving_read_to_end_early_loses_nothing(reading, offsets):
+    _, consumer = reading(8)
     for record in consumer.read_to_end():
         if record.offset == 2:
             break

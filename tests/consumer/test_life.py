@@ -86,10 +86,9 @@ def test_topics_to_subscribe_to_are_refused_clearly(world):
         Consumer("orders", driver=world().cluster.driver())
 
 
-def test_repr_tells_where_things_stand(world):
+def test_repr_tells_where_things_stand(reading):
     """repr does no I/O and tells unconnected, connected and closed apart."""
-    w = world()
-    consumer = w.consumer(client_id="billing")
+    _, consumer = reading(client_id="billing")
     assert "billing 1 partitions" in repr(consumer)
     consumer.poll(100)
     assert "1 nodes known" in repr(consumer)
@@ -109,10 +108,9 @@ def test_closing_twice_is_fine(world):
 
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("name", CALLS)
-def test_calls_after_close_raise(world, name, connected):
+def test_calls_after_close_raise(reading, name, connected):
     """A closed consumer answers every call with IllegalStateError, whether it ever was connected or not."""
-    w = world()
-    consumer = w.consumer()
+    w, consumer = reading()
     if connected:
         w.append(3)
         consumer.poll(100)
@@ -121,11 +119,9 @@ def test_calls_after_close_raise(world, name, connected):
         CALLS[name](consumer)
 
 
-def test_iteration_ends_with_close(world):
+def test_iteration_ends_with_close(reading):
     """Records that one poll of the iteration gathered are not handed out once the consumer is closed."""
-    w = world()
-    w.append(3)
-    consumer = w.consumer()
+    _, consumer = reading(3)
     assert next(consumer).offset == 0
     consumer.close()
     with pytest.raises(IllegalStateError, match="closed"):
@@ -142,9 +138,8 @@ def test_with_block_closes(world):
         consumer.poll()
 
 
-def test_with_block_closes_after_an_error(world):
-    w = world()
-    consumer = w.consumer()
+def test_with_block_closes_after_an_error(reading):
+    w, consumer = reading()
 
     def use():
         with consumer:
@@ -156,11 +151,9 @@ def test_with_block_closes_after_an_error(world):
     assert w.network.connections == []
 
 
-def test_close_ends_the_fetch_sessions(world):
+def test_close_ends_the_fetch_sessions(reading):
     """A broker need not remember a session until others push it out of its cache."""
-    w = world()
-    w.append(1)
-    consumer = w.consumer(fetch_max_wait_ms=100)
+    w, consumer = reading(1, fetch_max_wait_ms=100)
     consumer.poll(1000)
     consumer.close()
     assert w.fetches()[-1].session_epoch == -1
@@ -169,11 +162,9 @@ def test_close_ends_the_fetch_sessions(world):
 
 @pytest.mark.parametrize("timeout_ms", [None, 0, 50, 60_000])
 @pytest.mark.parametrize("fault", ["pause", "kill", "black_hole", "none"])
-def test_close_is_bounded(world, fault, timeout_ms):
+def test_close_is_bounded(reading, fault, timeout_ms):
     """Closing never waits longer than it was told, nor than a moment, whatever the broker does."""
-    w = world()
-    w.append(1)
-    consumer = w.consumer()
+    w, consumer = reading(1)
     assert consumer.poll(1000)
     if fault != "none":
         getattr(w.network, fault)("kafka1", 9092)
@@ -182,9 +173,8 @@ def test_close_is_bounded(world, fault, timeout_ms):
     assert w.network.connections == []
 
 
-def test_close_with_nonsense_for_a_timeout_leaves_the_consumer_open(world):
-    w = world()
-    consumer = w.consumer()
+def test_close_with_nonsense_for_a_timeout_leaves_the_consumer_open(reading):
+    _, consumer = reading()
     consumer.poll(100)
     with pytest.raises(IllegalArgumentError):
         consumer.close(timeout_ms=-1)
@@ -211,10 +201,9 @@ def test_close_calls_the_deserializers_close(world):
     assert deserializer.closed == 1
 
 
-def test_forgotten_consumer_warns(world):
+def test_forgotten_consumer_warns(reading):
     """A connected consumer without a reference warns, and its connections are closed."""
-    w = world()
-    consumer = w.consumer()
+    w, consumer = reading()
     consumer.poll(100)
     w.consumers.clear()
     with pytest.warns(ResourceWarning, match="unclosed <Consumer"):
@@ -223,9 +212,8 @@ def test_forgotten_consumer_warns(world):
     assert w.network.connections == []
 
 
-def test_consumer_that_never_connected_may_be_forgotten(world):
-    w = world()
-    consumer = w.consumer()
+def test_consumer_that_never_connected_may_be_forgotten(reading):
+    w, consumer = reading()
     consumer.seek(T0, 1)
     w.consumers.clear()
     with warnings.catch_warnings():
@@ -307,11 +295,9 @@ def test_second_thread_does_not_disturb_an_iteration(world):
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in ("read_to_end",)])
-def test_a_signal_handler_in_the_middle_of_a_call_is_refused_and_the_call_goes_on(world, name):
+def test_a_signal_handler_in_the_middle_of_a_call_is_refused_and_the_call_goes_on(reading, name):
     """It would find a step half done and start over with new connections under the interrupted one's feet."""
-    w = world()
-    w.append(3)
-    consumer = w.consumer()
+    w, consumer = reading(3)
     refused = []
 
     def handler():
@@ -327,10 +313,8 @@ def test_a_signal_handler_in_the_middle_of_a_call_is_refused_and_the_call_goes_o
     consumer.assignment()
 
 
-def test_a_signal_handler_cannot_close_the_consumer_in_the_middle_of_a_call(world):
-    w = world()
-    w.append(3)
-    consumer = w.consumer()
+def test_a_signal_handler_cannot_close_the_consumer_in_the_middle_of_a_call(reading):
+    w, consumer = reading(3)
     refused = []
 
     def handler():
@@ -361,11 +345,9 @@ def test_a_resolver_cannot_use_the_consumer_that_asks_it():
         consumer.assignment()
 
 
-def test_handing_over_to_another_thread_between_calls_is_fine(world):
+def test_handing_over_to_another_thread_between_calls_is_fine(reading):
     """Each call may come from another thread than the one before, as long as they do not overlap."""
-    w = world()
-    w.append(6)
-    consumer = w.consumer()
+    _, consumer = reading(6)
     found = []
 
     def read():
@@ -381,10 +363,8 @@ def test_handing_over_to_another_thread_between_calls_is_fine(world):
 # -- wake-ups
 
 
-def test_wakeup_before_a_poll_makes_it_raise_once(world):
-    w = world()
-    w.append(2)
-    consumer = w.consumer()
+def test_wakeup_before_a_poll_makes_it_raise_once(reading):
+    _, consumer = reading(2)
     consumer.wakeup()
     with pytest.raises(WakeupError):
         consumer.poll(1000)
@@ -392,10 +372,9 @@ def test_wakeup_before_a_poll_makes_it_raise_once(world):
 
 
 @pytest.mark.parametrize("call", ["poll", "next", "position", "end_offsets", "topics"])
-def test_wakeup_during_a_call_ends_it(world, call):
+def test_wakeup_during_a_call_ends_it(reading, call):
     """From a signal handler or another thread, in the middle of waiting: WakeupError, and everything goes on after."""
-    w = world()
-    consumer = w.consumer()
+    w, consumer = reading()
     w.network.black_hole("kafka1", 9092)
     w.network.call_at(w.clock.now() + 3, consumer.wakeup)
     calls = {**CALLS, "poll": lambda c: c.poll(60_000)}
@@ -416,10 +395,8 @@ def test_fileno_is_unsupported_in_memory_and_says_so(world):
         world().consumer().fileno()
 
 
-def test_wake_at_is_now_while_records_are_buffered(world):
-    w = world()
-    w.append(3)
-    consumer = w.consumer()
+def test_wake_at_is_now_while_records_are_buffered(reading):
+    w, consumer = reading(3)
     consumer.poll(1000, max_records=1)
     assert consumer.wake_at() == w.clock.now()
     consumer.poll(0)
@@ -445,11 +422,9 @@ def test_loop_that_polls_only_when_told_to_makes_full_progress(world, chunk):
     assert calls < 3000  # idle fetches twice a second, and what the byte-wise network adds
 
 
-def test_who_polls_once_in_a_while_is_not_told_of_an_outage_while_its_connection_comes_up(world):
+def test_who_polls_once_in_a_while_is_not_told_of_an_outage_while_its_connection_comes_up(reading):
     """Each poll(0) does one step of connecting: 40 s between two polls do not count as an outage of the brokers."""
-    w = world()
-    w.append(1)
-    consumer = w.consumer()
+    w, consumer = reading(1)
     for _ in range(20):
         if consumer.poll(0):
             return

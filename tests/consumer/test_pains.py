@@ -127,10 +127,9 @@ def test_no_thread_is_ever_started(world):
     assert threading.active_count() == before
 
 
-def test_use_in_a_forked_child_is_refused_and_closing_there_is_fine(world):
+def test_use_in_a_forked_child_is_refused_and_closing_there_is_fine(reading):
     """The driver knows the process it connected in; every call asks it first."""
-    w = world()
-    consumer = w.consumer()
+    _, consumer = reading()
     consumer.poll(100)
     driver = consumer._shell.driver
 

@@ -204,9 +204,8 @@ def test_topics_and_their_partitions(world):
     assert w.consumer(exclude_internal_topics=False).topics() == {"t", "u", "__consumer_offsets"}
 
 
-def test_end_offsets_of_what_does_not_exist_times_out_with_the_reason(world):
-    w = world()
-    consumer = w.consumer()
+def test_end_offsets_of_what_does_not_exist_times_out_with_the_reason(reading):
+    _, consumer = reading()
     with pytest.raises(KafkaTimeoutError, match=r"UNKNOWN_TOPIC_OR_PARTITION"):
         consumer.end_offsets([TopicPartition("nope", 0)], timeout_ms=2000)
 
@@ -267,10 +266,8 @@ def test_policies_decide_where_there_is_no_position_and_log_it_once(world, lines
     assert word in line
 
 
-def test_policy_none_raises_until_there_is_a_position(world, offsets):
-    w = world()
-    w.append(3)
-    consumer = w.consumer(auto_offset_reset="none")
+def test_policy_none_raises_until_there_is_a_position(reading, offsets):
+    _, consumer = reading(3, auto_offset_reset="none")
     for call in (lambda: consumer.poll(1000), lambda: consumer.position(T0)) * 2:
         with pytest.raises(NoOffsetForPartitionError) as caught:
             call()
@@ -279,11 +276,9 @@ def test_policy_none_raises_until_there_is_a_position(world, offsets):
     assert offsets(consumer.poll(1000)) == {0: [1, 2]}
 
 
-def test_partition_that_appears_later_starts_at_its_beginning_under_latest(world, offsets, lines):
+def test_partition_that_appears_later_starts_at_its_beginning_under_latest(reading, offsets, lines):
     """Records written before the metadata refresh are not skipped; existing partitions follow auto_offset_reset."""
-    w = world()
-    w.append(5)
-    consumer = w.consumer(auto_offset_reset="latest", metadata_max_age_ms=5000)
+    w, consumer = reading(5, auto_offset_reset="latest", metadata_max_age_ms=5000)
     assert consumer.poll(1000) == {}
     assert consumer.position(T0) == 5
     w.cluster.expand("t", 2)
@@ -314,11 +309,9 @@ def test_expired_position_follows_the_policy_once(world, offsets, lines, policy)
     assert "position 2 is out of range" in line and "starts at 10" in line
 
 
-def test_truncated_position_is_told_apart(world, lines):
+def test_truncated_position_is_told_apart(reading, lines):
     """Past the end, with no epoch to ask about: truncated, not expired."""
-    w = world()
-    w.append(5)
-    consumer = w.consumer()
+    _, consumer = reading(5)
     consumer.seek(T0, 50)
     consumer.poll(3000)
     (line,) = resets(lines)
@@ -440,8 +433,7 @@ def test_lookups_of_many_partitions_take_one_request_per_leader(world):
     [(("nope", 0), "UNKNOWN_TOPIC_OR_PARTITION"), (("t", 9), "no leader known for t-9: the topic has 1 partitions")],
 )
 def test_a_position_that_does_not_come_says_why(world, tp, words):
-    w = world()
-    consumer = w.consumer(tp)
+    consumer = world().consumer(tp)
     with pytest.raises(KafkaTimeoutError, match=words):
         consumer.position(TopicPartition(*tp), timeout_ms=3000)
     with pytest.raises(KafkaTimeoutError, match=words):

@@ -195,11 +195,9 @@ def test_interrupted_again_and_again_everything_still_arrives(world, seed):
     assert consumer.position(T0) == 13
 
 
-def test_interrupted_wait_costs_nothing(world, offsets):
+def test_interrupted_wait_costs_nothing(reading, offsets):
     """Ctrl-C while a poll only waits, which is when it nearly always comes: the connections and the buffer stay."""
-    w = world()
-    w.append(5)
-    consumer = w.consumer()
+    w, consumer = reading(5)
     assert offsets(consumer.poll(1000, max_records=2)) == {0: [0, 1]}
     consumer.pause(T0)
     consumer.poll(700)

@@ -66,10 +66,8 @@ def test_a_listener_of_another_protocol_is_named_and_logged_once_a_minute(world,
     assert "failed attempts in 6" in warnings[1]
 
 
-def test_a_fetch_that_breaks_each_connection_is_logged_once_a_minute(world, lines):
-    w = world()
-    w.append(5)
-    consumer = w.consumer()
+def test_a_fetch_that_breaks_each_connection_is_logged_once_a_minute(reading, lines):
+    w, consumer = reading(5)
     assert consumer.poll(1000)
     w.cluster.on("Fetch", Disconnect())
     before = len(lines(logging.WARNING))

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from thinconsumer import TopicPartition
-from thinconsumer.consumer.bulk_queries import poll_columns_up_to
+from thinconsumer.consumer.bulk_queries import poll_up_to
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.spark.columns import COLUMNS, arrow_batches
 
@@ -16,7 +16,7 @@ T0 = TopicPartition("t", 0)
 
 def fetch(consumer, until, names, bytes_max):
     """Yield the batches of one poll."""
-    for columns in poll_columns_up_to(consumer, {T0: until}, max_bytes=4_000_000, timeout_ms=1000).values():
+    for columns in poll_up_to(consumer, {T0: until}, 4_000_000, 1000, columns=True).columns.values():
         yield from arrow_batches(columns, until, names, bytes_max)
 
 

@@ -65,7 +65,7 @@ def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
 def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
     if isinstance(value, ConsumerRecord) or hasattr(value, "headers"):
         raise IllegalArgumentError(
-            f"{tp}: the offset to commit is after the record, not the record's: use commit(record) or record.offset + 1"
+            f"{tp}: the offset to commit is the one after the record: write commit(record) or record.offset + 1"
         )
     offset, metadata = getattr(value, "offset", value), getattr(value, "metadata", "")
     epoch = getattr(value, "leader_epoch", -1)

@@ -7,20 +7,19 @@ public calls make one query each. Each function is one call of the given consume
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..calls import Call
 from ..errors import UnknownTopicOrPartitionError
-from ..fetch.collector import Records
+from ..fetch.collector import PollResult
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .arguments import to_seconds
 from .consumer import Consumer
 
-if TYPE_CHECKING:
-    from ..records.columnar.record_columns import RecordColumns
+Offsets = Mapping[TopicPartition, int]
 
-__all__ = ["known_topic_id", "look_up", "partitions_of", "poll_columns_up_to", "poll_up_to"]
+__all__ = ["known_topic_id", "look_up", "partitions_of", "poll_up_to"]
 
 
 def partitions_of(
@@ -51,7 +50,7 @@ def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
 
 
 def look_up(
-    consumer: Consumer[Any, Any], questions: Sequence[Mapping[TopicPartition, int]], timeout_ms: float | None = None
+    consumer: Consumer[Any, Any], questions: Sequence[Offsets], timeout_ms: float | None = None
 ) -> list[dict[TopicPartition, int]]:
     """Return the offset for each partition of each query; -1 if no record has the timestamp or a later one.
 
@@ -79,28 +78,15 @@ def look_up(
 
 
 def poll_up_to(
-    consumer: Consumer[Any, Any], ends: Mapping[TopicPartition, int], *, max_records: int, timeout_ms: float
-) -> dict[TopicPartition, Records]:
+    consumer: Consumer[Any, Any], ends: Offsets, limit: int, timeout_ms: float, columns: bool = False
+) -> PollResult:
     """Poll for records before these ends; return as soon as there are any, or once all partitions are at their end.
 
     A log may end with offsets that are never returned, such as a transaction marker: a plain poll would wait there.
+    With ``columns``, the limit is in bytes and batches are returned whole, so that records and positions may lie beyond
+    the ends.
     """
-    reader, shell = consumer._reader, consumer._shell
-    with shell.enter():
-        poll_result = reader.poll(to_seconds(timeout_ms), max_records, ends)
-    reader.poll_result = poll_result
-    return poll_result.records
-
-
-def poll_columns_up_to(
-    consumer: Consumer[Any, Any], ends: Mapping[TopicPartition, int], *, max_bytes: int, timeout_ms: float
-) -> dict[TopicPartition, RecordColumns]:
-    """Poll for columns; return as soon as there are any, or once all partitions are at their end.
-
-    Batches are returned whole, so the last records, and the positions, may lie beyond the ends.
-    """
-    reader, shell = consumer._reader, consumer._shell
-    with shell.enter():
-        poll_result = reader.poll(to_seconds(timeout_ms), max_bytes, ends, columns=True)
-    reader.poll_result = poll_result
-    return poll_result.columns
+    with consumer._shell.enter():
+        poll_result = consumer._reader.poll(to_seconds(timeout_ms), limit, ends, columns=columns)
+    consumer._reader.poll_result = poll_result
+    return poll_result

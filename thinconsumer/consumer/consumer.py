@@ -17,10 +17,10 @@ from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..fetch.lookups import ListedOffset
 from ..metrics import MetricValues
+from ..net.imports import import_uninterrupted
 from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .arguments import is_whole, topic_name, topic_partition, topic_partitions
-from .batch_calls import BatchCalls
+from .arguments import is_whole, to_seconds, topic_name, topic_partition, topic_partitions
 from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
@@ -35,13 +35,21 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # for type checkers only: not a runtime dependency
 
+    from ..records.columnar.record_columns import RecordColumns
+
     Raw = bytes | None
     Deserialize: TypeAlias = Callable[[Any], T] | TopicDeserializer[T] | HeadersDeserializer[T]
 
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
+#: The module that needs numpy.
+DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
+#: Default ``max_bytes`` of ``poll_batches``. Calls that return more take longer per byte, since they wait for memory.
+MAX_BYTES = 8 << 20
+#: Upper limit of ``max_bytes``: byte offsets in one result must fit into 31 bits, and the last batch may add 256 MB.
+MAX_BYTES_LIMIT = 1 << 30
 
 
-class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
+class Consumer(GroupCalls, Generic[K, V]):
     """A Kafka consumer without threads: all I/O happens inside its method calls.
 
     Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.
@@ -52,6 +60,8 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     Raises:
         KafkaConfigurationError: options are unknown, invalid or contradictory; the error lists all problems.
     """
+
+    _warned_of_seconds = False
 
     if TYPE_CHECKING:
 
@@ -176,6 +186,29 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         if update_offsets:
             self._reader.poll_result = poll_result
         return poll_result.records
+
+    def poll_batches(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, RecordColumns]:
+        """Return records as columns: numpy arrays, and on request an Arrow batch (:meth:`RecordColumns.to_arrow`).
+
+        Waits, moves positions and raises errors as :meth:`poll` does; both methods can be used in turn. Returns whole
+        batches as the producers wrote them, until their decompressed size reaches ``max_bytes`` (default: 8 MB).
+        Deserializers are not applied: keys and values are bytes.
+
+        Raises:
+            ImportError: numpy is not installed (``pip install 'thinconsumer[arrow]'``).
+        """
+        try:
+            import_uninterrupted(DECODER)
+        except ImportError as exc:
+            raise ImportError(f"poll_batches() needs numpy ({exc}): pip install 'thinconsumer[arrow]'") from exc
+        if max_bytes is not None and not is_whole(max_bytes, 1):
+            raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
+        limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
+        with self._shell.enter(touches=False):
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
+        # The last statement, as in poll: an exception before it leaves the positions unchanged, so no record is lost.
+        self._reader.poll_result = poll_result
+        return poll_result.columns
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Return the consumer itself. Iteration calls :meth:`poll`, and both may be used in turn."""
@@ -431,6 +464,16 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         return f"<Consumer {self.config.client_id} {len(self._partitions)} partitions, {state}>"
 
     # -- inside
+
+    def _poll_seconds(self, timeout_ms: float) -> float:
+        """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
+        # A float with more than two decimals was probably computed (the time left until a deadline): no warning.
+        seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
+        if seconds and not self._warned_of_seconds:
+            self._warned_of_seconds = True
+            words = f"poll({timeout_ms!r}) waits {timeout_ms!r} milliseconds: for seconds write {timeout_ms * 1000:.0f}"
+            warnings.warn(words, UserWarning, stacklevel=3)
+        return to_seconds(timeout_ms)
 
     def _limit(self, max_records: int | None) -> int:
         if max_records is None:

@@ -78,7 +78,7 @@ class GroupCallbacks:
         group, now = self._group, self._shell.driver.now()
         group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
-            # Wait for I/O only while a commit is pending: otherwise it might last until the next heartbeat is due.
+            # Wait for I/O only while a commit is pending: else the wait might last until the next heartbeat is due.
             now = self._step(now, now if group.commits.queue.idle else deadline)
         group.revocation.auto_commits = group.auto_commit is not None
         while not group.commits.queue.idle and now < deadline:

@@ -161,24 +161,13 @@ class HealthMonitor:
     def _look(self, managers: ConsumerManagers, now: float) -> list[Obstacle]:
         if managers.answers.completed != self._completed:
             self._completed, self._fetched_at = managers.answers.completed, now
-        obstacles = [
-            *self._final(managers),
-            *self._outage(managers),
-            *self._group(managers, now),
-            *self._broken(managers),
-        ]
+        obstacles = [Obstacle(str(error), error, final=True) for error in managers.persistent_errors()]
+        if managers.engine.network.outage_since is not None:
+            obstacles.append(Obstacle("no broker can be reached", since=managers.engine.network.outage_since))
+        obstacles += [*self._group(managers, now), *self._broken(managers)]
         obstacles += [*self._missing(managers, now), *self._silent(managers, now)]
         self._since = {key: self._since.get(key, now) for key in (o.key or o.words for o in obstacles)}
         return obstacles
-
-    def _final(self, managers: ConsumerManagers) -> Iterator[Obstacle]:
-        for error in managers.persistent_errors():
-            yield Obstacle(str(error), error, final=True)
-
-    def _outage(self, managers: ConsumerManagers) -> Iterator[Obstacle]:
-        since = managers.engine.network.outage_since
-        if since is not None:
-            yield Obstacle("no broker can be reached", since=since)
 
     def _group(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
         group = managers.group
@@ -239,7 +228,7 @@ class HealthMonitor:
                 continue
             since = self._excused[partition.tp] = excused.get(partition.tp, now)
             if partition.error is not None:
-                continue  # reported by _final()
+                continue  # one of managers.persistent_errors()
             if partition.confirmed_at is not None and partition.confirmed_at > since:
                 since = partition.confirmed_at
             words = self._why_silent(managers, partition, now - since)

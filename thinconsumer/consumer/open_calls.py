@@ -35,9 +35,6 @@ class OpenCalls:
     def __init__(self) -> None:
         self._open: dict[Hashable, OpenCall] = {}
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def wait(
         self,
         key: Hashable,

@@ -16,7 +16,7 @@ from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
-from ..fetch.collector import Collector, Deserialize, PollResult, Records
+from ..fetch.collector import Deserialize, PollResult, Records
 from ..fetch.planner import ASKER as FETCH
 from ..net import SelectorDriver
 from ..net.resolver import Resolver
@@ -31,8 +31,7 @@ from .metrics_recorder import handed_out, read_off
 from .open_calls import OpenCalls
 
 T = TypeVar("T")
-#: Returns the poll result from the collector's buffered batches.
-Gather = Callable[[Collector], PollResult]
+Ends = Mapping[TopicPartition, int]
 
 #: How long close() waits for brokers to close fetch sessions, in seconds. A Fetch in flight may delay the response by
 #: up to fetch_max_wait_ms, which should not delay the end of the program.
@@ -132,9 +131,7 @@ class ConsumerCore:
         self._note_room()
         return self.shell.wake_at()
 
-    def poll(
-        self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None, *, columns: bool = False
-    ) -> PollResult:
+    def poll(self, seconds: float, limit: int, ends: Ends | None = None, *, columns: bool = False) -> PollResult:
         """Return up to ``limit`` records as soon as there are any.
 
         Returns an empty result after ``seconds``, or once all positions are at ``ends``: a log may end with offsets
@@ -150,8 +147,7 @@ class ConsumerCore:
         managers.metrics.record_poll_start(began)
         managers.planner.batches = columns
         try:
-            gather = _columns(limit, ends) if columns else _records(limit, ends)
-            poll_result = self._poll(began, began + seconds, gather, ends)
+            poll_result = self._poll(began, began + seconds, limit, ends, columns)
         finally:
             now = shell.driver.now()
             managers.metrics.record_poll_end(now)
@@ -161,9 +157,7 @@ class ConsumerCore:
             handed_out(managers, poll_result, now)
         return poll_result
 
-    def _poll(
-        self, now: float, deadline: float, gather: Gather, ends: Mapping[TopicPartition, int] | None
-    ) -> PollResult:
+    def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, columns: bool) -> PollResult:
         shell, group = self.shell, self.managers.group
         if group is not None and group.poll_begins(now):
             shell.engine.touch()
@@ -175,7 +169,8 @@ class ConsumerCore:
             error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
                 self._raise(error)
-            poll_result = PollResult() if group is not None and group.member.held else self._gather(gather)
+            is_held = group is not None and group.member.held
+            poll_result = PollResult() if is_held else self._gather(limit, ends, columns)
             if poll_result.count:
                 self._owes_records = False
                 return poll_result
@@ -209,15 +204,16 @@ class ConsumerCore:
         if self.managers.planner.has_room_again:
             self.managers.engine.touch(FETCH)
 
-    def behind(self, ends: Mapping[TopicPartition, int]) -> list[Partition]:
+    def behind(self, ends: Ends) -> list[Partition]:
         """Return the partitions that have not reached these ends, without paused ones."""
         wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
-    def _gather(self, gather: Gather) -> PollResult:
+    def _gather(self, limit: int, ends: Ends | None, columns: bool) -> PollResult:
+        collector = self.managers.collector
         self.shell.step_interrupted = True
         try:
-            poll_result = gather(self.managers.collector)
+            poll_result = collector.gather_columns(limit, ends) if columns else collector.gather(limit, ends)
         except KafkaError as error:
             self.shell.step_interrupted = False
             self._owes_records = True
@@ -340,14 +336,6 @@ class ConsumerCore:
         if engine.network.any_open():  # else the driver's step would only open a selector
             engine.network.close(driver.now())
             driver.step(engine, driver.now())
-
-
-def _records(limit: int, ends: Mapping[TopicPartition, int] | None) -> Gather:
-    return lambda collector: collector.gather(limit, ends)
-
-
-def _columns(max_bytes: int, ends: Mapping[TopicPartition, int] | None) -> Gather:
-    return lambda collector: collector.gather_columns(max_bytes, ends)
 
 
 def _driver(config: ConsumerConfig, guard: Guard) -> Driver:

@@ -216,7 +216,7 @@ def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[t
     spans: dict[TopicPartition, tuple[int, int]] = {}
     try:
         while spans.keys() != start.keys():
-            found = poll_up_to(consumer, ends, max_records=SAMPLED_RECORDS, timeout_ms=SAMPLING_MS)
+            found = poll_up_to(consumer, ends, SAMPLED_RECORDS, SAMPLING_MS).records
             if not found:
                 break
             for tp, records in found.items():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
-from ..consumer.bulk_queries import known_topic_id, partitions_of, poll_columns_up_to
+from ..consumer.bulk_queries import known_topic_id, partitions_of, poll_up_to
 from ..errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -139,7 +139,7 @@ class _RangeReader:
         consumer, tp, options = self._consumer, self._tp, self._options
         # Decoding a whole response at once takes a quarter less time per record than decoding batches of Spark's size.
         bytes_max = max(options.max_batch_bytes, consumer.config.batches_fetch_bytes)
-        found = poll_columns_up_to(consumer, {tp: self._until}, max_bytes=bytes_max, timeout_ms=POLL_S * 1000)
+        found = poll_up_to(consumer, {tp: self._until}, bytes_max, POLL_S * 1000, columns=True).columns
         if self._is_other_topic():
             self._check_recreated()
             return
