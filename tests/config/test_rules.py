@@ -113,7 +113,7 @@ def test_a_default_or_shorter_poll_interval_does_not_warn():
 def test_group_options_without_a_group_cause_one_warning():
     (message,) = warnings_of(session_timeout_ms=10000, max_poll_interval_ms=300000, enable_auto_commit=True)
     assert message == (
-        "without group_id there is no group: no effect of session_timeout_ms, max_poll_interval_ms, enable_auto_commit"
+        "without group_id, these options have no effect: session_timeout_ms, max_poll_interval_ms, enable_auto_commit"
     )
 
 

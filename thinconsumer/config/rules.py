@@ -121,7 +121,7 @@ def warnings_for(values: Values, given: Collection[str], needs_group: Collection
     """Return a sentence for each given option without effect, or without the effect that its name suggests."""
     if values.get("group_id") is None:
         idle = [spell(name) for name in given if name in needs_group and values[name] not in (None, False)]
-        return [f"without {spell('group_id')} there is no group: no effect of {', '.join(idle)}"] if idle else []
+        return [f"without {spell('group_id')}, these options have no effect: {', '.join(idle)}"] if idle else []
     poll_ms, session_ms = values["max_poll_interval_ms"], values["session_timeout_ms"]
     if "max_poll_interval_ms" not in given or poll_ms <= session_ms:
         return []

@@ -64,13 +64,13 @@ class GroupCoordinator:
             self._event_processor.run(shard.resigned)
 
     def on_marker(self, index: int, producer_id: int, commit: bool) -> None:
-        """Complete a transaction in a partition led here: its marker is in the log."""
+        """Complete a transaction in a partition that this broker leads: its marker is in the log."""
         shard = self.shards.get(index)
         if shard is not None:
             shard.apply(end_transaction(producer_id, commit))
 
     def on_topics_deleted(self, names: Iterable[str]) -> None:
-        """Remove the offsets of deleted topics, even if new topics have their names."""
+        """Remove the offsets of deleted topics, even if new topics have the same names."""
         known = self._node.image.topics
         topics = {name: known[name].topic_id if name in known else None for name in names}
 
@@ -143,10 +143,10 @@ class GroupCoordinator:
         version: int,
         reply: Callable[[Iterator[int]], None],
     ) -> None:
-        """Commit offsets of existing partitions. The transaction of a TxnOffsetCommit must already include the group's
-        partition of the offsets topic.
+        """Commit offsets; ``reply`` gets a code for each partition, in the request's order.
 
-        Topics have names and, in OffsetCommit, ids. ``reply`` gets a code for each partition, in the request's order.
+        The caller has set the topics' names and, in OffsetCommit, ids, and rejected partitions that do not exist. For
+        TxnOffsetCommit, it has added the group's partition of the offsets topic to the transaction.
         """
         self._run(
             request.group_id,

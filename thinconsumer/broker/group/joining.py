@@ -170,7 +170,7 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
 
     def restore_old_id(code: int) -> None:
         if group.members.get(new_id) is not member:
-            return  # another restart has replaced the member, and got its own response
+            return  # another restart has replaced the member, and failed this JoinGroup
         group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
         member.join = None
         rebalance.reschedule_heartbeat(group, group.replace_static(instance_id, new_id, old_id))

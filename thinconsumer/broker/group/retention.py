@@ -1,8 +1,9 @@
 """Expired offsets, and offsets of deleted topics.
 
-An offset expires by the time since its group became empty, or since its commit if the group has no protocol type, or is
-stable and no longer subscribes to the topic (KIP-211). Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and
-``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.
+An offset expires when its group has been empty for the retention time. If the group has no protocol type, or is stable
+and does not subscribe to the topic, that time counts from the commit (KIP-211). Follows
+``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition``
+and ``GroupCoordinatorShard.cleanupGroupMetadata``.
 """
 
 from __future__ import annotations
