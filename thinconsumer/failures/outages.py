@@ -65,7 +65,9 @@ class OutageLog:
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
         """Drop ``subject`` from all outages, and log ``text`` as an INFO for each outage that this ends."""
-        for outage in self.forget(subject):
+        for outage in (
+            self.forget(subject) if self._outages else ()
+        ):  # usually none: connections call this in every step
             if outage.logged_at is not None:
                 lasted = now - outage.began_at
                 self._logger.info("%s after %.1f s and %d failed attempts", text, lasted, outage.attempts)
