@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,58 +25,30 @@ import thinconsumer
 from .ledger import Event, Ledger
 
 MEMBERS = Path(__file__).parent / "members"
-#: The options of :class:`Crew` in each client's own words.
 SESSION_MS, HEARTBEAT_MS, MAX_POLL_MS = 6000, 1000, 30_000
-
-
-def _thin(strategy: str) -> dict[str, Any]:
-    return {
-        "session_timeout_ms": SESSION_MS,
-        "heartbeat_interval_ms": HEARTBEAT_MS,
-        "max_poll_interval_ms": MAX_POLL_MS,
-        "partition_assignment_strategy": strategy.split(","),
-    }
-
-
-def _thin_auto(strategy: str) -> dict[str, Any]:
-    return {**_thin(strategy), "enable_auto_commit": True, "auto_commit_interval_ms": 50}
-
-
-def _kafka_python(strategy: str) -> dict[str, Any]:
-    return {
-        "session_timeout_ms": SESSION_MS,
-        "heartbeat_interval_ms": HEARTBEAT_MS,
-        "max_poll_interval_ms": MAX_POLL_MS,
-    }  # range and roundrobin, which is its default
-
-
-def _confluent(strategy: str) -> dict[str, Any]:
-    return {
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": HEARTBEAT_MS,
-        "max.poll.interval.ms": MAX_POLL_MS,
-        "partition.assignment.strategy": strategy,
-    }
-
-
-_JAVA = {
+JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
 
 
-def _java(strategy: str) -> dict[str, Any]:
-    names = ",".join(_JAVA[name] for name in strategy.split(","))
-    return {**_confluent(strategy), "partition.assignment.strategy": names}
-
-
-OPTIONS: Mapping[str, Callable[[str], dict[str, Any]]] = {
-    "thin": _thin,
-    "thinauto": _thin_auto,
-    "kafkapython": _kafka_python,
-    "confluent": _confluent,
-    "java": _java,
-}
+def options_of(kind: str, strategy: str) -> dict[str, Any]:
+    """Return the options that all members share, under the names that this kind of client takes."""
+    assignors = strategy.split(",")
+    options: dict[str, Any] = {
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": HEARTBEAT_MS,
+        "max.poll.interval.ms": MAX_POLL_MS,
+    }
+    if kind == "thinauto":
+        options |= {"enable.auto.commit": True, "auto.commit.interval.ms": 50}
+    if kind == "java":
+        options["partition.assignment.strategy"] = ",".join(JAVA_ASSIGNORS[name] for name in assignors)
+    elif kind != "kafkapython":  # its default is range and roundrobin
+        options["partition.assignment.strategy"] = strategy if kind == "confluent" else assignors
+    if kind in ("java", "confluent"):
+        return options
+    return {name.replace(".", "_"): value for name, value in options.items()}
 
 
 class Member:
@@ -186,7 +158,7 @@ class Crew:
         """Start a member."""
         name = f"{kind}-{len(self.members) + 1}"
         diary = self._folder / f"{name}.diary"
-        command = self._command(kind, diary, {**OPTIONS[kind](strategy), **options})
+        command = self._command(kind, diary, {**options_of(kind, strategy), **options})
         paths = [str(Path(thinconsumer.__file__).parents[1])] if kind.startswith("thin") else []
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         with (self._folder / f"{name}.log").open("wb") as output:
