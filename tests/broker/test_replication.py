@@ -1,7 +1,5 @@
 """Replication: followers converge with leaders, with delays, cuts and diverging logs."""
 
-import random
-
 import pytest
 
 from thinconsumer.records.builder import NewRecord, build_batch
@@ -77,61 +75,6 @@ def test_deleted_records_are_deleted_on_all_replicas(new_cluster):
     cluster.produce("t", [b"b"])
     cluster.delete_records(TP, 1)
     assert {node.partitions[TP].log.start_offset for node in cluster.nodes.values()} == {1}
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_replicas_converge_and_acknowledged_records_survive(new_cluster, seed):
-    """Random cuts, kills, pauses and clean elections, with acks=all."""
-    draw = random.Random(seed)
-    cluster = new_cluster(
-        3, {"t": 1}, replication_s=draw.choice([0, 0.05]), metadata_lag_s=draw.choice([0, 0.2]), min_insync_replicas=2
-    )
-    now, acked = 0.0, []
-    for number in range(120):
-        now += draw.random() * 0.5
-        cluster.advance(now)
-        node_id = draw.randrange(1, 4)
-        event = draw.randrange(24)
-        node = cluster.nodes[node_id]
-        if event == 0:
-            cluster.kill(node_id)
-        elif event in (1, 6):
-            cluster.start(node_id)
-        elif event == 2:
-            cluster.pause(node_id)
-        elif event in (3, 7):
-            cluster.resume(node_id)
-        elif event == 4:
-            cluster.cut(node_id, draw.choice([n for n in (1, 2, 3, -1) if n != node_id]))
-        elif event in (5, 8):
-            cluster.heal()
-        else:
-            value = b"%d" % number
-            batch = build_batch([NewRecord(value, timestamp=1)])
-            for each in cluster.nodes.values():  # any broker that acts as leader
-                partition = each.partitions.get(TP)
-                if each.is_running and partition is not None and partition.is_leader:
-
-                    def done(code, appended, value=value):
-                        if not code:
-                            acked.append(value)
-
-                    partition.append(batch, -1, done, timeout_s=3.0)
-        assert node is cluster.nodes[node_id]
-    cluster.heal()
-    for node_id in (1, 2, 3):
-        cluster.resume(node_id)
-        cluster.start(node_id)
-    cluster.advance(now + 60.0)
-    assert contents(cluster, 1) == contents(cluster, 2) == contents(cluster, 3)
-    assert set(cluster.leader(TP).image.isr) == {1, 2, 3}
-    assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {
-        cluster.leader(TP).log.end_offset
-    }
-    log = cluster.leader(TP).log
-    found = [r.value for batch in log.read_batches(0, log.end_offset) for r in batch.decode("t", 0)]
-    assert [value for value in acked if value not in found] == []
-    assert acked
 
 
 def test_empty_follower_ahead_of_an_unclean_leader_is_truncated(new_cluster):
