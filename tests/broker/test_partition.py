@@ -146,6 +146,22 @@ def test_markers_need_the_minimum_isr(new_cluster):
     assert codes == [Code.NOT_ENOUGH_REPLICAS]
 
 
+def test_follower_joins_the_isr_at_the_high_watermark_of_the_leader_epoch(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=1000)
+    cluster.cut(1, 2)
+    cluster.produce("t", [b"a", b"b"])
+    cluster.advance(5.0)
+    leader = cluster.leader(TP)
+    assert (leader.image.isr, leader.high_watermark) == ((1,), 2)
+    leader.update_follower_end(2, 1)
+    assert leader.image.isr == (1,)
+    leader.epoch_start = 3
+    leader.update_follower_end(2, 2)
+    assert leader.image.isr == (1,)
+    leader.update_follower_end(2, 3)
+    assert leader.image.isr == (1, 2)
+
+
 def test_append_within_a_failure_callback_fails_too(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.cut(1, 2)
