@@ -239,7 +239,7 @@ ROWS = (
     bug(
         "one behind what is committed",
         "Reading goes on one record behind the committed offset; that one is lost.",
-        (Committed, "_take", "COMMITTED_FOUND, row.offset,", "COMMITTED_FOUND, row.offset + 1,"),
+        (Committed, "_take", "COMMITTED_FOUND, value.offset,", "COMMITTED_FOUND, value.offset + 1,"),
     ),
 )  # fmt: skip
 

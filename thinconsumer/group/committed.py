@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..calls import Call
 from ..connection.request import Answer, Request
@@ -31,6 +31,7 @@ from ..wire.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponsePartition,
 )
 from .coordinator import Coordinator
 from .settings import RequestSettings
@@ -46,6 +47,7 @@ GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE = 2, 7, 8
 PARTITIONS_MAX = 5000
 
 Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
+Rows = dict[TopicPartition, OffsetFetchResponsePartition]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,16 +58,6 @@ class CommittedQuery:
     retry: Retry
     call: Call[Offsets]
     found: Offsets = field(default_factory=dict)
-
-
-class Row(NamedTuple):
-    """One partition of an OffsetFetch response, in any version."""
-
-    tp: TopicPartition
-    error_code: int
-    offset: int
-    leader_epoch: int
-    metadata: str
 
 
 @dataclass(slots=True, eq=False)
@@ -281,25 +273,24 @@ class Committed:
             if current and partition.state is PositionState.AWAITING_COMMITTED:
                 yield partition, partition.tp
 
-    def _take(self, flight: OffsetFetchInFlight, rows: Iterable[Row], node_id: int, now: float) -> None:
-        told = {row.tp: row for row in rows}
+    def _take(self, flight: OffsetFetchInFlight, rows: Rows, node_id: int, now: float) -> None:
         self._coordinator.answered(node_id)
-        committed = {row.tp.topic for row in told.values() if row.offset >= 0}
+        committed = {tp.topic for tp, row in rows.items() if row.committed_offset >= 0}
         committed |= {p.tp.topic for p in self._partitions if p.committed is not None}
         unknown = self._unknown_topics(flight) - committed
         found = missing = 0
         for partition, tp in list(self._still_waiting(flight)):
-            row = told.get(tp)
+            row = rows.get(tp)
             if row is None or row.error_code != Code.NONE:
                 self._refuse(partition, self._row_error(tp, row, node_id), now)
                 continue
             partition.worked()
             self._outages.recovered(tp, now, f"group {self._group_id}: committed offsets can be read again")
-            if row.offset >= 0:
+            if (value := _value(row)) is not None:
                 found += 1
-                partition.committed = OffsetAndMetadata(row.offset, row.metadata, row.leader_epoch)
-                partition.place(PositionEvent.COMMITTED_FOUND, row.offset, row.leader_epoch)
-                log.debug("%s-%s: starting at the committed offset %s", *tp, row.offset)
+                partition.committed = value
+                partition.place(PositionEvent.COMMITTED_FOUND, value.offset, value.leader_epoch)
+                log.debug("%s-%s: starting at the committed offset %s", *tp, value.offset)
             elif tp.topic in unknown:
                 self._compared.add(tp.topic)  # request all partitions: if another has an offset, this one is new
             else:
@@ -311,7 +302,7 @@ class Committed:
             # DEBUG unless the reset policy applies: a group that keeps rebalancing would log a line each time.
             log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
         for question in flight.questions:
-            self._answer(question, flight, told, node_id, now)
+            self._answer(question, flight, rows, node_id, now)
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
         """Return topics with more partitions than the request had: the other partitions may have committed offsets."""
@@ -333,7 +324,7 @@ class Committed:
         partition.failures += 1
         partition.blocked_until = now + self._backoff.delay(partition.failures, self._shared_jitter)
 
-    def _row_error(self, tp: TopicPartition, row: Row | None, node_id: int) -> KafkaError:
+    def _row_error(self, tp: TopicPartition, row: OffsetFetchResponsePartition | None, node_id: int) -> KafkaError:
         if row is None:
             return KafkaError(f"broker {node_id} left {tp.topic}-{tp.partition} out of its answer to {API}")
         error = to_error(row.error_code, api=API, node_id=node_id, partition=tp)
@@ -342,24 +333,18 @@ class Committed:
         return error
 
     def _answer(
-        self,
-        question: CommittedQuery,
-        flight: OffsetFetchInFlight,
-        told: dict[TopicPartition, Row],
-        node_id: int,
-        now: float,
+        self, question: CommittedQuery, flight: OffsetFetchInFlight, rows: Rows, node_id: int, now: float
     ) -> None:
         refused = False
         for tp in [tp for tp in question.left if tp in flight.tps]:
-            row = told.get(tp)
+            row = rows.get(tp)
             if row is None or row.error_code != Code.NONE:
                 refused = True
                 error = question.call.last_error = self._row_error(tp, row, node_id)
                 if not _passes(error):
                     question.call.fail(error)
                 continue
-            offset = OffsetAndMetadata(row.offset, row.metadata, row.leader_epoch)
-            question.found[tp] = offset if row.offset >= 0 else None
+            question.found[tp] = _value(row)
             question.left.discard(tp)
         if not question.left:
             question.call.succeed(question.found)
@@ -382,26 +367,26 @@ def _passes(error: KafkaError) -> bool:
     return not isinstance(error, BrokerResponseError) or error.retriable
 
 
-def _read(response: OffsetFetchResponse, version: int, group_id: str, names: dict[bytes, str]) -> tuple[int, list[Row]]:
+def _read(response: OffsetFetchResponse, version: int, group_id: str, names: dict[bytes, str]) -> tuple[int, Rows]:
     """Return the group's error code and its rows, from a response of any version."""
     if version < GROUPS_SINCE:
-        rows = list(_rows(response.topics, {}))
-        code = next((row.error_code for row in rows if row.error_code in _GROUP_CODES), Code.NONE)
+        rows = _rows(response.topics, {})
+        code = next((row.error_code for row in rows.values() if row.error_code in _GROUP_CODES), Code.NONE)
         return (code if version < GROUP_ERRORS_SINCE else response.error_code), rows
     for group in response.groups:
         if group.group_id == group_id:
-            return group.error_code, list(_rows(group.topics, names if version >= IDS_SINCE else {}))
-    return int(Code.NONE), []
+            return group.error_code, _rows(group.topics, names if version >= IDS_SINCE else {})
+    return int(Code.NONE), {}
 
 
-def _rows(topics: Iterable[Any], names: dict[bytes, str]) -> Iterator[Row]:
-    for topic in topics:
-        name = names.get(topic.topic_id, "") if names else topic.name
-        for p in topic.partitions:
-            yield Row(
-                TopicPartition(name, p.partition_index),
-                p.error_code,
-                p.committed_offset,
-                p.committed_leader_epoch,
-                p.metadata or "",
-            )
+def _rows(topics: Iterable[Any], names: dict[bytes, str]) -> Rows:
+    return {
+        TopicPartition(names.get(topic.topic_id, "") if names else topic.name, row.partition_index): row
+        for topic in topics
+        for row in topic.partitions
+    }
+
+
+def _value(row: OffsetFetchResponsePartition) -> OffsetAndMetadata | None:
+    found = OffsetAndMetadata(row.committed_offset, row.metadata or "", row.committed_leader_epoch)
+    return found if row.committed_offset >= 0 else None
