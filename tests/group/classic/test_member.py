@@ -289,7 +289,6 @@ def test_a_listener_that_keeps_failing_does_not_block_the_next_rebalance(world):
 def test_a_rebalance_waits_for_an_assigned_callback_that_has_not_run(world):
     """Otherwise partitions would be revoked without having been assigned."""
     world.working = False
-    world.reach_by_hand = None
     world.member.subscribe("x")
     for _ in range(4):
         world.turn()
