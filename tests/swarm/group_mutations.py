@@ -79,7 +79,7 @@ ROWS = (
     bug(
         "absence ignored",
         "After an absence longer than the session records are handed out; they may be somebody else's by now.",
-        (ConsumerCore, "_poll", "if group is not None and group.member.held else", "if False else"),
+        (ConsumerCore, "_poll", "is_held = group is not None and group.member.held", "is_held = False"),
         needs=lambda knobs: knobs.absences or knobs.stalls,
     ),
     bug(
