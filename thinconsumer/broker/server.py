@@ -337,7 +337,7 @@ class _PortListener:
 class _Channel:
     """One client's socket, as the transport of its ServerConnection."""
 
-    __slots__ = ("_broker", "_interest", "_is_closing", "_socket", "_unsent", "client_host", "connection")
+    __slots__ = ("_broker", "_interest", "_is_closing", "_queue", "_socket", "_unsent", "client_host", "connection")
 
     connection: ServerConnection
 
@@ -345,7 +345,8 @@ class _Channel:
         self._broker = broker
         self._socket = sock
         self.client_host = client_host
-        self._unsent = bytearray()
+        self._queue: list[bytes | memoryview] = []
+        self._unsent = 0
         self._interest = 0
         self._is_closing = False
 
@@ -353,9 +354,10 @@ class _Channel:
 
     def write(self, data: bytes) -> None:
         """Queue data; the end of the step sends it."""
-        self._unsent += data
+        self._queue.append(data)
+        self._unsent += len(data)
         self._broker._channels_to_flush[self] = None
-        if len(self._unsent) > UNSENT_MAX:
+        if self._unsent > UNSENT_MAX:
             self.connection.is_muted = True
 
     def close(self) -> None:
@@ -388,15 +390,18 @@ class _Channel:
     def flush(self) -> None:
         """Send as much as the kernel accepts."""
         try:
-            if self._unsent:
-                del self._unsent[: self._socket.send(self._unsent)]
+            if self._queue:
+                data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
+                sent = self._socket.send(data)
+                self._unsent -= sent
+                self._queue = [memoryview(data)[sent:]] if self._unsent else []
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
             self._lost(error)
             return
         connection = self.connection
-        if connection.is_muted and len(self._unsent) <= UNSENT_MAX // 2:
+        if connection.is_muted and self._unsent <= UNSENT_MAX // 2:
             connection.is_muted = False
             connection.process_frames()
         if self._is_closing and not self._unsent:
@@ -408,7 +413,7 @@ class _Channel:
         if self._socket.fileno() < 0:
             return
         is_reading = not self._is_closing and self.connection.wants_input
-        interest = READ * is_reading | WRITE * bool(self._unsent)
+        interest = READ * is_reading | WRITE * (self._unsent > 0)
         if interest == self._interest:
             return
         selector = self._broker._selector
@@ -458,6 +463,7 @@ class _Channel:
             self._broker._selector.unregister(self._socket)
             self._interest = 0
         self._socket.close()
-        self._unsent.clear()
+        self._queue.clear()
+        self._unsent = 0
         self._broker._channels.discard(self)
         self._broker._unread_channels.discard(self)
