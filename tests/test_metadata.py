@@ -1,4 +1,4 @@
-"""Metadata: which responses are accepted, when the next request is sent, and that requests never spin."""
+"""Metadata: which responses are accepted, what is new, when the next request is sent, and that requests never spin."""
 
 import logging
 import random
@@ -109,8 +109,7 @@ def names(request: Request, version: int = 12) -> list[str | None] | None:
 # -- what is asked
 
 
-def test_nothing_wanted_nothing_asked(world):
-    assert world.step() == [] and world.metadata.wake_at(world.now) == NEVER
+def test_without_wanted_topics_no_request_is_sent(world):
     world.metadata.request_update("why not")
     assert world.step() == [] and world.metadata.wake_at(world.now) == NEVER
 
@@ -137,8 +136,8 @@ def test_requests_and_answers_of_every_version(version):
     call = world.metadata.inquire(None, "topics()")
     [request] = world.step()
     assert names(request, version) == ([] if version == 0 else None)
-    world.answer(response(topic()), version, request)
-    assert set(call.result()) == {"t"}
+    world.answer(response(topic(), topic("u", is_internal=version > 0, topic_id=ID_B)), version, request)
+    assert {name: t.internal for name, t in call.result().items()} == {"t": False, "u": version > 0}
 
 
 def test_topics_are_created_by_a_refresh_only_and_only_if_the_user_said_so():
@@ -306,24 +305,46 @@ def test_a_topic_id_survives_an_answer_without_ids(world):
     assert world.metadata.topic_id("t") == ID_A
 
 
-def test_a_new_topic_id_is_a_new_topic(world, caplog):
+@pytest.mark.parametrize("is_seen_gone", [False, True])
+def test_a_new_topic_id_is_a_new_topic(world, caplog, is_seen_gone):
     caplog.set_level(logging.WARNING)
     world.know(topic(leaders={0: (2, 7), 1: (2, 7)}))
+    assert not world.metadata.is_new_partition(T0)
+    if is_seen_gone:
+        world.know(topic(error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, topic_id=ZERO_UUID))
     world.know(topic(leaders={0: (1, 0)}, topic_id=ID_B))
     info = world.metadata.leader(T0)
-    assert (info.leader, info.leader_epoch) == (1, 0), "epochs begin anew"
+    assert (info.leader, info.leader_epoch) == (1, 0), "epochs begin at 0 again"
     assert world.metadata.leader(T1) is None
     assert world.metadata.topic_id("t") == ID_B
-    assert [r.message for r in caplog.records if "deleted and created again" in r.message] != []
+    assert world.metadata.is_new_partition(T0), "the topic was created after the first response with its name"
+    assert any("deleted and created again" in r.message for r in caplog.records)
 
 
-def test_a_topic_that_was_gone_for_a_while_is_still_known_by_its_id(world, caplog):
-    caplog.set_level(logging.WARNING)
+def test_a_partition_added_to_a_known_topic_is_new(world):
     world.know(topic())
+    world.know(topic(leaders={0: (1, 5), 1: (1, 5)}))
+    assert world.metadata.is_new_partition(T1) and not world.metadata.is_new_partition(T0)
+
+
+def test_partitions_of_a_topic_that_did_not_exist_before_are_new(world):
+    """auto_offset_reset=latest would skip the records written between the topic's creation and its first response."""
     world.know(topic(error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, topic_id=ZERO_UUID))
-    world.know(topic(leaders={0: (1, 0)}, topic_id=ID_B))
-    assert world.metadata.leader(T0).leader_epoch == 0
-    assert any("created again" in r.message for r in caplog.records)
+    world.know(topic())
+    assert world.metadata.is_new_partition(T0)
+
+
+@pytest.mark.parametrize(
+    ("code", "nodes"), [(Code.UNKNOWN_TOPIC_OR_PARTITION, ()), (Code.LEADER_NOT_AVAILABLE, (1, 2, 3))]
+)
+def test_partitions_are_not_new_after_a_response_that_lacks_them(world, code, nodes):
+    """A broker that has just started knows no broker and no topic; a new leader may not be elected yet."""
+    world.know(topic(error_code=code, topic_id=ZERO_UUID), nodes=nodes)
+    world.know(topic())
+    assert not world.metadata.is_new_partition(T0)
+    world.know(topic(error_code=code))
+    world.know(topic())
+    assert not world.metadata.is_new_partition(T0)
 
 
 def test_without_ids_a_topic_that_was_seen_gone_begins_anew(world):
@@ -486,14 +507,6 @@ def test_an_inquiry_past_the_cache_for_one_topic(world):
     world.answer(response(topic(leaders={0: (1, 5), 1: (1, 5)})), request=request)
     assert set(call.result()["t"].partitions) == {0, 1}
     assert world.step() == [] and world.metadata.wake_at(world.now) == NEVER
-
-
-def test_an_inquiry_for_all_topics(world):
-    call = world.metadata.inquire(None, "topics()")
-    request = world.ask()
-    assert names(request) is None
-    world.answer(response(topic("a"), topic("b", is_internal=True, topic_id=ID_B)), request=request)
-    assert {name: t.internal for name, t in call.result().items()} == {"a": False, "b": True}
 
 
 def test_an_unknown_topic_is_absent_from_the_result(world):
