@@ -7,8 +7,9 @@ import importlib.util
 import os
 import selectors
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from realkafka.fixtures import _three, kafka, kafka3, kafka28, new_topic, own_kafka, pytest_terminal_summary  # noqa: F401 - fixtures and hooks for every folder
@@ -24,6 +25,7 @@ else:
     settings.register_profile("thinconsumer", deadline=None)
     settings.load_profile("thinconsumer")
 
+T = TypeVar("T")
 SELECTORS = {
     "epoll": "EpollSelector",
     "kqueue": "KqueueSelector",
@@ -75,6 +77,20 @@ class RefusedLogin:
 def refused_login() -> type[RefusedLogin]:
     """Return the class of a login that the broker rejects."""
     return RefusedLogin
+
+
+@pytest.fixture
+def closed_at_end() -> Iterator[Callable[[T], T]]:
+    """Return a function that returns its argument, and closes it after the test."""
+    found: list[Any] = []
+
+    def keep(one: T) -> T:
+        found.append(one)
+        return one
+
+    yield keep
+    for one in found:
+        one.close()
 
 
 @pytest.fixture

@@ -58,16 +58,8 @@ def sim():
 
 
 @pytest.fixture
-def worker(sim):
-    made = []
-
-    def make(*args, **options):
-        made.append(Worker(sim, *args, **options))
-        return made[-1]
-
-    yield make
-    for found in made:
-        found.close()
+def worker(sim, closed_at_end):
+    return lambda *args, **options: closed_at_end(Worker(sim, *args, **options))
 
 
 def settle(sim, *workers, seconds=60):

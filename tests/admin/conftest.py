@@ -60,21 +60,13 @@ class World:
         """Return every request of one API that reached any broker, in order."""
         return self.cluster.received(api)
 
-    def finish(self):
+    def close(self):
         self.admin.close()
         assert self.cluster.bugs == []
         assert not self.cluster.invalid_requests
 
 
 @pytest.fixture
-def world():
+def world(closed_at_end):
     """Return a function that makes worlds; admins are closed at the end."""
-    made = []
-
-    def make(*args, **about):
-        made.append(World(*args, **about))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.finish()
+    return lambda *args, **about: closed_at_end(World(*args, **about))

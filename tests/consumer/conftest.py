@@ -54,7 +54,7 @@ class World:
         result = call()
         return self.clock.now() - before, result
 
-    def finish(self):
+    def close(self):
         for consumer in self.consumers:
             consumer.close()
         # Without a group nothing ever looks for a coordinator, and no broker met anything it does not speak.
@@ -63,17 +63,9 @@ class World:
 
 
 @pytest.fixture
-def world():
+def world(closed_at_end):
     """Return a function that makes worlds; consumers are closed at the end."""
-    made = []
-
-    def make(*args, **about):
-        made.append(World(*args, **about))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.finish()
+    return lambda *args, **about: closed_at_end(World(*args, **about))
 
 
 @pytest.fixture

@@ -192,20 +192,16 @@ def test_figures_count_what_columns_hand_over(numpy, reading):
 
 
 @pytest.fixture
-def member(numpy):
+def member(numpy, closed_at_end):
     """Return a function that makes members of one group on a simulated cluster; ``member.sim`` is the cluster."""
     sim = Simulation(seed=1, brokers=1, topics={"t": 2})
-    made = []
 
     def make(**options):
         options = {"group_id": "g", "auto_offset_reset": "earliest", **options}
-        made.append(Consumer("t", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options))
-        return made[-1]
+        return closed_at_end(Consumer("t", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options))
 
     make.sim = sim
-    yield make
-    for consumer in made:
-        consumer.close()
+    return make
 
 
 def read(consumer, count, **how):

@@ -30,17 +30,12 @@ def sim():
 
 
 @pytest.fixture
-def consumer(sim):
-    made = []
-
+def consumer(sim, closed_at_end):
     def make(*topics, **options):
         options = {"group_id": "g", "auto_offset_reset": "earliest", **options}
-        made.append(Consumer(*topics, driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options))
-        return made[-1]
+        return closed_at_end(Consumer(*topics, driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options))
 
-    yield make
-    for found in made:
-        found.close()
+    return make
 
 
 def join(consumer, until=None):

@@ -215,17 +215,9 @@ def selector_class(request):
 
 
 @pytest.fixture
-def make_world():
-    """Return what makes a World; each is closed at the end."""
-    worlds = []
-
-    def make(*args, **options):
-        worlds.append(World(*args, **options))
-        return worlds[-1]
-
-    yield make
-    for world in worlds:
-        world.close()
+def make_world(closed_at_end):
+    """Return a function that makes worlds; each is closed at the end."""
+    return lambda *args, **options: closed_at_end(World(*args, **options))
 
 
 @pytest.fixture
