@@ -130,8 +130,8 @@ def shake(world, stream, peer):
     world.run(going_on)
 
 
-def fail_to_connect(world, context, host="localhost"):
-    """Return the error of a handshake that must fail."""
+def fail_to_connect(world, context, host="localhost", calls=("lost",)):
+    """Return the error of a connection that must fail with these calls of the stream."""
     listener = world.listen()
     stream = world.dial(listener, host=host)
     world.step()
@@ -143,7 +143,7 @@ def fail_to_connect(world, context, host="localhost"):
         return stream.lost
 
     world.run(going_on)
-    assert stream.calls == ["lost"]
+    assert stream.calls == list(calls)
     assert isinstance(stream.error, KafkaConnectionError)
     return str(stream.error)
 
@@ -423,19 +423,7 @@ def test_a_missing_client_certificate_shows_after_the_handshake(tls_world, conne
     context.verify_mode = ssl.CERT_REQUIRED
     authority.configure_trust(context)
     authority.issue_cert("localhost").configure_cert(context)
-    listener = tls_world.listen()
-    stream = tls_world.dial(listener)
-    tls_world.step()
-    peer = TlsPeer(tls_world.accept(listener), context)
-
-    def going_on():
-        peer.take()
-        peer.give()
-        return stream.lost
-
-    tls_world.run(going_on)
-    assert stream.calls == ["made", "lost"]
-    assert "requires a client certificate" in str(stream.error)
+    assert "requires a client certificate" in fail_to_connect(tls_world, context, calls=("made", "lost"))
 
 
 def test_no_version_in_common(make_world, server_context, authority):
