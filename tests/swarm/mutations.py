@@ -1,12 +1,15 @@
-"""Deliberate bugs in reading, each of which the swarm of readers has to notice; see ``planting.py``."""
+"""Deliberate bugs in the client, each of which a swarm has to notice; see ``planting.py``."""
 
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from planting import BugTable, bug
 
 from thinconsumer import metadata
 from thinconsumer.consumer.managers import ConsumerManagers
+from thinconsumer.consumer.reader import ConsumerCore
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer, Fetched
 from thinconsumer.fetch.collector import Collector
@@ -14,11 +17,28 @@ from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
 from thinconsumer.fetch.sessions import FetchSession
 from thinconsumer.fetch.validation import Validation
+from thinconsumer.group.classic import coordinator_channel
+from thinconsumer.group.classic.join_failures import JoinFailurePolicy
+from thinconsumer.group.classic.member import ClassicMember
+from thinconsumer.group.commit_queue import CommitQueue
+from thinconsumer.group.commits import Commits
+from thinconsumer.group.committed import Committed
+from thinconsumer.group.consumer_role import ConsumerRole
+from thinconsumer.group.coordinator import Coordinator
+from thinconsumer.group.group import Group
+from thinconsumer.group.identity import Identity
+from thinconsumer.group.revocation import PartitionRevocation
+from thinconsumer.member import _Role as MemberRole
+from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partition
 from thinconsumer.records.batch import RecordBatch
-from thinconsumer.testing.simulation import ReaderSwarm
-from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer.testing.simulation import GroupSwarm, ReaderSwarm
+from thinconsumer.testing.simulation.knobs import STYLES, Knobs
 from thinconsumer.timers import Backoff, Retry
+
+reading, grouped = functools.partial(bug, ReaderSwarm), functools.partial(bug, GroupSwarm)
+
+# -- the worlds that a bug needs: in others it does nothing, and they need not be searched
 
 
 def transactions(knobs: Knobs) -> object:
@@ -51,95 +71,120 @@ def corruption(knobs: Knobs) -> object:
     return knobs.corruptions and any(client.check_crcs for client in knobs.clients)
 
 
+def cooperative(knobs: Knobs) -> bool:
+    """Some members give up only what goes elsewhere, at some time."""
+    return any(("cooperative-sticky",) in STYLES[group.style] for group in knobs.group_knobs)
+
+
+def eager(knobs: Knobs) -> bool:
+    """Some members give up everything."""
+    return any(STYLES[group.style][0] != ("cooperative-sticky",) for group in knobs.group_knobs)
+
+
+def commits(*how: str) -> Callable[[Knobs], bool]:
+    """Some members commit in one of these ways."""
+    return lambda knobs: any(mate.commits in how for group in knobs.group_knobs for mate in group.clients)
+
+
+def errors_or_absences(knobs: Knobs) -> object:
+    """Coordinators refuse, or members are away for too long."""
+    return knobs.group_error_rate or knobs.absences
+
+
+def raising(knobs: Knobs) -> bool:
+    """Some callbacks raise."""
+    return any(mate.raise_rate for group in knobs.group_knobs for mate in group.clients)
+
+
 ROWS = (
     # -- positions
-    bug(
+    reading(
         "control batch not passed",
         "The position stays before a control batch; it must pass what is never handed out, or never is at the end.",
         (Collector, "_drain", "max(offset, chunk.next_offset), chunk.epoch",
          "(max(offset, chunk.next_offset) if chunk.records else offset), chunk.epoch"),
         needs=transactions,
     ),
-    bug(
+    reading(
         "fetch offset stays at control batches",
         "What ends in a control batch is asked for again from there, for ever; reading must get past it.",
         (Answers, "_take_records", "cursor.fetch_offset = batches[-1].next_offset",
          "cursor.fetch_offset = max([cursor.fetch_offset, *(b.next_offset for b in batches if not b.is_control)])"),
         needs=transactions,
     ),
-    bug(
+    reading(
         "next offset counted",
         "The next offset is the first one plus the number of records; compaction leaves holes.",
         (Answers, "_take_records", "cursor.fetch_offset = batches[-1].next_offset",
          "cursor.fetch_offset = batches[-1].base_offset + max(1, batches[-1].count)"),
         needs=compaction,
     ),
-    bug(
+    reading(
         "front of batch not dropped",
         "Records below the position are handed out with the batch they are in; a seek must begin where it says.",
         (Collector, "_decode", "start=fetched.start", "start=0"),
     ),
-    bug(
+    reading(
         "rest of a poll forgotten",
         "Only the first of what one poll handed over moves its position; what was handed out must not come again.",
         (Collector, "place", "in poll_result.moves:", "in poll_result.moves[:1]:"),
     ),
-    bug(
+    reading(
         "paused data thrown away",
         "What is buffered of a paused partition is dropped and not fetched again; pausing must lose nothing.",
         (Collector, "_due", "self._buffer.head(partition)  # releases stale batches",
          "[setattr(lost, 'chunk', 1 << 30) for lost in self._buffer.queue(partition) if partition.paused]"),
         needs=oddities,
     ),
-    bug(
+    reading(
         "newest first",
         "What was fetched last of a partition is handed out first; records come in the order of their offsets.",
         (Buffer, "add", "queue.append(fetched)", "queue.appendleft(fetched)"),
     ),
     # -- what is stale
-    bug(
+    reading(
         "stale fetch accepted",
         "What was fetched for the position before a seek is taken for the new one; it must be dropped.",
         (Answers, "handle", "is not partition or partition.cursor is not cursor:", "is not partition:"),
     ),
-    bug(
+    reading(
         "truncation not raised",
         "Under policy none a truncated log is not raised: the partition stands still, and the application waits.",
         (Validation, "_truncated", "partition.error = LogTruncationError(", "_ = LogTruncationError("),
         needs=truncation,
     ),
-    bug(
+    reading(
         "stale buffer handed out",
         "What was buffered before a seek is handed out after it; it must be dropped.",
         (Fetched, "fresh", "self.partition.cursor is self.cursor", "True"),
     ),
-    bug(
+    reading(
         "stale reset accepted",
         "The answer to an earlier lookup sets the position that a later one was asked for; the last wish counts.",
         (Resets, "_add", "partition.cursor is cursor and partition", "partition"),
         needs=oddities,
     ),
-    bug(
+    reading(
         "unassigned data handed out",
         "What is buffered of a partition is handed out after it was unassigned; it belongs to somebody else then.",
         (Collector, "_due", " and self._partitions.get(partition.tp) is partition:", ":"),
         (ConsumerManagers, "_follow_assignment", "self.buffer.sweep(set(self.partitions))", "pass"),
         needs=oddities,
     ),
-    bug(
+    reading(
         "pause ignored",
         "Paused partitions are read on; nobody wants their records until they are resumed.",
         (Partition, "may_hand_out", "and not self.paused", ""),
         needs=oddities,
     ),
     # -- leaders and logs that change
-    bug(
+    reading(
         "leader change not validated",
         "A new leader is believed to have all that was read; after a truncation records are skipped (KIP-320).",
         (Validation, "_compare", "if doubtful and", "if False and"),
         needs=truncation,
     ),
-    bug(
+    reading(
         "truncated buffer kept",
         "What is buffered above the point of truncation is handed out; the new leader has other records there.",
         (Validation, "_found",
@@ -147,107 +192,298 @@ ROWS = (
          "partition.move(PositionEvent.VALIDATED)"),
         needs=truncation,
     ),
-    bug(
+    reading(
         "leader epoch not sent",
         "Fetches carry no leader epoch, so a deposed leader answers them; it must refuse (KIP-320).",
         (Planner, "_want", "-1 if info is None else info.leader_epoch", "-1"),
         needs=truncation,
     ),
-    bug(
+    reading(
         "epochs go back",
         "Metadata of a broker that is behind replaces what is known; leaders must not go back to old ones.",
         (metadata, "_newer", "if new.leader_epoch >= seen:", "if True:"),
         needs=truncation,
     ),
-    bug(
+    reading(
         "read twice after a leader change",
         "A new leader is asked from the position on, and what is buffered is kept: records come twice.",
         (Validation, "_found", "data.end_offset >= received:",
          "data.end_offset >= received and not setattr(partition.cursor, 'fetch_offset', position):"),
     ),
-    bug(
+    reading(
         "leader errors ask for nothing",
         "A broker that is not the leader any more is asked on; the new leader has to be found.",
         (Answers, "_partition_error", "if action is Action.REFRESH_METADATA:", "if False:"),
         (metadata.Metadata, "hint_leader", "if topic is None or", "if True or"),
         needs=old_metadata,
     ),
-    bug(
+    reading(
         "out of range goes to the end",
         "A position that expired goes to the log's end, whatever the policy; earliest must lose nothing more.",
         (Resets, "_decide", "self._by_policy(partition, wall_time, f",
          "self._look_up(partition, Reset(-1, '')), (f"),
     ),
-    bug(
+    reading(
         "checksum not compared",
         "Records are believed whatever their batch's checksum says; flipped bits must be an error (check_crcs).",
         (RecordBatch, "check_crc", "if computed != self.crc:", "if False:"),
         needs=corruption,
     ),
     # -- transactions
-    bug(
+    reading(
         "aborted list ignored",
         "read_committed hands out records of aborted transactions.",
         (Collector, "_is_aborted", "fetched.aborted is None:", "True:"),
         needs=transactions,
     ),
-    bug(
+    reading(
         "aborted list ignored in columns",
         "poll_batches returns records of aborted transactions under read_committed.",
         (Collector, "_span", "judged = fetched.aborted is not None", "judged = False"),
         needs=lambda knobs: knobs.columns and knobs.transactional,
     ),
-    bug(
+    reading(
         "isolation level not sent",
         "read_committed does not say so to the broker, and is given records of open transactions.",
         (Planner, "_message", "1 if settings.isolation_level == \"read_committed\" else 0", "0"),
         needs=transactions,
     ),
     # -- sessions and requests
-    bug(
+    reading(
         "forgotten partitions not named",
         "A session is not told what is not wanted any more (KIP-227), so brokers send it again and again.",
         (Planner, "_message", "in plan.forget.items()", "in ()"),
         needs=oddities,
     ),
-    bug(
+    reading(
         "changed offsets not named",
         "A session is not told of new offsets (KIP-227), so brokers send the same records again and again.",
         (FetchSession, "plan", "if held.get(tp) != new", "if tp not in held"),
     ),
-    bug(
+    reading(
         "session not renewed",
         "After an error the session goes on with its old epoch, which the broker refuses each time (KIP-227).",
         (FetchSession, "reset", "self.epoch = INITIAL_EPOCH", "pass"),
     ),
-    bug(
+    reading(
         "two fetches at once",
         "A second Fetch goes out before the first is answered; a session is strictly sequential (KIP-227).",
         (Planner, "step", "if not session.retry.may_send(now):", "if False:"),
     ),
-    bug(
+    reading(
         "retry without backoff",
         "What failed is tried again at once, for ever; brokers in trouble must not be stormed (KIP-580).",
         (Backoff, "delay", "return min(min(grown, self.maximum) * spread, self.maximum)", "return 0.0"),
     ),
-    bug(
+    reading(
         "refusals without backoff",
         "What a broker refuses is asked again as fast as it refuses; it must get time to recover (KIP-580).",
         (Retry, "failed", "self.not_before = now + self.backoff.delay(self.attempts, self.random)", "pass"),
     ),
-    bug(
+    reading(
         "fetches wait for ever",
         "A Fetch has no deadline, so one that a broker swallows ends reading from it.",
         (Planner, "_wrap", "now + self._settings.request_timeout_ms / 1000", "NEVER"),
     ),
-    bug(
+    reading(
         "max_poll_records ignored",
         "A poll returns whole batches, however few records it was allowed.",
         (Collector, "_drain", "min(len(chunk.records), record + room)", "len(chunk.records)"),
     ),
+    # == groups
+    # -- identity
+    grouped(
+        "identity kept after UNKNOWN_MEMBER_ID",
+        "Who is expelled goes on under its old id, which is refused for ever; it must come back as nobody.",
+        (Identity, "lost", "Identity(self.group_id, NO_GENERATION, UNKNOWN_MEMBER_ID, self.group_instance_id)",
+         "self"),
+        needs=errors_or_absences,
+    ),
+    grouped(
+        "id dropped on ILLEGAL_GENERATION",
+        "Who has missed a generation comes back as nobody, and the group waits for its ghost; the id must stay.",
+        (Identity, "behind", "self._replace(generation_id=NO_GENERATION)", "self.lost()"),
+        needs=errors_or_absences,
+    ),
+    grouped(
+        "given id ignored",
+        "The id given with MEMBER_ID_REQUIRED is not used (KIP-394), so joining never ends.",
+        (ClassicMember, "_failed", "self.identity = self.identity.named(answer.response.member_id)", "pass"),
+    ),
+    grouped(
+        "heartbeat behind a parked join",
+        "A heartbeat follows an unanswered JoinGroup on its connection; it is read too late, and fails.",
+        (coordinator_channel.CoordinatorChannel, "heartbeat", "if not self.is_open or",
+         "if self._coordinator.target(MEMBERSHIP) is None or"),
+    ),
+    grouped(
+        "absence ignored",
+        "After an absence longer than the session records are handed out; they may be somebody else's by now.",
+        (ConsumerCore, "_poll", "is_held = group is not None and group.member.held", "is_held = False"),
+        needs=lambda knobs: knobs.absences or knobs.stalls,
+    ),
+    grouped(
+        "joins without backoff",
+        "A join that was refused is sent again at once, for ever; coordinators in trouble must not be stormed.",
+        (JoinFailurePolicy, "back_off", "self._retry.failed(now)", "return"),
+        needs=lambda knobs: knobs.coordinator_load_s or knobs.group_error_rate,
+    ),
+    grouped(
+        "coordinator never lost",
+        "NOT_COORDINATOR and broken connections are not believed, so nobody looks for the new coordinator.",
+        (Coordinator, "lost", "if self.state is not CoordinatorState.KNOWN or", "if True or"),
+        needs=lambda knobs: knobs.coordinator_moves or knobs.coordinator_kills,
+    ),
+    # -- ownership and rebalance callbacks
+    grouped(
+        "losing keeps partitions",
+        "Partitions stay after they were lost, and are read on; they belong to others by now.",
+        (PartitionRevocation, "lose", "self._partitions.assign(())", "pass"),
+        needs=errors_or_absences,
+    ),
+    grouped(
+        "lost called revoked",
+        "Users hear that lost partitions are revoked, and commit what they may not.",
+        (PartitionRevocation, "lose", 'self._call_listener("lost",', 'self._call_listener("revoked",'),
+        needs=errors_or_absences,
+    ),
+    grouped(
+        "pending revocation delivered",
+        "Records come of partitions whose last offsets are being committed; they will come again elsewhere (D4).",
+        (Partition, "may_hand_out", "and not self.pending_revocation", ""),
+    ),
+    grouped(
+        "delivered before the callback is through",
+        "Records come of partitions whose on_partitions_assigned has failed; it must succeed first.",
+        (Partition, "may_hand_out", "and not self.callback_pending", ""),
+        needs=raising,
+    ),
+    grouped(
+        "failed callback forgotten",
+        "An on_partitions_assigned that has raised is not called again.",
+        (PartitionRevocation, "call_assigned", 'call_listener(self._listener(), "assigned", [p.tp for p in new])',
+         ("[(setattr(p, 'callback_pending', False), p.state is PositionState.AWAITING_CALLBACK"
+         " and p.move(PositionEvent.CALLBACK_DONE)) for p in new];"
+         " call_listener(self._listener(), 'assigned', [p.tp for p in new])")),
+        needs=raising,
+    ),
+    grouped(
+        "eager keeps everything",
+        "Eager members join with what they own, and are given it again; they must give it up first.",
+        (ConsumerRole, "prepare", "return self.revocation.revoke(owned, now, always_call=identity.is_member)",
+         "return True"),
+        needs=eager,
+    ),
+    grouped(
+        "cooperative gives everything up",
+        "Cooperative members give up what they could keep, before each join (KIP-429).",
+        (ConsumerRole, "prepare", "[tp for tp in owned if tp.topic not in wanted]", "owned"),
+        needs=cooperative,
+    ),
+    grouped(
+        "given up without rejoining",
+        "Who has given partitions up for others does not join again, so nobody gets them (KIP-429).",
+        (ConsumerRole, "accept", "self._rejoin_due = \"revoked partitions can now be assigned\"", "pass"),
+        # The leader would rejoin after a while, which hides the bug.
+        (ConsumerRole, "rejoin_reason", "now >= self._rejoin_by", "False"),
+        needs=cooperative,
+    ),
+    grouped(
+        "retained partitions start over",
+        "What is kept in a cooperative rebalance goes back to what is committed, and comes again.",
+        (PartitionRevocation, "assign", "for partition in self._partitions:",
+         ("for partition in [p for p in self._partitions if p.tp in before]:\n"
+         "        partition.state = PositionState.AWAITING_COMMITTED\n"
+         "        partition.rewind()\n"
+         "    for partition in self._partitions:")),
+        needs=cooperative,
+    ),
+    grouped(
+        "assigned tells of all",
+        "on_partitions_assigned hears of what is kept, too; users must hear what is new.",
+        (PartitionRevocation, "call_assigned", "[p.tp for p in new]", "self._partitions.tps()"),
+        needs=cooperative,
+    ),
+    grouped(
+        "worker not told to stop",
+        "A GroupMember is not called before a rebalance, so it goes on working on shards that others get.",
+        (MemberRole, "install", "self._works = True", "pass"),
+        needs=lambda knobs: knobs.shards,
+    ),
+    # -- reasons to rejoin
+    grouped(
+        "rejoin with every refresh",
+        "Every metadata refresh is a reason to join, so the group never comes to rest (E5).",
+        (ConsumerRole, "rejoin_reason", "reason = topics_changed(self._joined_with, self.own_topics())",
+         "reason = 'metadata' if self._seen is not None else None; self._seen = seen"),
+    ),
+    grouped(
+        "growth ignored",
+        "The leader does not notice that a topic has new partitions, so nobody reads them.",
+        (ConsumerRole, "rejoin_reason", "if reason is None and self._assigned_with is not None:", "if False:"),
+        needs=lambda knobs: knobs.growths,
+    ),
+    grouped(
+        "vanished topics kept",
+        "A pattern's topic that is gone stays matched, and is asked about for ever.",
+        (Metadata, "_take_listing", "self.topics[name].partitions = {}", "pass"),
+        needs=lambda knobs: knobs.vanishings and any(group.pattern for group in knobs.group_knobs),
+    ),
+    # -- commits
+    grouped(
+        "no commit before giving up",
+        "What was read since the last auto-commit is not committed before partitions go, and is read twice (D4).",
+        (PartitionRevocation, "revoke", "if self._auto_commit is not None and self.auto_commits:",
+         "if False:"),
+        needs=commits("auto"),
+    ),
+    grouped(
+        "commit stamped when asked for",
+        "A commit goes out as who we were when it was asked for; it must be stamped when it is sent.",
+        (Commits, "_judge", "entry.identity = who", "pass"),
+        (Commits, "_build", "stamp = who or Identity(self._group_id)",
+         ("stamp = min((e.identity for e in flight.entries.values()), default=who or"
+          " Identity(self._group_id))")),
+    ),
+    grouped(
+        "auto-commit ahead of the user",
+        "Auto-commit covers what this very poll returns; a crash before it is processed loses it (D2).",
+        (ConsumerCore, "_poll",
+         "if poll_result.count:\n            self._owes_records = False\n            return poll_result\n",
+         ("if poll_result.count:\n"
+         "            self._owes_records = False\n"
+         "            self.managers.collector.place(poll_result)\n"
+         "            if group is not None and group.auto_commit is not None:\n"
+         "                group.auto_commit.poll(now)\n"
+         "                shell.engine.touch()\n"
+         "                shell.engine.step(now)\n"
+         "                shell.driver.step(shell.engine, now)\n"
+         "            return poll_result\n")),
+        (Group, "polled", "return self.auto_commit.poll(now) or is_back", "return is_back"),
+        needs=commits("auto"),
+    ),
+    grouped(
+        "commits of the lost go on",
+        "What was to be committed before the membership was lost is committed after joining again.",
+        (Commits, "_judge", "if objection is not None:", "if False:"),
+        (Commits, "_build", "if current.objection(", "if False and current.objection("),
+        needs=errors_or_absences,
+    ),
+    grouped(
+        "commit callbacks dropped",
+        "A commit that has failed does not call its callback.",
+        (CommitQueue, "_settle", "if pending.callback is not None:",
+         "if pending.callback is not None and error is None:"),
+        needs=commits("async", "offsets", "sync"),
+    ),
+    grouped(
+        "one behind what is committed",
+        "Reading goes on one record behind the committed offset; that one is lost.",
+        (Committed, "_take", "COMMITTED_FOUND, value.offset,", "COMMITTED_FOUND, value.offset + 1,"),
+    ),
 )  # fmt: skip
 
-TABLE = BugTable(Path(__file__), ReaderSwarm, ROWS, events_max=100_000, cheap=1500, tries=30, small=6)
+TABLE = BugTable(Path(__file__), ROWS)
 
 if __name__ == "__main__":
     sys.exit(TABLE.main())

@@ -10,7 +10,7 @@ from thinconsumer.testing.simulation.client_tap import ClientTap
 from thinconsumer.testing.simulation.driver import SimDriver
 from thinconsumer.wire.header import encode_request, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.list_offsets import ListOffsetsRequest
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
 
@@ -81,13 +81,13 @@ def hear(tap, data, size=64):
 
 @pytest.mark.parametrize("size", [1, 3, 10_000])
 def test_group_requests_are_decoded_and_others_only_counted(tap, heard, size):
-    say(tap, MetadataRequest(topics=[]), BEAT, size=size)
-    assert heard == [("written", None, []), ("written", BEAT, [3])]
+    say(tap, ListOffsetsRequest(topics=[]), BEAT, size=size)
+    assert heard == [("written", None, []), ("written", BEAT, [2])]
 
 
 @pytest.mark.parametrize("size", [1, 5, 64])
 def test_responses_match_requests_in_order(tap, heard, size):
-    say(tap, MetadataRequest(topics=[]), BEAT)
+    say(tap, ListOffsetsRequest(topics=[]), BEAT)
     heard.clear()
     answer = HeartbeatResponse(error_code=27)
     data = framed(b"whatever that is") + framed(encode_response(answer, 4, 1)) + framed(b"nobody asked for this")

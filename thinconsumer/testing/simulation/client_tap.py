@@ -20,12 +20,14 @@ from ...wire.header import decode_request_header, decode_response_header
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
 from ...wire.leave_group import LeaveGroupRequest
+from ...wire.metadata import MetadataRequest
 from ...wire.offset_commit import OffsetCommitRequest
 from ...wire.offset_fetch import OffsetFetchRequest
+from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...wire.sync_group import SyncGroupRequest
 
 SIZE = 4
-#: The APIs whose responses are decoded.
+#: The APIs of groups.
 GROUP_APIS: frozenset[int] = frozenset(
     api.API_KEY
     for api in (
@@ -38,10 +40,12 @@ GROUP_APIS: frozenset[int] = frozenset(
         SyncGroupRequest,
     )
 )
+#: The APIs whose requests are decoded, and, except for Fetch, their responses.
+DECODED_APIS = GROUP_APIS | {api.API_KEY for api in (FetchRequest, MetadataRequest, OffsetForLeaderEpochRequest)}
 
 
 class SentRequest(NamedTuple):
-    """A request that was written; ``message`` is None if it is neither a Fetch nor one of :data:`GROUP_APIS`."""
+    """A request that was written; ``message`` is None if its API is none of :data:`DECODED_APIS`."""
 
     api_key: int
     version: int
@@ -113,7 +117,7 @@ class ClientTap:
     def _request(self, frame: bytes) -> None:
         header = decode_request_header(frame)
         message = None
-        if header.api_key == FetchRequest.API_KEY or header.api_key in GROUP_APIS:
+        if header.api_key in DECODED_APIS:
             message = REQUESTS[header.api_key].decode(frame, header.api_version, header.body_offset)
         sent = SentRequest(header.api_key, header.api_version, message)
         before = tuple(self._unanswered)
@@ -124,7 +128,7 @@ class ClientTap:
         if not self._unanswered:
             return
         sent = self._unanswered.popleft()
-        if sent.message is None or sent.api_key not in GROUP_APIS:
+        if sent.message is None or sent.api_key == FetchRequest.API_KEY:
             return
         request = type(sent.message)
         _, start = decode_response_header(frame, request, sent.version)

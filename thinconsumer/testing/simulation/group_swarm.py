@@ -174,7 +174,7 @@ class GroupSwarm(Swarm):
         views = self.views = Views(*sources, now=sim.now)
         self.plans = Plans(*sources)
         self.callbacks = CallbackChecker(*sources, views=views)
-        self.rebalances = RebalanceChecker(*sources, plans=self.plans)
+        self.rebalances = RebalanceChecker(*sources, plans=self.plans, now=sim.now)
         self.log_volume = LogVolumeChecker(*sources)
         ledgers = {group.name: group.ledger for group in self.groups}
         checkers: list[Checker] = [

@@ -59,6 +59,7 @@ class ObservedConsumer:
                 self._note("delivered", "%s-%d: %d from offset %d", *tp, len(found), found[0].offset if found else -1)
             self._jury.tell("delivered", self.reader, records, limit)
             self._jury.tell("buffered", self.reader, self.raw._reader.managers.buffer.pinned)
+        self._jury.tell("polled", self.reader)
         return records
 
     def assign(self, tps: Iterable[TopicPartition]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from thinconsumer.testing.simulation.checkers.commits import Plans
 from thinconsumer.testing.simulation.checkers.rebalances import (
+    AT_ONCE_MAX,
     BEATS_MAX,
     JOINS_MAX,
     LINES_BESIDES,
@@ -16,15 +17,17 @@ from thinconsumer.testing.simulation.checkers.rebalances import (
     LogVolumeChecker,
     RebalanceChecker,
 )
+from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 
 A = TopicPartition("t", 0)
 
 
 @pytest.fixture
 def rounds(room):
-    return room.add(RebalanceChecker, plans=room.add(Plans))
+    return room.add(RebalanceChecker, plans=room.add(Plans), now=lambda: room.now)
 
 
 @pytest.fixture
@@ -40,9 +43,9 @@ def test_joins_beyond_the_limit_are_a_violation(room, ann):
     assert room.verdict().startswith(f"ann has sent {JOINS_MAX + 1} JoinGroups within")
 
 
-def test_next_window_starts_a_new_count(room, rounds, ann):
-    for n in range(3 * JOINS_MAX):
-        rounds.requested("ann", 1, None, n * 1.1 * WINDOW_S / JOINS_MAX)
+def test_next_window_starts_a_new_count(room, ann):
+    for _ in range(3 * JOINS_MAX):
+        room.now += 1.1 * WINDOW_S / JOINS_MAX
         room.join(ann, code=None)
     assert room.verdict() == ""
 
@@ -59,7 +62,7 @@ def test_rebalances_after_the_faults_are_limited(room, rounds, ann):
         if generation == limit:
             room.tell("faults_ended")
             rounds.expect("g", 1)
-        rounds.requested("ann", 1, None, generation * 10.0)
+        room.now += 10.0
         room.join(ann, generation)
         room.sync(ann, A, plan={"ann-id": [A]})
         assert (room.verdict() == "") == (generation < 2 * limit)
@@ -70,7 +73,34 @@ def test_join_without_a_reason_is_a_violation(room, rounds, ann):
     assert room.verdict() == ""
     rounds.is_quiet = True
     room.join(ann, code=None)
-    assert "joins again, and nothing has happened" in room.verdict()
+    assert "joins again without a cause" in room.verdict()
+
+
+@pytest.mark.parametrize("code", [15, 25], ids=["COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID"])
+def test_join_within_the_backoff_after_a_failure_is_a_violation(room, ann, code):
+    for _ in range(AT_ONCE_MAX):
+        room.join(ann, code=code)
+        room.now += 0.0 if code == 25 else 0.1
+    room.join(ann, code=code)
+    assert room.verdict() == ""
+    room.join(ann)
+    assert room.verdict().startswith("ann joins 0.002 s after")
+    room.beat(ann)
+    room.join(ann, code=25)
+    room.join(ann)
+    assert room.verdict() == "", "a heartbeat has succeeded"
+
+
+def test_join_in_the_step_that_reads_the_failure_is_a_violation(room, ann):
+    failed, again = (JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id="") for _ in range(2))
+    sent = [SentRequest(request.API_KEY, 0, request) for request in (failed, again)]
+    for number, line in enumerate((1, 2, 1)):
+        room.tell("request_written", ann, line, sent[0], [])
+        room.now += 1.0
+        room.tell("request_written", ann, 1, sent[1], [])
+        room.tell("response_read", ann, line, sent[0], JoinGroupResponse(error_code=15))
+        assert bool(room.verdict()) == (number != 1), "a response on an older connection does not count"
+        room.now += 1.0
 
 
 def log(lines, count):

@@ -9,6 +9,7 @@ CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is not assigned, or paused
 BoundsChecker       more in flight, in memory or in one poll than allowed
 PaceChecker         requests, or the same records, repeated without progress
+RequestChecker      a Fetch with an outdated leader epoch or after a seek from another offset; a truncation not raised
 ------------------  ------------------------------------------------------------------------------------------------
 of groups
 ------------------  ------------------------------------------------------------------------------------------------
@@ -31,6 +32,7 @@ from .coverage import CoverageChecker
 from .order import OrderChecker
 from .ownership import OwnershipChecker
 from .pace import PaceChecker
+from .requests import RequestChecker
 
 #: The checkers of every reader, with a group or without.
 ALL: tuple[type[Checker], ...] = (
@@ -40,4 +42,5 @@ ALL: tuple[type[Checker], ...] = (
     OwnershipChecker,
     BoundsChecker,
     PaceChecker,
+    RequestChecker,
 )

@@ -81,6 +81,9 @@ class Checker:
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         """``poll()`` returned records; ``limit`` is the number it was allowed."""
 
+    def polled(self, reader: SimReader) -> None:
+        """``poll()`` returned, with records or without."""
+
     def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         """``position()`` returned."""
 

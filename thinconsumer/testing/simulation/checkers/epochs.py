@@ -9,7 +9,12 @@ from collections.abc import Iterator
 
 from ....types import TopicPartition
 from ....wire import Message
-from ....wire.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from ....wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from ....wire.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -20,7 +25,7 @@ from ....wire.offset_for_leader_epoch import (
 
 def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int, int]]:
     """Yield partitions whose requested epoch the leader's log never had; the epoch before it, and its end offset."""
-    for tp, asked, data in _answers(request, response):
+    for tp, asked, data in validated(request, response):
         if 0 <= data.leader_epoch < asked.leader_epoch:
             yield tp, data.leader_epoch, data.end_offset
 
@@ -31,26 +36,29 @@ def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[Topic
     If that epoch exists, the leader was deposed and does not know it. The reader resets at once, as Java's consumer
     does: for a topic that was deleted and created again, the answer would be the same.
     """
-    for tp, asked, data in _answers(request, response):
+    for tp, asked, data in validated(request, response):
         if data.leader_epoch < 0 and 0 <= asked.current_leader_epoch < asked.leader_epoch:
             yield tp, asked.leader_epoch
 
 
-def looked_up(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions of a successful ListOffsets response, and the leader epoch in the request."""
+def looked_up(
+    request: Message, response: Message
+) -> Iterator[tuple[TopicPartition, ListOffsetsPartition, ListOffsetsPartitionResponse]]:
+    """Yield the partitions that a ListOffsets response has without an error, with their part of both messages."""
     if not isinstance(request, ListOffsetsRequest) or not isinstance(response, ListOffsetsResponse):
         return
-    asked = {(t.name, p.partition_index): p.current_leader_epoch for t in request.topics for p in t.partitions}
+    asked = {(t.name, p.partition_index): p for t in request.topics for p in t.partitions}
     for topic in response.topics:
         for data in topic.partitions:
             tp = TopicPartition(topic.name, data.partition_index)
             if data.error_code == 0 and tp in asked:
-                yield tp, asked[tp]
+                yield tp, asked[tp], data
 
 
-def _answers(
-    request: Message, response: Message
+def validated(
+    request: Message | None, response: Message
 ) -> Iterator[tuple[TopicPartition, OffsetForLeaderPartition, EpochEndOffset]]:
+    """Yield the same of an OffsetForLeaderEpoch response."""
     if not isinstance(request, OffsetForLeaderEpochRequest) or not isinstance(response, OffsetForLeaderEpochResponse):
         return
     asked = {(t.topic, p.partition): p for t in request.topics for p in t.partitions}

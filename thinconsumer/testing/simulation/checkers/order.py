@@ -22,7 +22,7 @@ class _Expected:
     """What may come next from one partition of a reader."""
 
     next: int | None = None  #: The lowest offset that may come next; None: any offset.
-    doubt: int | None = None  #: The epoch that lost records: until one of its records is read, it may go back.
+    doubt: int | None = None  #: The epoch that lost records: until it reads one of its records, the reader may go back.
     #: Records were lost right after the last record that was read. A position beyond it (after a transaction marker,
     #: for example) is then not kept in ``next``, since the reader may go back.
     parted: bool = False
@@ -95,11 +95,13 @@ class OrderChecker(Checker):
 
         The same holds for a deposed leader's ListOffsets response after a seek, which may be beyond its log.
         """
-        for tp, believed in looked_up(request, response):
+        for tp, asked, _ in looked_up(request, response):
             truth = self.truth(tp)
             for reader, by_tp in self._expected.items():
                 found = by_tp.get(tp) if reader.name == client else None
-                if found is not None and found.sought and truth is not None and 0 <= believed < truth.latest_epoch:
+                if found is None or not found.sought or truth is None:
+                    continue
+                if 0 <= asked.current_leader_epoch < truth.latest_epoch:
                     by_tp[tp] = _Expected()
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from ....wire import Message
-from ....wire.heartbeat import HeartbeatRequest
-from ....wire.join_group import JoinGroupRequest
-from ....wire.sync_group import SyncGroupRequest
+from ....wire.error_codes import Code
+from ....wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ....wire.join_group import JoinGroupRequest, JoinGroupResponse
+from ....wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..client_tap import SentRequest
 from .base import Checker, Member, SimReader
 from .commits import Plans
+from .views import EXPULSIONS
 
 WINDOW_S = 10.0
 #: Joins, and heartbeats, of one member within the window: about three times as many as in runs without a bug.
@@ -24,30 +26,66 @@ BEATS_MAX = 40
 REBALANCES_MAX, REBALANCES_PER_MEMBER = 8, 4
 #: Limit of a member's log lines at INFO and above: so many per incident, and a constant.
 LINES_PER_INCIDENT, LINES_BESIDES = 5, 10
+#: The least share of ``retry_backoff_ms`` that a member waits after a failed join: the jitter is a fifth.
+BACKOFF_SHARE = 0.8
+#: Errors after which a member may join again at once, and how often in a row.
+_AT_ONCE, AT_ONCE_MAX = EXPULSIONS | {Code.REBALANCE_IN_PROGRESS}, 3
+_NO_FAILURES = (Code.NONE, Code.MEMBER_ID_REQUIRED)
+
+
+@dataclass(slots=True)
+class _JoinFailures:
+    """The failed JoinGroups and SyncGroups of one member since its last successful heartbeat."""
+
+    count: int = 0
+    at: float = 0.0  #: When the response to the last one was read ...
+    code: int = Code.NONE  #: ... and its error.
+    join: SentRequest | None = None  #: The last JoinGroup, its time and its connection.
+    joined_at: float = 0.0
+    line: int = 0
 
 
 @dataclass(eq=False)
 class RebalanceChecker(Checker):
-    """Limits the rates of JoinGroups and Heartbeats, and checks that rebalances stop some time after the faults."""
+    """Limits the rates of JoinGroups and Heartbeats, and checks that rebalances stop some time after the faults.
+
+    After a failed JoinGroup or SyncGroup, a member must wait for its backoff before it joins again.
+    """
 
     plans: Plans
+    now: Callable[[], float]
     is_quiet: bool = field(default=False, init=False)  #: Whether a join is a violation.
     _since: dict[tuple[SimReader, int], tuple[float, int]] = field(default_factory=dict, init=False)
-    _now: float = field(default=0.0, init=False)
+    _failures: dict[SimReader, _JoinFailures] = field(default_factory=dict, init=False)
     #: Rebalances by group before the faults ended.
     _before: Counter[str] | None = field(default=None, init=False)
     _members: Counter[str] = field(default_factory=Counter, init=False)
 
-    def requested(self, client: str, node: int, request: Message, now: float) -> None:
-        self._now = now
+    def started(self, reader: SimReader) -> None:
+        self._failures[reader] = _JoinFailures()
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         if isinstance(sent.message, JoinGroupRequest):
+            failures = self._failures[member]
+            failures.joined_at, failures.join, failures.line = self.now(), sent, line
+            self._check_backoff(member, failures)
             if self.is_quiet:
-                self.accuse(f"{member} joins again, and nothing has happened: {sent.message.reason}")
+                self.accuse(f"{member} joins again without a cause in the group; it says {sent.message.reason!r}")
             self._count(member, sent.api_key, "JoinGroups", JOINS_MAX)
         elif isinstance(sent.message, HeartbeatRequest):
             self._count(member, sent.api_key, "Heartbeats", BEATS_MAX)
+
+    def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+        failures, code = self._failures[member], getattr(response, "error_code", Code.NONE)
+        if isinstance(response, HeartbeatResponse) and code == Code.NONE:
+            failures.count = 0
+        elif isinstance(response, (JoinGroupResponse, SyncGroupResponse)) and code not in _NO_FAILURES:
+            if line != failures.line:
+                return  # the member has sent another JoinGroup on a newer connection
+            failures.count, failures.at, failures.code = failures.count + 1, self.now(), code
+            # A client that joins in the step that reads the failure has written the JoinGroup before this call.
+            if failures.join is not sent and failures.joined_at == failures.at:
+                self._check_backoff(member, failures)
 
     def faults_ended(self) -> None:
         self._before = self.plans.counts.copy()
@@ -63,15 +101,24 @@ class RebalanceChecker(Checker):
         count = self.plans.counts[group] - self._before[group]
         limit = REBALANCES_MAX + REBALANCES_PER_MEMBER * self._members[group]
         if count > limit:
-            self.accuse(f"group {group} has rebalanced {count} times since the faults are over")
+            self.accuse(f"group {group} has rebalanced {count} times since the end of the faults; allowed are {limit}")
+
+    def _check_backoff(self, member: Member, failures: _JoinFailures) -> None:
+        waited, least = self.now() - failures.at, BACKOFF_SHARE * member.options.get("retry_backoff_ms", 100) / 1000
+        if failures.count > (AT_ONCE_MAX if failures.code in _AT_ONCE else 0) and waited < least:
+            self.accuse(
+                f"{member} joins {waited:.3f} s after {Code(failures.code).name}, which was failed join number "
+                f"{failures.count} in a row: its backoff is at least {least:.3f} s"
+            )
 
     def _count(self, member: Member, api_key: int, what: str, limit: int) -> None:
-        since, count = self._since.get((member, api_key), (self._now, 0))
-        if self._now >= since + WINDOW_S:
-            since, count = self._now, 0
+        now = self.now()
+        since, count = self._since.get((member, api_key), (now, 0))
+        if now >= since + WINDOW_S:
+            since, count = now, 0
         self._since[member, api_key] = since, count + 1
         if count + 1 > limit:
-            self.accuse(f"{member} has sent {count + 1} {what} within {self._now - since:.1f} s")
+            self.accuse(f"{member} has sent {count + 1} {what} within {now - since:.1f} s")
 
 
 @dataclass(eq=False)
@@ -108,4 +155,4 @@ class LogVolumeChecker(Checker, logging.Handler):
         lines.append(record.getMessage())
         incidents = self._incidents[member]
         if len(lines) > LINES_BESIDES + LINES_PER_INCIDENT * incidents:
-            self.accuse(f"{member} has written {len(lines)} lines about {incidents} incidents, the last: {lines[-1]}")
+            self.accuse(f"{member} has logged {len(lines)} lines about {incidents} incidents, the last: {lines[-1]}")

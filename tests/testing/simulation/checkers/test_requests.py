@@ -1,0 +1,178 @@
+"""Fetches agree with the leader epochs that were read and with the last seek; truncations are raised."""
+
+import pytest
+
+from thinconsumer.errors import LogTruncationError
+from thinconsumer.testing.simulation.checkers.requests import POLLS_MAX, RequestChecker
+from thinconsumer.testing.simulation.client_tap import SentRequest
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from thinconsumer.wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from thinconsumer.wire.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from thinconsumer.wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
+
+ID = b"0123456789abcdef"
+TP = TopicPartition("t", 0)
+
+
+class Wire:
+    """The requests and responses of ann."""
+
+    def __init__(self, court):
+        self.court = court
+        self.checker, self.reader = court.checker, court.reader
+
+    def metadata(self, epoch, leader=1, topic_id=ID):
+        row = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+        topic = MetadataResponseTopic(name="t", topic_id=topic_id, partitions=[row])
+        brokers = [MetadataResponseBroker(node_id=1, host="kafka1", port=9092)]
+        sent = SentRequest(3, 12, MetadataRequest())
+        self.checker.response_read(self.reader, 1, sent, MetadataResponse(brokers=brokers, topics=[topic]))
+
+    def fetch(self, offset=0, epoch=5, topic_id=ID):
+        """Write a Fetch, and return the violation."""
+        row = FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=offset)
+        message = FetchRequest(topics=[FetchTopic(topic_id=topic_id, partitions=[row])])
+        self.checker.request_written(self.reader, 1, SentRequest(1, 13, message), [])
+        return self.court.verdict()
+
+    def look_up(self, timestamp, offset):
+        question = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        found = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+        self.checker.answered(
+            "ann",
+            1,
+            ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[question])]),
+            ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])]),
+            1.0,
+        )
+
+    def validate(self, leader_epoch=0):
+        """Write an OffsetForLeaderEpoch request."""
+        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader_epoch, leader_epoch=0)
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
+        sent = SentRequest(23, 4, request)
+        self.checker.request_written(self.reader, 1, sent, [])
+        return sent
+
+    def validated(self, sent, end):
+        """Answer it; the client reads the response."""
+        data = EpochEndOffset(partition=0, leader_epoch=0, end_offset=end)
+        response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[data])])
+        self.checker.answered("ann", 1, sent.message, response, 1.0)
+        self.checker.response_read(self.reader, 1, sent, response)
+
+    def poll(self, times=POLLS_MAX + 1):
+        """Return from polls, and return the violation."""
+        for _ in range(times):
+            self.checker.polled(self.reader)
+        return self.court.verdict()
+
+
+@pytest.fixture
+def wire(new_court):
+    """Ann has read that the leader epoch is 5, and her policy is none; the log has three records of epoch 0."""
+    court = new_court(RequestChecker)
+    court.log.begin_epoch(0)
+    court.write(b"a", b"b", b"c")
+    court.reader = court.new_reader(policy="none")
+    wire = Wire(court)
+    wire.metadata(5)
+    wire.metadata(5)
+    return wire
+
+
+@pytest.mark.parametrize("epoch", [-1, 4])
+def test_fetch_with_an_older_leader_epoch_is_a_violation(wire, epoch):
+    assert wire.fetch() == ""
+    assert wire.fetch(epoch=epoch) == f"ann fetches t-0 with leader epoch {epoch} after it has read or sent 5"
+    assert wire.fetch(epoch=7) == "", "learned from a Fetch error"
+    wire.metadata(5)
+    assert wire.fetch(epoch=5) != ""
+    assert wire.fetch(epoch=5, topic_id=bytes(16)) == "", "an old version"
+
+
+def test_fetch_without_a_leader_may_carry_no_epoch(wire):
+    wire.metadata(6, leader=-1)
+    assert wire.fetch(epoch=-1) == ""
+    assert wire.fetch(epoch=4) != ""
+    assert wire.fetch(epoch=5) == "", "built before the last response was read"
+    wire.metadata(6)
+    assert wire.fetch(epoch=5) != "" != wire.fetch(epoch=-1)
+
+
+def test_first_fetch_after_a_seek_begins_there(wire):
+    wire.checker.sought(wire.reader, TP, 2)
+    words = "ann fetches t-0 from offset 1, but the last seek has set the position to 2"
+    assert (wire.fetch(1), wire.fetch(1)) == (words, "")
+    wire.checker.sought(wire.reader, TP, 2)
+    wire.checker.assigned(wire.reader, [])
+    assert wire.fetch(1) == "", "assigned anew"
+
+
+@pytest.mark.parametrize(("to_end", "timestamp"), [(True, -1), (False, -2)])
+def test_first_fetch_after_a_reset_begins_where_that_end_of_the_log_is(wire, to_end, timestamp):
+    wire.checker.reset(wire.reader, TP, to_end)
+    wire.look_up(-3 - timestamp, 3)
+    assert wire.fetch(3).endswith("to an offset that no leader has returned yet")
+    wire.checker.reset(wire.reader, TP, to_end)
+    wire.look_up(timestamp, 3)
+    assert wire.fetch(3) == ""
+
+
+def test_first_fetch_may_begin_elsewhere_after_records_or_a_validation(wire, fetched):
+    wire.checker.sought(wire.reader, TP, 2)
+    wire.checker.answered("ann", 1, *fetched({0: b"records"}, topic="", topic_id=ID), 1.0)
+    assert wire.fetch(3) == ""
+    wire.checker.sought(wire.reader, TP, 2)
+    wire.validated(wire.validate(), 1)
+    assert wire.fetch(1) == ""
+
+
+def test_truncation_that_is_not_raised_is_a_violation(wire):
+    wire.court.deliver(0, 1, 2, reader=wire.reader)
+    wire.validated(wire.validate(), 3)
+    assert wire.poll() == "", "not truncated"
+    wire.validated(wire.validate(), 2)
+    assert wire.poll(POLLS_MAX) == ""
+    words = "ann has not raised LogTruncationError within 4 polls, although delivered records of t-0 were truncated"
+    assert wire.poll(1) == words
+
+
+def test_truncation_need_not_be_raised_after_an_answer_that_the_client_ignores(wire):
+    wire.court.deliver(0, 1, 2, reader=wire.reader)
+    first, second = wire.validate(), wire.validate()
+    wire.validated(first, 2)
+    assert wire.poll() == "", "asked again"
+    wire.validated(second, 2)
+    wire.checker.paused(wire.reader, [TP], True)
+    assert wire.poll() == "", "paused"
+    wire.checker.paused(wire.reader, [TP], False)
+    wire.checker.raised(wire.reader, LogTruncationError(TP, 3, 2))
+    assert wire.poll() == "", "raised"
+    wire.validated(wire.validate(), 2)
+    wire.checker.sought(wire.reader, TP, 2)
+    assert wire.poll() == "", "sought"
+    wire.court.deliver(2, reader=wire.reader)
+    wire.validated(wire.validate(leader_epoch=-1), 2)
+    assert wire.poll() == "", "a leader that is not the newest"

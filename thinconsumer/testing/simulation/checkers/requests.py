@@ -1,0 +1,169 @@
+"""Checks the leader epochs in Fetch requests, the first Fetch after a seek, and that truncations are raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ....errors import LogTruncationError
+from ....types import TopicPartition
+from ....wire import ZERO_UUID, Message
+from ....wire.fetch import FetchRequest, FetchResponse
+from ....wire.metadata import MetadataResponse
+from ....wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from ..client_tap import SentRequest
+from .base import Checker, Member, Records, SimReader
+from .epochs import looked_up, validated
+
+LATEST, EARLIEST = -1, -2  #: The timestamps of the two ends of the log in ListOffsets requests.
+#: Polls that may return before a truncation is raised: due records come first, and so may another error.
+POLLS_MAX = 3
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What a reader's requests about one partition must agree with."""
+
+    #: Where the first Fetch after a seek may begin; None: anywhere, since it was sent, or the position has moved.
+    starts: set[int] | None = None
+    timestamp: int | None = None  #: ListOffsets responses for this timestamp add to ``starts``.
+    last: int = -2  #: Offset of the last record since a seek.
+    asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request.
+    polls: int | None = None  #: Polls since that request's response, if the last record was truncated.
+
+
+@dataclass(eq=False)
+class RequestChecker(Checker):
+    """Checks that Fetch carries the newest leader epoch that the client has read or sent (KIP-320).
+
+    The first Fetch after ``seek()`` must begin at that offset. After ``seek_to_beginning()`` or ``seek_to_end()``, it
+    must begin at an offset that a leader has returned since for that end of the log. If ``auto_offset_reset`` is
+    "none", polls must raise LogTruncationError once a response shows that delivered records were truncated.
+    """
+
+    _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Topic names by id.
+    #: By client, topic id and partition: the least leader epoch that it may send, and the newest that it has read. A
+    #: Fetch may have been built just before the last Metadata response was read, but not before the one before.
+    _epochs: dict[tuple[SimReader, bytes, int], tuple[int, int]] = field(default_factory=dict, init=False)
+    #: Partitions without a leader; a Fetch to their preferred replica (KIP-392) may carry no epoch.
+    _leaderless: set[tuple[SimReader, bytes, int]] = field(default_factory=set, init=False)
+    #: By a reader's name: the partitions that it has sought or polled.
+    _reading: dict[str, dict[TopicPartition, _Reading]] = field(default_factory=dict, init=False)
+    _paused: set[tuple[str, TopicPartition]] = field(default_factory=set, init=False)
+
+    # -- calls of the application
+
+    def started(self, reader: SimReader) -> None:
+        self._reading[reader.name] = {}
+        self._paused = {(name, tp) for name, tp in self._paused if name != reader.name}
+
+    def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
+        self._paused = {(name, tp) for name, tp in self._paused if name != reader.name or tp in tps}
+        before = self._reading[reader.name]
+        self._reading[reader.name] = {tp: before[tp] for tp in before if tp in tps}
+
+    def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+        # A group's member is reported to seek when it has read its committed offset: it may have fetched since.
+        self._reading[reader.name][tp] = _Reading(None if isinstance(reader, Member) else {offset})
+
+    def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
+        self._reading[reader.name][tp] = _Reading(set(), LATEST if to_end else EARLIEST)
+
+    def paused(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
+        changed = {(reader.name, tp) for tp in tps}
+        self._paused = self._paused | changed if on else self._paused - changed
+
+    def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
+        for tp, found in records.items():
+            if found:
+                self._of(reader, tp).last = found[-1].offset
+
+    def raised(self, reader: SimReader, error: Exception) -> None:
+        if isinstance(error, LogTruncationError):
+            self._of(reader, error.partition).polls = None
+
+    def polled(self, reader: SimReader) -> None:
+        for tp, reading in self._reading[reader.name].items():
+            if reading.polls is not None and (reader.name, tp) not in self._paused:
+                reading.polls += 1
+                if reading.polls > POLLS_MAX and reader.policy == "none":
+                    words = f"although delivered records of {tp.topic}-{tp.partition} were truncated"
+                    self.accuse(f"{reader} has not raised LogTruncationError within {reading.polls} polls, {words}")
+                    return
+
+    # -- on the wire
+
+    def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+        if isinstance(response, MetadataResponse):
+            brokers = {broker.node_id for broker in response.brokers}
+            for topic in response.topics:
+                if topic.topic_id == ZERO_UUID:
+                    continue  # an old broker: its Fetch requests are not checked
+                self._names[topic.topic_id] = topic.name or ""
+                for row in topic.partitions:
+                    key = member, topic.topic_id, row.partition_index
+                    _, newest = self._epochs.get(key, (-1, -1))
+                    self._epochs[key] = newest, max(newest, row.leader_epoch)
+                    (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
+        for tp, asked, data in validated(sent.message, response):
+            reading, truth = self._of(member, tp), self.truth(tp)
+            # The client ignores the response if it has asked again since, or has read of a newer leader.
+            is_newest = truth is not None and truth.latest_epoch == asked.current_leader_epoch
+            if reading.asked is sent and is_newest and data.end_offset <= reading.last:
+                reading.polls = 0
+
+    def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        if isinstance(sent.message, OffsetForLeaderEpochRequest):
+            for question in sent.message.topics:
+                for asked in question.partitions:
+                    reading = self._of(member, TopicPartition(question.topic, asked.partition))
+                    reading.asked, reading.polls = sent, None
+        elif isinstance(sent.message, FetchRequest):
+            for topic in sent.message.topics:
+                for row in topic.partitions:
+                    if topic.topic_id in self._names:
+                        tp = TopicPartition(self._names[topic.topic_id], row.partition)
+                        self._check_epoch(member, tp, (member, topic.topic_id, row.partition), row.current_leader_epoch)
+                        self._check_start(member, tp, row.fetch_offset)
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Allow the offsets that lookups return, and any offset after records, an error or a validation."""
+        of_client = self._reading.get(client, {})
+        for tp, asked, data in looked_up(request, response):
+            reading = of_client.get(tp)
+            if reading is not None and reading.starts is not None and reading.timestamp == asked.timestamp:
+                reading.starts.add(data.offset)
+        for tp in self._moved(request, response):
+            if tp in of_client:
+                of_client[tp].starts = None
+
+    # -- inside
+
+    def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
+        return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())
+
+    def _check_epoch(
+        self, member: SimReader, tp: TopicPartition, key: tuple[SimReader, bytes, int], epoch: int
+    ) -> None:
+        least, newest = self._epochs.get(key, (-1, -1))
+        if epoch < least and (epoch >= 0 or key not in self._leaderless):
+            words = f"with leader epoch {epoch} after it has read or sent {least}"
+            self.accuse(f"{member} fetches {tp.topic}-{tp.partition} {words}")
+        self._epochs[key] = max(epoch, least), max(epoch, newest)
+
+    def _check_start(self, member: SimReader, tp: TopicPartition, offset: int) -> None:
+        reading = self._of(member, tp)
+        if reading.starts is not None and offset not in reading.starts:
+            position = " or ".join(map(str, sorted(reading.starts))) or "an offset that no leader has returned yet"
+            words = f"from offset {offset}, but the last seek has set the position to {position}"
+            self.accuse(f"{member} fetches {tp.topic}-{tp.partition} {words}")
+        reading.starts = None
+
+    def _moved(self, request: Message, response: Message) -> Iterator[TopicPartition]:
+        """Yield the partitions of a response after which the client may fetch from another offset."""
+        yield from (tp for tp, _, _ in validated(request, response))
+        if isinstance(response, FetchResponse):
+            for topic in response.responses:
+                for row in topic.partitions:
+                    if row.records or row.error_code:
+                        yield TopicPartition(self._names.get(topic.topic_id, topic.topic), row.partition_index)
