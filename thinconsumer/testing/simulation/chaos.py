@@ -84,7 +84,7 @@ class Chaos:
     def _arm(self, name: str, fault: Fault, rate: float) -> None:
         random = self.sim.world.streams(f"chaos/{name}")
 
-        def strike() -> None:
+        def inject() -> None:
             if self.is_over:
                 return
             try:
@@ -92,9 +92,9 @@ class Chaos:
                     self.counts[name] += 1
             except (ControllerError, LookupError) as error:
                 self.sim.trace.add("chaos", "", name, "not possible: %s", str(error))
-            self.sim.world.call_later(random.expovariate(rate), strike)
+            self.sim.world.call_later(random.expovariate(rate), inject)
 
-        self.sim.world.call_later(random.expovariate(rate), strike)
+        self.sim.world.call_later(random.expovariate(rate), inject)
 
     def later(self, seconds: float, callback: Callable[[], object]) -> None:
         """Call back after this many seconds, unless :meth:`over` was called before."""

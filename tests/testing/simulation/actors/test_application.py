@@ -82,4 +82,4 @@ def test_empty_polls_that_ask_for_another_at_once_are_a_spin(sim, reader):
         ann.turn()
     assert sim.world.violations == []
     ann.turn()
-    assert "ann spins" in str(sim.world.violations[0])
+    assert "ann is in a busy loop" in str(sim.world.violations[0])

@@ -21,7 +21,7 @@ def test_poll_may_return_max_poll_records_over_all_partitions(court):
     court.deliver(0, 1, 2, limit=3)
     assert court.verdict() == ""
     court.deliver(0, 1, 2, limit=2)
-    assert court.verdict() == "ann was given 3 records by one poll that allowed 2"
+    assert court.verdict() == "ann got 3 records from one poll whose limit is 2"
     both = {court.tp: court.rows(0, 1), TopicPartition("t", 1): court.rows(2)}
     court.checker.delivered(court.reader, both, 3)
     assert court.verdict() == ""
@@ -31,7 +31,7 @@ def test_poll_may_return_max_poll_records_over_all_partitions(court):
 
 def test_partition_without_records_is_a_violation(court):
     court.checker.delivered(court.reader, {court.tp: []}, 10)
-    assert "without a record" in court.verdict()
+    assert "with an empty list of records" in court.verdict()
 
 
 def test_buffered_bytes_may_exceed_the_limit_by_one_batch_per_broker(court):
@@ -40,7 +40,7 @@ def test_buffered_bytes_may_exceed_the_limit_by_one_batch_per_broker(court):
     court.checker.buffered(reader, most)
     assert court.verdict() == ""
     court.checker.buffered(reader, most + 1)
-    assert court.verdict() == f"bob keeps {most + 1} bytes, with max_buffered_bytes=1000"
+    assert court.verdict() == f"bob buffers {most + 1} bytes, but max_buffered_bytes=1000"
 
 
 def test_only_the_end_of_a_session_may_follow_an_unanswered_fetch(court):

@@ -55,7 +55,7 @@ def test_processed_offsets_may_be_committed(room, ann):
 def test_unprocessed_offsets_may_not_be_committed(room, ann):
     process(room, ann, A, 0, 2)
     room.commit(ann, {A: 3})
-    assert room.verdict() == "ann has committed offset 3 of t-0, and offset 1 was never processed"
+    assert room.verdict() == "ann has committed offset 3 of t-0, but offset 1 was never processed"
 
 
 def test_topics_may_be_named_by_id_on_either_side(room, ann):
@@ -75,7 +75,7 @@ def test_rejected_commit_is_no_violation(room, ann):
 def test_partition_of_another_member_may_not_be_committed(room, ann):
     process(room, ann, B, 0)
     room.commit(ann, {B: 1})
-    assert room.verdict() == "ann has committed t-1 in generation 1, in which it is bob-id's"
+    assert room.verdict() == "ann has committed t-1 in generation 1, whose owner is bob-id"
 
 
 def test_restarted_static_member_may_commit_its_partitions(room, plans):
@@ -83,7 +83,7 @@ def test_restarted_static_member_may_commit_its_partitions(room, plans):
     ann = room.member()
     room.join(ann, gets=before)
     room.sync(ann, A, plan={before: [A]})
-    for instance_id, words in (("ann", ""), (None, f"in which it is {before}'s")):
+    for instance_id, words in (("ann", ""), (None, f"whose owner is {before}")):
         request, response = room.commit_messages(ann, {A: 0}, stamp=(after, 1))
         request.group_instance_id = instance_id
         room.tell("answered", "ann", 1, request, response, room.now)
@@ -92,7 +92,7 @@ def test_restarted_static_member_may_commit_its_partitions(room, plans):
 
 def test_a_coordinator_must_not_take_commits_of_old_generations(room, ann):
     room.commit(ann, {A: 0}, stamp=("ann-id", 0))
-    assert room.verdict() == "node 1 took a commit of generation 0 when 1 was the newest"
+    assert room.verdict() == "node 1 accepted a commit of generation 0 when 1 was the newest"
 
 
 def test_commits_of_groups_without_a_ledger_are_not_checked(room, plans):
@@ -114,7 +114,7 @@ def test_plan_with_overlapping_shares_is_a_violation(room, plans):
     ann = room.member()
     room.join(ann)
     room.sync(ann, A, plan={"ann-id": [A], "bob-id": [A, B]})
-    assert room.verdict() == "the plan of ann gives t-0 to ann-id and bob-id"
+    assert room.verdict() == "ann assigns t-0 to both ann-id and bob-id"
 
 
 def test_plans_are_counted_and_old_ones_dropped(room, ann, plans):

@@ -47,7 +47,7 @@ def test_committed_records_pass_in_any_order_and_twice(court):
 )
 def test_record_that_differs_in_one_field_is_a_violation(court, change):
     show(court, changed(court.rows(0)[0], **change))
-    assert ", the log has " in court.verdict()
+    assert ", but the log has " in court.verdict()
 
 
 @pytest.mark.parametrize("change", [{"offset": 2}, {"leader_epoch": 1}], ids=str)

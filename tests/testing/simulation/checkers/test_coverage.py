@@ -50,13 +50,13 @@ def test_gap_before_a_record_is_a_violation(court, polls, missing):
         court.deliver(*offsets)
     words = court.verdict()
     assert words.startswith(f"ann skipped t-0 offset {missing}: it read offset ")
-    assert words.endswith(f"having seen everything below {missing}")
+    assert words.endswith(f"after it had read every record below {missing}")
 
 
 def test_gap_before_a_position_is_a_violation(court):
     court.deliver(0, 1)
     court.position(3)
-    assert court.verdict() == "ann skipped t-0 offset 2: it has position 3, having seen everything below 2"
+    assert court.verdict() == "ann skipped t-0 offset 2: it has position 3 after it had read every record below 2"
 
 
 def test_position_below_the_log_start_is_ignored(court):
@@ -203,7 +203,7 @@ def test_records_written_in_place_of_lost_ones_must_be_read(court):
     court.write(b"n4", epoch=1)
     court.write(b"n5", epoch=1)
     court.deliver(5, epoch=1)
-    assert court.verdict() == "ann skipped t-0 offset 4: it read offset 5, having seen everything below 4"
+    assert court.verdict() == "ann skipped t-0 offset 4: it read offset 5 after it had read every record below 4"
     court.deliver(4, 5, epoch=1)
     assert court.verdict() == ""
 

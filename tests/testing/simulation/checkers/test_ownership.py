@@ -24,7 +24,7 @@ def test_records_of_assigned_partitions_pass(court):
 
 def test_records_of_unassigned_partitions_are_a_violation(court):
     court.checker.delivered(court.reader, {TopicPartition("t", 1): court.rows(0)}, 9)
-    assert court.verdict() == "ann was given records of t-1, which is not assigned to it"
+    assert court.verdict() == "ann got records of t-1, which is not assigned to it"
     court.checker.assigned(court.reader, [TopicPartition("t", 1)])
     court.deliver(0)
     assert "t-0, which is not assigned" in court.verdict()
@@ -33,7 +33,7 @@ def test_records_of_unassigned_partitions_are_a_violation(court):
 def test_records_of_paused_partitions_are_a_violation(court):
     court.checker.paused(court.reader, [court.tp], True)
     court.deliver(0)
-    assert court.verdict() == "ann was given records of t-0, which it has paused"
+    assert court.verdict() == "ann got records of t-0, which it has paused"
     court.checker.paused(court.reader, [court.tp], False)
     court.deliver(0)
     assert court.verdict() == ""
@@ -82,7 +82,7 @@ class TestSessions:
         self.answer()
         assert self.court.verdict() == ""
         self.answer()
-        assert self.court.verdict().startswith("node 1 still sends ann records of t-0, which it does not want")
+        assert self.court.verdict().startswith("node 1 still sends ann records of t-0, which is paused or unassigned")
 
     def test_unassigned_partition_must_be_forgotten_too(self):
         self.court.checker.assigned(self.court.reader, [TopicPartition("t", 1)])

@@ -9,7 +9,7 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-WORDS = "bob is given t-0 in generation 2, and ann has it still"
+WORDS = "t-0 is assigned to bob in generation 2, but ann still owns it"
 
 
 @pytest.fixture

@@ -254,7 +254,8 @@ class Application(Actor):
         due = self.client.wake_at()
         self._spins = self._spins + 1 if due <= now else 0
         if self._spins > SPINS_MAX:
-            self.world.accuse(f"{self.name} spins: poll(0) returned nothing, and wake_at() asks for it again at once")
+            words = f"{self._spins} times, poll(0) returned nothing and wake_at() was due at once"
+            self.world.accuse(f"{self.name} is in a busy loop: {words}")
         self._sleeps = True
         return due
 

@@ -257,7 +257,7 @@ class MemberActor(Application):
         choice = self.random.randrange(6)
         if choice == 0:
             self.note("enforces")
-            self.consumer.raw.enforce_rebalance("an odd whim")
+            self.consumer.raw.enforce_rebalance("random call")
         elif owned and choice == 1:
             self._ask(self.random.choice(owned))
         elif owned and choice == 2:

@@ -70,7 +70,7 @@ class WorkerActor(MemberActor):
         choice = self.random.randrange(3)
         if choice == 0:
             self.note("enforces")
-            self.worker.request_rejoin("an odd whim")
+            self.worker.request_rejoin("random call")
         elif choice == 1:
             self.worker.reason = "a reason of the application"
         else:

@@ -19,15 +19,15 @@ class BoundsChecker(Checker):
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         count = sum(map(len, records.values()))
         if count > limit:
-            self.accuse(f"{reader} was given {count} records by one poll that allowed {limit}")
+            self.accuse(f"{reader} got {count} records from one poll whose limit is {limit}")
         if any(not found for found in records.values()):
-            self.accuse(f"{reader} was given a partition without a record")
+            self.accuse(f"{reader} got a partition with an empty list of records")
 
     def buffered(self, reader: SimReader, size: int) -> None:
         """Check the size of the buffer, which may exceed ``max_buffered_bytes`` by one batch per broker."""
         limit = reader.max_buffered_bytes + BROKERS_MAX * BATCH_MAX
         if size > limit:
-            self.accuse(f"{reader} keeps {size} bytes, with max_buffered_bytes={reader.max_buffered_bytes}")
+            self.accuse(f"{reader} buffers {size} bytes, but max_buffered_bytes={reader.max_buffered_bytes}")
 
     def request_written(self, reader: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         """Check that no Fetch follows an unanswered one, unless it ends the fetch session: sessions are sequential."""

@@ -54,7 +54,7 @@ class Plans(Checker):
             for tp in share:
                 other = owner.setdefault(tp, row.member_id)
                 if other != row.member_id:
-                    self.accuse(f"the plan of {client} gives {tp.topic}-{tp.partition} to {other} and {row.member_id}")
+                    self.accuse(f"{client} assigns {tp.topic}-{tp.partition} to both {other} and {row.member_id}")
         plans = self.of.setdefault(request.group_id, {})
         if request.generation_id not in plans:
             self.counts[request.group_id] += 1
@@ -79,11 +79,11 @@ class CommitChecker(Checker):
     name_of: Callable[[bytes], str]
 
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
-        """Add records to the group's ledger, which says whether some may not be processed twice."""
+        """Add records to the group's ledger, which returns those that were processed before but must not be."""
         ledger = self.ledgers[member.group]
         for record in ledger.process(records):
             where = f"{record.topic}-{record.partition} offset {record.offset}"
-            self.accuse(f"{member} has processed {where} again, although nobody was lost and everybody commits")
+            self.accuse(f"{member} has processed {where} again, although every member closed in order and commits")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         if not isinstance(request, OffsetCommitRequest) or not isinstance(response, OffsetCommitResponse):
@@ -101,7 +101,7 @@ class CommitChecker(Checker):
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
         newest = self.plans.newest(request.group_id)
         if taken and generation < newest:
-            self.accuse(f"node {node} took a commit of generation {generation} when {newest} was the newest")
+            self.accuse(f"node {node} accepted a commit of generation {generation} when {newest} was the newest")
         plan = self.plans.of.get(request.group_id, {}).get(generation, {})
         for topic in request.topics:
             for row in topic.partitions:
@@ -111,13 +111,13 @@ class CommitChecker(Checker):
                 missing = ledger.first_missing(tp, row.committed_offset)
                 where = f"{tp.topic}-{tp.partition}"
                 if missing is not None:
-                    what = f"offset {row.committed_offset} of {where}, and offset {missing} was never processed"
+                    what = f"offset {row.committed_offset} of {where}, but offset {missing} was never processed"
                     self.accuse(f"{client} has committed {what}")
                 owner = next((who for who, share in plan.items() if tp in share), member_id)
                 # A static member that restarts within its session timeout has a new id and its old partitions.
                 is_itself = request.group_instance_id is not None and _sans_uuid(owner) == _sans_uuid(member_id)
                 if owner != member_id and not is_itself:
-                    self.accuse(f"{client} has committed {where} in generation {generation}, in which it is {owner}'s")
+                    self.accuse(f"{client} has committed {where} in generation {generation}, whose owner is {owner}")
 
     def _name(self, topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic) -> str:
         return topic.name or self.name_of(topic.topic_id)

@@ -15,7 +15,7 @@ class ContentChecker(Checker):
         for tp, found in records.items():
             truth = self.truth(tp)
             if truth is None:
-                self.accuse(f"{reader} was given records of {tp}, which does not exist")
+                self.accuse(f"{reader} got records of {tp.topic}-{tp.partition}, which does not exist")
                 return
             rows = truth.rows
             for record in found:
@@ -31,7 +31,7 @@ class ContentChecker(Checker):
 def _what_is_wrong(reader: SimReader, record: ConsumerRecord[Any, Any], row: ConsumerRecord[Any, Any] | None) -> str:
     if row is None:
         return f"{reader} read {_name(record)}, which was never committed: {record!r}"
-    return f"{reader} read {_name(record)} as {record!r}, the log has {row!r}"
+    return f"{reader} read {_name(record)} as {record!r}, but the log has {row!r}"
 
 
 def _name(record: ConsumerRecord[Any, Any]) -> str:

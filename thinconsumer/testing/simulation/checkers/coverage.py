@@ -59,7 +59,7 @@ class CoverageChecker(Checker):
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Let readers beyond the lost records restart anywhere, unless "earliest": without an epoch they reset."""
+        """Let readers beyond the lost records restart anywhere, unless "earliest": they may reset by that policy."""
         for reader, by_tp in self._covered.items():
             covered = by_tp.get(truth.tp)
             beyond = covered is not None and (covered.up_to is None or covered.up_to > offset)
@@ -155,4 +155,4 @@ class CoverageChecker(Checker):
 
     def _accuse(self, reader: SimReader, tp: TopicPartition, missing: int, what: str, up_to: int | None) -> None:
         name = f"{tp.topic}-{tp.partition}"
-        self.accuse(f"{reader} skipped {name} offset {missing}: it {what}, having seen everything below {up_to}")
+        self.accuse(f"{reader} skipped {name} offset {missing}: it {what} after it had read every record below {up_to}")

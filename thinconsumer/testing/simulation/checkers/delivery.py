@@ -15,35 +15,35 @@ class DeliveryChecker(Checker):
     """Checks that records are of partitions in the last assignment, after "assigned" and before "revoked" or "lost"."""
 
     views: Views
-    _has: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
+    _owned: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
 
     def started(self, reader: SimReader) -> None:
-        self._has[reader] = set()
+        self._owned[reader] = set()
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         """Note that partitions are no longer owned once REVOKED or LOST is called."""
         if what != ASSIGNED:
-            self._has[member] -= set(tps)
+            self._owned[member] -= set(tps)
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
         """Note that partitions are owned once ASSIGNED has returned."""
         if what == ASSIGNED and error is None:
-            self._has[member] |= set(tps)
+            self._owned[member] |= set(tps)
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         view = self.views.of.get(reader)
         if view is None:
             return
         if view.doubted_since is not None:
-            away = f"since {view.doubted_since:.3f}, when it came back after more than its session timeout"
-            self.accuse(f"{reader} was given records although nobody has told it that it is still a member {away}")
+            self.accuse(f"{reader} got records after it had been away for more than its session timeout until"
+                        f" {view.doubted_since:.3f}: no response has confirmed its membership since")  # fmt: skip
         for tp in records:
             name = f"{tp.topic}-{tp.partition}"
-            if tp not in self._has[reader]:
-                self.accuse(f"{reader} was given records of {name}, which its listener does not have")
+            if tp not in self._owned[reader]:
+                self.accuse(f"{reader} got records of {name}, for which on_partitions_assigned has not returned")
             elif view.expelled:
-                self.accuse(f"{reader} was given records of {name} after it was told {view.expelled}")
+                self.accuse(f"{reader} got records of {name} after its membership ended: {view.expelled}")
             elif tp not in view.share:
-                self.accuse(f"{reader} was given records of {name}, which is not in the share it was given last")
+                self.accuse(f"{reader} got records of {name}, which its last SyncGroup response did not assign to it")

@@ -57,9 +57,9 @@ class OwnershipChecker(Checker):
         for tp in records:
             name = f"{tp.topic}-{tp.partition}"
             if tp not in self._assigned[reader]:
-                self.accuse(f"{reader} was given records of {name}, which is not assigned to it")
+                self.accuse(f"{reader} got records of {name}, which is not assigned to it")
             elif tp in self._paused[reader]:
-                self.accuse(f"{reader} was given records of {name}, which it has paused")
+                self.accuse(f"{reader} got records of {name}, which it has paused")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         if isinstance(response, MetadataResponse):
@@ -77,8 +77,8 @@ class OwnershipChecker(Checker):
             name = topic.topic or self._names.get(topic.topic_id, "")
             for data in topic.partitions:
                 if data.records and unwanted.get(TopicPartition(name, data.partition_index), before) < before:
-                    words = f"node {node} still sends {client} records of {name}-{data.partition_index}"
-                    self.accuse(f"{words}, which it does not want, in a session that should have forgotten them")
+                    words = f"node {node} still sends {client} records of {name}-{data.partition_index}, which"
+                    self.accuse(f"{words} is paused or unassigned: the client has not removed it from the session")
 
     def _want(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
         unwanted = self._unwanted[reader.name]

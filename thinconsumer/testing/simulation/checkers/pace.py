@@ -43,9 +43,9 @@ class PaceChecker(Checker):
 
     def connection_opened(self, member: SimReader, line: int, host: str, port: int) -> None:
         self._dials[member.name] += 1
-        requests = self._requests[member.name]
-        if self._dials[member.name] > DIALS_MAX + DIALS_PER_REQUEST * requests:
-            self.accuse(f"{member} has dialled {self._dials[member.name]} times, and brokers got {requests} requests")
+        dials, requests = self._dials[member.name], self._requests[member.name]
+        if dials > DIALS_MAX + DIALS_PER_REQUEST * requests:
+            self.accuse(f"{member} has opened {dials} connections, but sent only {requests} requests")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """Do not count a Fetch that returned records, and check whether the same records are sent again."""
@@ -69,9 +69,7 @@ class PaceChecker(Checker):
         self._counts[key] = since, count
         if count > FRUITLESS_MAX:
             name = type(request).__name__
-            self.accuse(
-                f"{client} has sent node {node} {count} {name}s within {now - since:.3f} s that came to nothing"
-            )
+            self.accuse(f"{client} has sent node {node} {count} {name}s without progress within {now - since:.3f} s")
 
     def _note(self, client: str, node: int, topic: bytes | str, partition: int, records: bytes) -> None:
         key = client, node, topic, partition

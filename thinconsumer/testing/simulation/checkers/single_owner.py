@@ -41,8 +41,8 @@ class SingleOwnerChecker(Checker):
             both = self.callbacks.owned(other) & set(tps)
             if both and self._takes_part(other, theirs, view, plan):
                 tp = min(both)
-                self.accuse(f"{member} is given {tp.topic}-{tp.partition} in generation {view.shared_in}, and {other}"
-                            f" has it still")  # fmt: skip
+                self.accuse(f"{tp.topic}-{tp.partition} is assigned to {member} in generation {view.shared_in}, but"
+                            f" {other} still owns it")  # fmt: skip
 
     @staticmethod
     def _takes_part(other: Member, theirs: View, ours: View, plan: Plan) -> bool:

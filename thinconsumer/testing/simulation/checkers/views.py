@@ -36,20 +36,20 @@ class View:
     generation: int = -1
     share: Share = frozenset()  #: The last SyncGroup's assignment; empty once it is no member.
     shared_in: int = -1  #: The generation of that SyncGroup.
-    before: tuple[str, int] = "", -1  #: Member id and generation before the last change ...
-    changed_at: float = -1.0  #: ... and when that was: a request of the same moment may have been queued before.
+    before: tuple[str, int] = "", -1  #: Member id and generation before their last change.
+    changed_at: float = -1.0  #: Time of that change; a request written at this time may have been built before it.
     expelled: str = ""  #: The reason why it is no longer a member; empty while it is one.
     unknown: set[str] = field(default_factory=set)  #: Ids rejected with UNKNOWN_MEMBER_ID.
     rebalancing: bool = False  #: Whether a rebalance is under way, by its responses and requests.
-    may_forget: bool = False  #: It may have dropped its id, since it was stalled, rejected or is closing.
-    missed: bool = False  #: It missed a generation before its last join, and no callback has run since.
+    may_forget: bool = False  #: Whether it may have dropped its id: it was stalled or rejected, or is closing.
+    missed: bool = False  #: Whether it missed a generation before its last join, and no callback has run since.
     parked_on: int = 0  #: The connection with an unanswered JoinGroup or SyncGroup; 0: none.
-    commits_on: int = 0  #: The connection of its last commit ...
-    named: tuple[str, int] | None = None  #: ... and the coordinator found since then.
+    commits_on: int = 0  #: The connection of its last commit.
+    named: tuple[str, int] | None = None  #: Host and port of the coordinator found since that commit.
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Host and port of each connection.
-    attended_at: float = 0.0
-    polled_at: float = 0.0
-    doubted_since: float | None = None  #: Since when a heartbeat must confirm its membership.
+    attended_at: float = 0.0  #: When its last call ended.
+    polled_at: float = 0.0  #: When its last poll began.
+    doubted_since: float | None = None  #: When it returned from an absence; None once a response has confirmed it.
     asked_at: float = 0.0  #: When it wrote the last Heartbeat, JoinGroup or SyncGroup.
 
 
@@ -204,7 +204,7 @@ class Views(Checker):
             self._expel(view, code)
 
     def _proven(self, view: View) -> None:
-        """Note that the coordinator confirmed the membership at the time of the last request."""
+        """Note that a response confirmed the membership; only one to a request after the absence counts."""
         if view.doubted_since is not None and view.asked_at >= view.doubted_since:
             view.doubted_since = None
 
