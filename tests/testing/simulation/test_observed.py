@@ -74,7 +74,7 @@ def test_columns_are_reported_as_records(watch):
     answer = {TP: SimpleNamespace(rows=lambda: [record(5)])}
     records, heard = watch.does("poll_batches", 100, answer=answer)
     assert records == {TP: [record(5)]}
-    assert [event for event, *_ in heard] == ["called poll_batches", "delivered", "buffered"]
+    assert [event for event, *_ in heard] == ["called poll_batches", "delivered", "polled"]
     with pytest.raises(KafkaTimeoutError):
         watch.does("poll_batches", answer=KafkaTimeoutError("late"))
     assert watch.heard[-1][0] == "raised"
@@ -126,12 +126,12 @@ def test_records_are_reported_with_their_limit_and_the_buffered_bytes(watch, arg
     found = {TP: [record(3), record(4)]}
     records, heard = watch.does("poll", *args, answer=found)
     assert records is found
-    assert heard[1:] == [("delivered", watch.reader, found, limit), ("buffered", watch.reader, 77)]
+    assert heard[1:] == [("delivered", watch.reader, found, limit), ("polled", watch.reader, 77)]
     assert str(watch.trace.lines[-1]).endswith("t-0: 2 from offset 3")
 
 
-def test_empty_poll_is_not_reported(watch):
-    assert watch.does("poll", 0, answer={}) == ({}, [("called poll", 0, None)])
+def test_empty_poll_is_reported_without_records(watch):
+    assert watch.does("poll", 0, answer={}) == ({}, [("called poll", 0, None), ("polled", watch.reader, 77)])
     assert len(watch.trace) == 0
 
 

@@ -58,8 +58,7 @@ class ObservedConsumer:
             for tp, found in records.items():
                 self._note("delivered", "%s-%d: %d from offset %d", *tp, len(found), found[0].offset if found else -1)
             self._jury.tell("delivered", self.reader, records, limit)
-            self._jury.tell("buffered", self.reader, self.raw._reader.managers.buffer.pinned)
-        self._jury.tell("polled", self.reader)
+        self._jury.tell("polled", self.reader, self.raw._reader.managers.buffer.pinned)
         return records
 
     def assign(self, tps: Iterable[TopicPartition]) -> None:

@@ -37,9 +37,9 @@ def test_partition_without_records_is_a_violation(court):
 def test_buffered_bytes_may_exceed_the_limit_by_one_batch_per_broker(court):
     reader = court.new_reader("bob", max_buffered_bytes=1000)
     most = 1000 + BROKERS_MAX * BATCH_MAX
-    court.checker.buffered(reader, most)
+    court.checker.polled(reader, most)
     assert court.verdict() == ""
-    court.checker.buffered(reader, most + 1)
+    court.checker.polled(reader, most + 1)
     assert court.verdict() == f"bob buffers {most + 1} bytes, but max_buffered_bytes=1000"
 
 

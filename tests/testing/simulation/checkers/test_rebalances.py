@@ -8,6 +8,7 @@ from thinconsumer.testing.simulation.checkers.commits import Plans
 from thinconsumer.testing.simulation.checkers.rebalances import (
     AT_ONCE_MAX,
     BEATS_MAX,
+    EARLY_MAX,
     JOINS_MAX,
     LINES_BESIDES,
     LINES_PER_INCIDENT,
@@ -76,31 +77,30 @@ def test_join_without_a_reason_is_a_violation(room, rounds, ann):
     assert "joins again without a cause" in room.verdict()
 
 
-@pytest.mark.parametrize("code", [15, 25], ids=["COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID"])
-def test_join_within_the_backoff_after_a_failure_is_a_violation(room, ann, code):
-    for _ in range(AT_ONCE_MAX):
+@pytest.mark.parametrize(("code", "at_once"), [(15, 0), (25, AT_ONCE_MAX)], ids=["NOT_AVAILABLE", "UNKNOWN_MEMBER"])
+def test_repeated_joins_within_the_backoff_are_a_violation(room, ann, code, at_once):
+    for _ in range(at_once + EARLY_MAX + 1):
         room.join(ann, code=code)
-        room.now += 0.0 if code == 25 else 0.1
-    room.join(ann, code=code)
     assert room.verdict() == ""
     room.join(ann)
     assert room.verdict().startswith("ann joins 0.002 s after")
     room.beat(ann)
-    room.join(ann, code=25)
+    room.join(ann, code=code)
     room.join(ann)
     assert room.verdict() == "", "a heartbeat has succeeded"
 
 
-def test_join_in_the_step_that_reads_the_failure_is_a_violation(room, ann):
-    failed, again = (JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id="") for _ in range(2))
-    sent = [SentRequest(request.API_KEY, 0, request) for request in (failed, again)]
-    for number, line in enumerate((1, 2, 1)):
-        room.tell("request_written", ann, line, sent[0], [])
+@pytest.mark.parametrize("line", [1, 2])
+def test_join_in_the_step_that_reads_the_failure_is_a_violation(room, ann, line):
+    request = JoinGroupRequest(group_id="g", session_timeout_ms=1, member_id="")
+    for _ in range(EARLY_MAX + 1):
+        failed, again = (SentRequest(request.API_KEY, 0, request) for _ in range(2))
+        room.tell("request_written", ann, line, failed, [])
         room.now += 1.0
-        room.tell("request_written", ann, 1, sent[1], [])
-        room.tell("response_read", ann, line, sent[0], JoinGroupResponse(error_code=15))
-        assert bool(room.verdict()) == (number != 1), "a response on an older connection does not count"
+        room.tell("request_written", ann, 1, again, [])
+        room.tell("response_read", ann, line, failed, JoinGroupResponse(error_code=15))
         room.now += 1.0
+    assert bool(room.verdict()) == (line == 1), "a response on an older connection does not count"
 
 
 def log(lines, count):

@@ -85,7 +85,7 @@ class Wire:
     def poll(self, times=POLLS_MAX + 1):
         """Return from polls, and return the violation."""
         for _ in range(times):
-            self.checker.polled(self.reader)
+            self.checker.polled(self.reader, 0)
         return self.court.verdict()
 
 

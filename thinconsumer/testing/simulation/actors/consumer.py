@@ -24,6 +24,9 @@ from ..driver import SimDriver
 from ..world import World
 from .application import Application, Behaviour
 
+#: Extra calls besides polling, by the names of their methods.
+ODD = ["position", "ends", "pause", "resume", "resume", "seek_back", "seek_forth", "beginning", "end", "assignment"]
+
 
 class ConsumerActor(Application):
     """An application with assigned partitions. ``records`` has all polled records. Tests may call every method."""
@@ -157,8 +160,8 @@ class ConsumerActor(Application):
 
     def _do_something_odd(self) -> None:
         if self.assigned:
-            odd = self.random.choice(ODD)
-            odd(self, self.random.choice(self.assigned))
+            odd = getattr(self, f"_odd_{self.random.choice(ODD)}")
+            odd(self.random.choice(self.assigned))
 
     def _odd_position(self, tp: TopicPartition) -> None:
         self.position(tp, self._patience())
@@ -205,17 +208,3 @@ class ConsumerActor(Application):
 
     def _patience(self) -> float:
         return self.random.randrange(500) if self.world.depth == 0 else 0
-
-
-ODD: tuple[Callable[[ConsumerActor, TopicPartition], None], ...] = (
-    ConsumerActor._odd_position,
-    ConsumerActor._odd_ends,
-    ConsumerActor._odd_pause,
-    ConsumerActor._odd_resume,
-    ConsumerActor._odd_resume,
-    ConsumerActor._odd_seek_back,
-    ConsumerActor._odd_seek_forth,
-    ConsumerActor._odd_beginning,
-    ConsumerActor._odd_end,
-    ConsumerActor._odd_assignment,
-)

@@ -185,10 +185,7 @@ class MemberActor(Application):
         try:
             with self._calling():
                 self.consumer.raw.commit(timeout_ms=self._timeout(2000))
-        except CommitFailedError as error:
-            self._note_error("commit", error)
-            return False
-        except KafkaTimeoutError as error:
+        except (CommitFailedError, KafkaTimeoutError) as error:
             self._note_error("commit", error)
             return False
         return True

@@ -7,6 +7,7 @@ checkers that override its method. A *reader* is one consumer from its construct
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -81,17 +82,14 @@ class Checker:
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         """``poll()`` returned records; ``limit`` is the number it was allowed."""
 
-    def polled(self, reader: SimReader) -> None:
-        """``poll()`` returned, with records or without."""
-
     def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         """``position()`` returned."""
 
     def raised(self, reader: SimReader, error: Exception) -> None:
         """A call raised."""
 
-    def buffered(self, reader: SimReader, size: int) -> None:
-        """The consumer keeps this many bytes of Fetch responses."""
+    def polled(self, reader: SimReader, buffered: int) -> None:
+        """``poll()`` returned, with records or without; the consumer keeps ``buffered`` bytes of Fetch responses."""
 
     # -- calls and callbacks of a group's member
 
@@ -156,6 +154,11 @@ class Checker:
 
     def finish(self) -> None:
         """The run is over."""
+
+
+def by_reader(factory: Callable[[], Any]) -> Any:
+    """Declare a field of a checker: a dict whose values ``factory`` creates, one per reader."""
+    return field(default_factory=lambda: defaultdict(factory), init=False)
 
 
 EVENTS = tuple(name for name, found in vars(Checker).items() if callable(found) and not name.startswith("_"))

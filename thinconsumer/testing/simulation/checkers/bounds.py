@@ -23,11 +23,11 @@ class BoundsChecker(Checker):
         if any(not found for found in records.values()):
             self.accuse(f"{reader} got a partition with an empty list of records")
 
-    def buffered(self, reader: SimReader, size: int) -> None:
+    def polled(self, reader: SimReader, buffered: int) -> None:
         """Check the size of the buffer, which may exceed ``max_buffered_bytes`` by one batch per broker."""
         limit = reader.max_buffered_bytes + BROKERS_MAX * BATCH_MAX
-        if size > limit:
-            self.accuse(f"{reader} buffers {size} bytes, but max_buffered_bytes={reader.max_buffered_bytes}")
+        if buffered > limit:
+            self.accuse(f"{reader} buffers {buffered} bytes, but max_buffered_bytes={reader.max_buffered_bytes}")
 
     def request_written(self, reader: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         """Check that no Fetch follows an unanswered one, unless it ends the fetch session: sessions are sequential."""

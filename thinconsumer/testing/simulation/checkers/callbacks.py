@@ -86,9 +86,7 @@ class CallbackChecker(Checker):
         if these & (found.owned - found.pending):
             self.accuse(f"{member}.on_partitions_assigned got {names(these & found.owned)}, which it already owns")
         if these - share:
-            self.accuse(
-                f"{member}.on_partitions_assigned got {names(these - share)}, but it was assigned {names(share)}"
-            )
+            self.accuse(f"{member}.on_partitions_assigned got {names(these - share)}, but was assigned {names(share)}")
         if found.owned - share:
             self.accuse(f"{member}.on_partitions_assigned was called before it revoked {names(found.owned - share)}")
 
@@ -106,16 +104,12 @@ class CallbackChecker(Checker):
                 self.accuse(f"{member} reports {names(these)} as revoked, but an eager member must revoke all: {owned}")
             return
         if view.missed:
-            self.accuse(
-                f"{member} reports {names(these)} as revoked, but must report it as lost: it missed a generation"
-            )
+            self.accuse(f"{member} missed a generation, and must report {names(these)} as lost, not as revoked")
         kept = {tp for tp in these & view.share if found.topics is not None and tp.topic in found.topics}
         if kept:
             self.accuse(f"{member} reports {names(these)} as revoked, of which {names(kept)} is still assigned to it")
         if not these:
-            self.accuse(
-                f"{member}.on_partitions_revoked got no partition: with a cooperative protocol it is not called"
-            )
+            self.accuse(f"{member}.on_partitions_revoked got no partition, although its protocol is cooperative")
         found.must_rejoin = True
 
     # -- on the wire

@@ -13,12 +13,12 @@ since the protocol tells it no more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ....types import TopicPartition
 from ....wire import Message
 from ..truth import Truth
-from .base import Checker, Records, SimReader
+from .base import Checker, Records, SimReader, by_reader
 from .epochs import never_had, too_old_to_know
 
 
@@ -34,13 +34,7 @@ class _Covered:
 class CoverageChecker(Checker):
     """Checks that each record that counts is delivered before any later record, and before the position passes it."""
 
-    _covered: dict[SimReader, dict[TopicPartition, _Covered]] = field(default_factory=dict, init=False)
-
-    def started(self, reader: SimReader) -> None:
-        self._covered[reader] = {}
-
-    def ended(self, reader: SimReader) -> None:
-        self._covered.pop(reader, None)
+    _covered: dict[SimReader, dict[TopicPartition, _Covered]] = by_reader(dict)
 
     def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
         """Expect a new partition from the beginning if ``auto_offset_reset`` is "earliest", else from any offset."""

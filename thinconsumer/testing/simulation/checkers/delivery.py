@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ....types import TopicPartition
-from .base import ASSIGNED, Checker, Member, Records, SimReader
+from .base import ASSIGNED, Checker, Member, Records, SimReader, by_reader
 from .views import Views
 
 
@@ -15,10 +15,7 @@ class DeliveryChecker(Checker):
     """Checks that records are of partitions in the last assignment, after "assigned" and before "revoked" or "lost"."""
 
     views: Views
-    _owned: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
-
-    def started(self, reader: SimReader) -> None:
-        self._owned[reader] = set()
+    _owned: dict[SimReader, set[TopicPartition]] = by_reader(set)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         """Note that partitions are no longer owned once REVOKED or LOST is called."""

@@ -8,12 +8,12 @@ last record's epoch, the reader resets by ``auto_offset_reset``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ....types import TopicPartition
 from ....wire import Message
 from ..truth import Truth
-from .base import Checker, Records, SimReader
+from .base import Checker, Records, SimReader, by_reader
 from .epochs import looked_up, too_old_to_know
 
 
@@ -33,13 +33,7 @@ class _Expected:
 class OrderChecker(Checker):
     """Checks that no record comes twice or out of order, and that positions do not go back."""
 
-    _expected: dict[SimReader, dict[TopicPartition, _Expected]] = field(default_factory=dict, init=False)
-
-    def started(self, reader: SimReader) -> None:
-        self._expected[reader] = {}
-
-    def ended(self, reader: SimReader) -> None:
-        self._expected.pop(reader, None)
+    _expected: dict[SimReader, dict[TopicPartition, _Expected]] = by_reader(dict)
 
     def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
         before = self._expected[reader]

@@ -13,7 +13,7 @@ from ....types import TopicPartition
 from ....wire import Message
 from ....wire.fetch import FetchRequest, FetchResponse
 from ....wire.metadata import MetadataResponse
-from .base import Checker, Records, SimReader
+from .base import Checker, Records, SimReader, by_reader
 
 
 @dataclass(eq=False)
@@ -23,8 +23,8 @@ class OwnershipChecker(Checker):
     DeliveryChecker compares them with the coordinator's responses.
     """
 
-    _assigned: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
-    _paused: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
+    _assigned: dict[SimReader, set[TopicPartition]] = by_reader(set)
+    _paused: dict[SimReader, set[TopicPartition]] = by_reader(set)
     _moment: int = field(default=0, init=False)  #: Number of Fetch responses so far.
     #: By client: the moment at which each partition was paused or unassigned.
     _unwanted: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
@@ -33,11 +33,10 @@ class OwnershipChecker(Checker):
     _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Topic names by id.
 
     def started(self, reader: SimReader) -> None:
-        self._assigned[reader], self._paused[reader] = set(), set()
         self._unwanted[reader.name] = {}
 
     def ended(self, reader: SimReader) -> None:
-        self._assigned[reader], self._paused[reader] = set(), set()
+        self._assigned.pop(reader, None)
 
     def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
         gone = self._assigned[reader] - set(tps)

@@ -14,7 +14,7 @@ from ....wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....wire.join_group import JoinGroupRequest, JoinGroupResponse
 from ....wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..client_tap import SentRequest
-from .base import Checker, Member, SimReader
+from .base import Checker, Member, SimReader, by_reader
 from .commits import Plans
 from .views import EXPULSIONS
 
@@ -30,6 +30,8 @@ LINES_PER_INCIDENT, LINES_BESIDES = 5, 10
 BACKOFF_SHARE = 0.8
 #: Errors after which a member may join again at once, and how often in a row.
 _AT_ONCE, AT_ONCE_MAX = EXPULSIONS | {Code.REBALANCE_IN_PROGRESS}, 3
+#: Early joins without a successful heartbeat: a member that has given up a JoinGroup backs off before the response.
+EARLY_MAX = 3
 _NO_FAILURES = (Code.NONE, Code.MEMBER_ID_REQUIRED)
 
 
@@ -43,6 +45,7 @@ class _JoinFailures:
     join: SentRequest | None = None  #: The last JoinGroup, its time and its connection.
     joined_at: float = 0.0
     line: int = 0
+    early: int = 0  #: Joins that came before the end of the backoff.
 
 
 @dataclass(eq=False)
@@ -56,13 +59,10 @@ class RebalanceChecker(Checker):
     now: Callable[[], float]
     is_quiet: bool = field(default=False, init=False)  #: Whether a join is a violation.
     _since: dict[tuple[SimReader, int], tuple[float, int]] = field(default_factory=dict, init=False)
-    _failures: dict[SimReader, _JoinFailures] = field(default_factory=dict, init=False)
+    _failures: dict[SimReader, _JoinFailures] = by_reader(_JoinFailures)
     #: Rebalances by group before the faults ended.
     _before: Counter[str] | None = field(default=None, init=False)
     _members: Counter[str] = field(default_factory=Counter, init=False)
-
-    def started(self, reader: SimReader) -> None:
-        self._failures[reader] = _JoinFailures()
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         if isinstance(sent.message, JoinGroupRequest):
@@ -78,7 +78,7 @@ class RebalanceChecker(Checker):
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         failures, code = self._failures[member], getattr(response, "error_code", Code.NONE)
         if isinstance(response, HeartbeatResponse) and code == Code.NONE:
-            failures.count = 0
+            failures.count = failures.early = 0
         elif isinstance(response, (JoinGroupResponse, SyncGroupResponse)) and code not in _NO_FAILURES:
             if line != failures.line:
                 return  # the member has sent another JoinGroup on a newer connection
@@ -105,11 +105,10 @@ class RebalanceChecker(Checker):
 
     def _check_backoff(self, member: Member, failures: _JoinFailures) -> None:
         waited, least = self.now() - failures.at, BACKOFF_SHARE * member.options.get("retry_backoff_ms", 100) / 1000
-        if failures.count > (AT_ONCE_MAX if failures.code in _AT_ONCE else 0) and waited < least:
-            self.accuse(
-                f"{member} joins {waited:.3f} s after {Code(failures.code).name}, which was failed join number "
-                f"{failures.count} in a row: its backoff is at least {least:.3f} s"
-            )
+        failures.early += failures.count > (AT_ONCE_MAX if failures.code in _AT_ONCE else 0) and waited < least
+        if failures.early > EARLY_MAX:
+            words = f"{Code(failures.code).name}, failure number {failures.count} in a row"
+            self.accuse(f"{member} joins {waited:.3f} s after {words}: its backoff is at least {least:.3f} s")
 
     def _count(self, member: Member, api_key: int, what: str, limit: int) -> None:
         now = self.now()
@@ -126,7 +125,7 @@ class LogVolumeChecker(Checker, logging.Handler):
     """Limits a member's log lines about its group per incident: a rebalance, a callback, a lost connection."""
 
     calling: list[Member] = field(default_factory=list, init=False)  #: The members in a call, the innermost last.
-    lines: dict[SimReader, list[str]] = field(default_factory=dict, init=False)
+    lines: dict[SimReader, list[str]] = by_reader(list)
     _incidents: Counter[SimReader] = field(default_factory=Counter, init=False)
 
     def __post_init__(self) -> None:
@@ -134,7 +133,6 @@ class LogVolumeChecker(Checker, logging.Handler):
 
     def started(self, reader: SimReader) -> None:
         self._incidents[reader] = 1
-        self.lines[reader] = []
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         if isinstance(sent.message, SyncGroupRequest):
@@ -151,7 +149,7 @@ class LogVolumeChecker(Checker, logging.Handler):
         if not self.calling:
             return
         member = self.calling[-1]
-        lines = self.lines.setdefault(member, [])
+        lines = self.lines[member]
         lines.append(record.getMessage())
         incidents = self._incidents[member]
         if len(lines) > LINES_BESIDES + LINES_PER_INCIDENT * incidents:

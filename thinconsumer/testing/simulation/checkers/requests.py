@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ....errors import LogTruncationError
 from ....types import TopicPartition
 from ....wire import ZERO_UUID, Message
-from ....wire.fetch import FetchRequest, FetchResponse
+from ....wire.fetch import FetchPartition, FetchRequest, FetchResponse
 from ....wire.metadata import MetadataResponse
 from ....wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ..client_tap import SentRequest
@@ -82,7 +82,7 @@ class RequestChecker(Checker):
         if isinstance(error, LogTruncationError):
             self._of(reader, error.partition).polls = None
 
-    def polled(self, reader: SimReader) -> None:
+    def polled(self, reader: SimReader, buffered: int) -> None:
         for tp, reading in self._reading[reader.name].items():
             if reading.polls is not None and (reader.name, tp) not in self._paused:
                 reading.polls += 1
@@ -120,11 +120,8 @@ class RequestChecker(Checker):
                     reading.asked, reading.polls = sent, None
         elif isinstance(sent.message, FetchRequest):
             for topic in sent.message.topics:
-                for row in topic.partitions:
-                    if topic.topic_id in self._names:
-                        tp = TopicPartition(self._names[topic.topic_id], row.partition)
-                        self._check_epoch(member, tp, (member, topic.topic_id, row.partition), row.current_leader_epoch)
-                        self._check_start(member, tp, row.fetch_offset)
+                for row in topic.partitions if topic.topic_id in self._names else ():
+                    self._check(member, topic.topic_id, row)
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """Allow the offsets that lookups return, and any offset after records, an error or a validation."""
@@ -142,21 +139,18 @@ class RequestChecker(Checker):
     def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
         return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())
 
-    def _check_epoch(
-        self, member: SimReader, tp: TopicPartition, key: tuple[SimReader, bytes, int], epoch: int
-    ) -> None:
+    def _check(self, member: SimReader, topic_id: bytes, row: FetchPartition) -> None:
+        tp = TopicPartition(self._names[topic_id], row.partition)
+        key, epoch, offset = (member, topic_id, row.partition), row.current_leader_epoch, row.fetch_offset
         least, newest = self._epochs.get(key, (-1, -1))
+        what = f"{member} fetches {tp.topic}-{tp.partition}"
         if epoch < least and (epoch >= 0 or key not in self._leaderless):
-            words = f"with leader epoch {epoch} after it has read or sent {least}"
-            self.accuse(f"{member} fetches {tp.topic}-{tp.partition} {words}")
+            self.accuse(f"{what} with leader epoch {epoch} after it has read or sent {least}")
         self._epochs[key] = max(epoch, least), max(epoch, newest)
-
-    def _check_start(self, member: SimReader, tp: TopicPartition, offset: int) -> None:
         reading = self._of(member, tp)
         if reading.starts is not None and offset not in reading.starts:
             position = " or ".join(map(str, sorted(reading.starts))) or "an offset that no leader has returned yet"
-            words = f"from offset {offset}, but the last seek has set the position to {position}"
-            self.accuse(f"{member} fetches {tp.topic}-{tp.partition} {words}")
+            self.accuse(f"{what} from offset {offset}, but the last seek has set the position to {position}")
         reading.starts = None
 
     def _moved(self, request: Message, response: Message) -> Iterator[TopicPartition]:
