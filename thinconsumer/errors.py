@@ -160,7 +160,7 @@ class CommitFailedError(KafkaError):
 
 
 class RebalanceInProgressError(CommitFailedError):
-    """The group is rebalancing, and this member's assignment is not known yet: ``poll()``, then decide again."""
+    """The group is rebalancing: ``poll()`` until it is over, then commit the partitions that are still assigned."""
 
 
 class NoOffsetForPartitionError(KafkaError):

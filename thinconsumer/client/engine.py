@@ -143,7 +143,7 @@ class Engine:
             return self._due
         due = min(self.network.wake_at(), self._first_due(self._now))
         if due > self._now:
-            self._due = due  # a time that is due now may end when the driver takes the bytes to send
+            self._due = due  # a connection that is due now may no longer be once the driver has taken its bytes
         return due
 
     def take_commands(self) -> list[Command]:

@@ -40,9 +40,9 @@ class Guard:
     __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        # The running calls under one key; a callback of each makes the next one. dict.setdefault is atomic, with and
-        # without a GIL. A lock would stay taken for ever if KeyboardInterrupt came between taking it and entering the
-        # block; a call ends once its frame is no longer on the stack.
+        # The key "calls" has the running call, then the one that its callback makes, and so on. dict.setdefault is
+        # atomic, with and without a GIL. A lock would stay taken for ever if KeyboardInterrupt came between taking it
+        # and entering the block; a call ends once its frame is no longer on the stack.
         self._calls: dict[str, tuple[RunningCall, ...]] = {}
 
     def __enter__(self) -> None:

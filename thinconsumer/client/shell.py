@@ -128,7 +128,7 @@ class Shell:
         return self._entry
 
     def stay(self) -> Guard:
-        """Begin a call that does not settle the last result, such as between two records of an iteration."""
+        """Begin a call that does not settle the last poll result: between two records of an iteration, for example."""
         return self.guard
 
     def begin(self) -> None:

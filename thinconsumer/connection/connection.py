@@ -138,7 +138,7 @@ class Connection:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether bytes wait that the driver has not asked for yet, so that it does not watch the socket for them."""
+        """Whether bytes wait that :meth:`data_to_send` has not returned yet: the driver does not send them yet."""
         return not self._is_seen_by_driver and bool(self._out)
 
     @property

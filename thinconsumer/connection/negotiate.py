@@ -1,7 +1,7 @@
 """Negotiate versions: send ApiVersions, then intersect the broker's ranges with this client's.
 
 A broker that lacks the requested version of ApiVersions answers UNSUPPORTED_VERSION in version 0 (KIP-511) and names
-the versions that it has; brokers before 2.4 name none, and version 0 is sent. From version 3 on, the request contains
+the versions that it has; brokers before 2.4 name none, so version 0 is sent. From version 3 on, the request contains
 the client's software name and version. After Java's ``NetworkClient.handleApiVersionsResponse``.
 """
 
