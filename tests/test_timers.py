@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.config import ClientOptions
 from thinconsumer.timers import NEVER, Backoff, Retry, SharedJitter
 
 
@@ -30,6 +31,13 @@ def test_the_delay_doubles_up_to_the_maximum():
     backoff = Backoff(0.1, 1.0)
     waits = [backoff.delay(attempts, MIDDLE) for attempts in range(7)]
     assert waits == pytest.approx([0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("first_ms", "longest_ms", "seconds"), [(100, 1000, (0.1, 1.0)), (0, 0, (0.01, 0.01))])
+def test_a_backoff_from_options_is_never_0(first_ms, longest_ms, seconds):
+    """Without a backoff, the client would retry in a busy loop when a broker rejects requests at once."""
+    options = ClientOptions.from_options(retry_backoff_ms=first_ms, retry_backoff_max_ms=longest_ms)
+    assert Backoff.from_settings(options) == Backoff(*seconds)
 
 
 def test_jitter_is_20_percent_both_ways():

@@ -60,12 +60,6 @@ def test_what_has_no_effect_warns():
         ClientOptions.from_options(api_version="2.0")
 
 
-def test_a_backoff_of_0_is_not_a_busy_loop():
-    assert ClientOptions.from_options(retry_backoff_ms=0, retry_backoff_max_ms=0).retry_backoff.initial == 0.01
-    assert ClientOptions.from_options().retry_backoff.initial == 0.1
-    assert ClientOptions.from_options().retry_backoff.maximum == 1.0
-
-
 def test_options_cannot_be_changed():
     with pytest.raises(AttributeError):
         ClientOptions.from_options().client_id = "other"

@@ -24,7 +24,7 @@ from ..errors import (
 from ..failures import Action, Told, rule
 from ..group.coordinator import Coordinator
 from ..metadata import Metadata
-from ..timers import NEVER, Random, Retry
+from ..timers import NEVER, Backoff, Random, Retry
 from ..wire.error_codes import BY_CODE, Code, to_error
 from .operations import KeyResult, Operation, Routing
 
@@ -87,6 +87,7 @@ class OperationManager:
 
     def __init__(self, settings: ClientOptions, metadata: Metadata, random: Random) -> None:
         self._settings = settings
+        self._backoff = Backoff.from_settings(settings)
         self._metadata = metadata
         self._random = random
         self._operations: list[PendingOperation[Any, Any]] = []
@@ -105,7 +106,7 @@ class OperationManager:
             dict(items or {}),
             Call(operation.api.__name__.removesuffix("Request")),
             deadline,
-            Retry(self._settings.retry_backoff, self._random),
+            Retry(self._backoff, self._random),
             needs_nodes=items is None,
         )
         pending.unsent = dict.fromkeys(pending.items)
@@ -264,7 +265,7 @@ class OperationManager:
         if (self._cluster_call is None or self._cluster_call.over) and self._now >= self._cluster_call_not_before:
             log.debug("requesting metadata of brokers and controller: %s", why)
             self._cluster_call = self._metadata.inquire((), why)
-            self._cluster_call_not_before = self._now + self._settings.retry_backoff.delay(1, self._random)
+            self._cluster_call_not_before = self._now + self._backoff.delay(1, self._random)
 
     # -- inside: responses
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..timers import Backoff
 from .build import from_dotted_names, from_options
 from .options import OPTIONS, ConsumerConfig, Option
 from .typed import ClientKeywords
@@ -51,11 +50,6 @@ class ClientOptions:
     max_in_flight_requests_per_connection: int = shared("max_in_flight_requests_per_connection")
     receive_message_max_bytes: int = shared("receive_message_max_bytes")
     security_protocol: str = shared("security_protocol")
-
-    @property
-    def retry_backoff(self) -> Backoff:
-        """The backoff between attempts, in seconds."""
-        return Backoff.from_settings(self)
 
     @classmethod
     def options(cls) -> dict[str, Option]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ..errors import KafkaError
 from ..metadata import Metadata
 from ..records.builder import NewRecord
-from ..timers import NEVER, Random, Retry
+from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
 from .batch import BatchEvent, BatchState, ProducerBatch, SendFuture, failed_batch
 from .partitioner import StickyPartitioner, partition_for_key
@@ -76,7 +76,7 @@ class Accumulator:
     """All records that are neither acknowledged nor failed. The producer appends records; the sender sends batches."""
 
     def __init__(self, settings: ProducerSettings, random: Random) -> None:
-        self._backoff = settings.retry_backoff
+        self._backoff = Backoff.from_settings(settings)
         self._random = random
         self._batch_size = min(settings.batch_size, settings.max_request_size)
         self._timeout = settings.delivery_timeout_ms / 1000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule
-from ..timers import NEVER, Random, Retry
+from ..timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -26,7 +26,7 @@ class ProducerIds:
 
     def __init__(self, settings: ProducerSettings, random: Random) -> None:
         self._settings = settings
-        self._retry = Retry(settings.retry_backoff, random)
+        self._retry = Retry(Backoff.from_settings(settings), random)
         self.producer_id = NO_ID
         self.epoch = -1
         self.wanted = False

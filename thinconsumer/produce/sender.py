@@ -15,7 +15,7 @@ from ..errors import BrokerResponseError, KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
 from ..records.builder import build_batch
 from ..records.compression import Codec
-from ..timers import NEVER, Random, Retry
+from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node, TopicPartition
 from ..wire import Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -197,7 +197,7 @@ class Sender:
     def _retry_of(self, node_id: int) -> Retry:
         retry = self._node_retries.get(node_id)
         if retry is None:
-            retry = self._node_retries[node_id] = Retry(self._settings.retry_backoff, self._random)
+            retry = self._node_retries[node_id] = Retry(Backoff.from_settings(self._settings), self._random)
         return retry
 
     # -- inside: requests
