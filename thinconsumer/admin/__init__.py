@@ -14,7 +14,7 @@ value*; a key without a response in time gets a ``KafkaTimeoutError`` with the l
 After a lost response the request is sent again although the broker may have executed it; an error of the later attempt
 mentions that.
 
-Not supported: configs, ACLs, quotas, reassignments. After Java's ``KafkaAdminClient``.
+Not supported: deleting records, changing configs, ACLs, quotas, reassignments. After Java's ``KafkaAdminClient``.
 """
 
 from ..config import ClientOptions

@@ -89,7 +89,7 @@ class SelectorDriver:
         self._is_obeying = False
         self._has_called = False  #: Whether this step has called the endpoint or a stream.
         self._has_partial = False
-        self._has_rung = False  #: Whether this step's last wait was ended by :class:`.Waker`.
+        self._has_rung = False  #: Whether a wakeup ended the last wait.
         self._is_polled_outside = False  #: Whether the program waits for :meth:`fileno` between two steps.
         self.waiting = False  #: True while waiting for I/O.
 
