@@ -71,7 +71,7 @@ class Metadata:
         self._demanded = False  #: Whether the refresh in flight has a reason other than metadata_max_age_ms.
         self._expires_at = -NEVER
         self._failing_since: float | None = None
-        self._error: KafkaError | None = None  #: The error of the last refresh, if it is not retriable.
+        self.refresh_error: KafkaError | None = None  #: Of the last refresh, if not retriable.
         self._outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
@@ -120,7 +120,7 @@ class Metadata:
     def final_errors(self, topics: Iterable[str] | None = None) -> list[KafkaError]:
         """Return the non-retriable errors of the last refresh and of these topics (default: all wanted ones)."""
         names = self._wanted if topics is None else topics
-        errors = [self._error, *(self.topics[name].error for name in names if name in self.topics)]
+        errors = [self.refresh_error, *(self.topics[name].error for name in names if name in self.topics)]
         return [error for error in errors if error is not None and not error.retriable]
 
     def missing(self, topics: Iterable[str], tps: Iterable[TopicPartition]) -> Iterator[KafkaError]:
@@ -245,12 +245,12 @@ class Metadata:
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
                 # A rejected login or unsupported version reaches the user only through this error.
-                self._error = error if _is_final(error) else None
+                self.refresh_error = error if _is_final(error) else None
             else:
                 inquiry.call.last_error = error
             return
         self._failing_since = None
-        self._error = None
+        self.refresh_error = None
         self._outages.recovered(None, now, "brokers answer Metadata requests again")
         changed = self._take(response, answer.version)
         if inquiry is None and self._listing:

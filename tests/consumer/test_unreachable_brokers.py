@@ -6,7 +6,9 @@ import pytest
 
 from thinconsumer import NoBrokersAvailable
 from thinconsumer.broker import Disconnect, Reply
+from thinconsumer.errors import SaslAuthenticationFailedError
 from thinconsumer.testing import MemoryCluster, ScriptedPeer
+from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataResponse, MetadataResponseBroker
 
 
@@ -26,6 +28,36 @@ def test_an_advertised_address_that_cannot_be_reached_is_named_although_the_boot
     causes = caught.value.causes
     assert causes["localhost:9092"] == "answers, but no address that its metadata names can be reached"
     assert "node 1 advertises this address" in causes["{}:{}".format(*advertised)]
+
+
+def test_read_to_end_raises_within_the_bootstrap_timeout(world):
+    w = world()
+    w.cluster.on("Metadata", Disconnect())
+    consumer = w.consumer(bootstrap_timeout_ms=5000)
+    began = w.clock.now()
+    with pytest.raises(NoBrokersAvailable):
+        list(consumer.read_to_end(timeout_ms=20_000))
+    assert w.clock.now() - began < 5.5
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda consumer: consumer.end_offsets([("t", 0)]),
+        lambda consumer: list(consumer.read_to_end()),
+        lambda consumer: consumer.topics(),
+    ],
+    ids=["end_offsets", "read_to_end", "topics"],
+)
+def test_a_refused_metadata_request_is_raised_by_a_call_that_waits(world, call):
+    """A rejected login is such a refusal: waiting for the timeout would hide it."""
+    w = world()
+    w.cluster.on("Metadata", Reply(MetadataResponse(error_code=Code.SASL_AUTHENTICATION_FAILED)))
+    consumer = w.consumer()
+    began = w.clock.now()
+    with pytest.raises(SaslAuthenticationFailedError):
+        call(consumer)
+    assert w.clock.now() - began < 1
 
 
 def test_a_listener_that_requires_a_login_is_named_within_the_bootstrap_timeout(world):

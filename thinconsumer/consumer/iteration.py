@@ -64,10 +64,9 @@ class Iteration:
             if shell.run_once(deadline) >= deadline and not group.is_settled:
                 call: Call[None] = Call(f"read_to_end, while the group is {group.member.state.value}")
                 raise shell.engine.timeout_error(call, seconds)
-        metadata = reader.managers.metadata
-        now = shell.run_once(shell.driver.now())
-        while now < deadline and not all(map(metadata.has_looked_up, reader.partitions.topics())):
-            now = shell.run_once(deadline)
+        has_looked_up, topics = reader.managers.metadata.has_looked_up, reader.partitions.topics
+        left = max(0.0, deadline - shell.driver.now())
+        shell.wait_until(lambda: all(map(has_looked_up, topics())), left, reader.while_waiting)
         for error in reader.managers.missing():
             raise error
 

@@ -239,14 +239,17 @@ class ConsumerCore:
         """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""
         seconds = self.default_timeout(timeout_ms)
         try:
-            if not self.shell.wait_until(settled or (lambda: call.done), seconds, self._while_waiting):
+            if not self.shell.wait_until(settled or (lambda: call.done), seconds, self.while_waiting):
                 raise self.managers.engine.timeout_error(call, seconds)
         finally:
             call.abandoned = True
         return call.result()
 
-    def _while_waiting(self, now: float) -> float:
+    def while_waiting(self, now: float) -> float:
+        """Run callbacks that block a rebalance, and raise an outage or a refused Metadata request; return the time."""
         now = self.shell.run_callbacks(now, every=False)
+        if (error := self.managers.metadata.refresh_error) is not None:
+            raise error
         self._raise_outage(now)
         return now
 

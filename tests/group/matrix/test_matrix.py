@@ -84,9 +84,10 @@ HEALS_IN = 1.0 + 2.0  #: retry_backoff_max_ms and two seconds.
 #: Lost partitions return after two cooperative rebalances, which heartbeats announce.
 TWO_ROUNDS = 2.0
 SESSION = 15.0
-#: Seconds until a missing response is noticed: by the request timeout, five seconds after the rebalance timeout, or
-#: because another broker is asked after a heartbeat interval. Heartbeats delay nothing.
-NOTICED_IN = {FIND: 1.0, JOIN: 20.0, SYNC: 5.0, BEAT: 0.0, FETCH: 5.0, COMMIT: 5.0}
+#: Seconds until a missing response is noticed: by the request timeout, or five seconds after the rebalance timeout.
+#: Another broker is asked for the coordinator sooner, but commits wait behind the request on the same connection.
+#: Heartbeats delay nothing.
+NOTICED_IN = {FIND: 5.0, JOIN: 20.0, SYNC: 5.0, BEAT: 0.0, FETCH: 5.0, COMMIT: 5.0}
 #: Faults after which LeaveGroup was processed or is retried. After all others the coordinator waits for the session
 #: to expire.
 HEARD = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "reset", "answer lost")
