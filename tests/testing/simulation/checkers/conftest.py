@@ -15,6 +15,14 @@ from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoord
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.leave_group import LeaveGroupRequest
+from thinconsumer.wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
 from thinconsumer.wire.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -22,6 +30,14 @@ from thinconsumer.wire.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from thinconsumer.wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
 )
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
@@ -110,6 +126,32 @@ def fetched():
             responses=[FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=partitions)],
         )
         return FetchRequest(session_id=session, session_epoch=epoch), response
+
+    return make
+
+
+@pytest.fixture
+def validation():
+    """Return a function that builds an OffsetForLeaderEpoch request about partition 0 and its response."""
+
+    def make(epoch=0, leader=-1, answer=(-1, -1), *, error=0, partition=0):
+        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=epoch)
+        end = EpochEndOffset(partition=partition, error_code=error, leader_epoch=answer[0], end_offset=answer[1])
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
+        return request, OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
+
+    return make
+
+
+@pytest.fixture
+def lookup():
+    """Return a function that builds a ListOffsets request about partition 0 and its response."""
+
+    def make(timestamp=-2, offset=0, *, leader=-1, error=0):
+        asked = ListOffsetsPartition(partition_index=0, current_leader_epoch=leader, timestamp=timestamp)
+        found = ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=offset)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        return request, ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])])
 
     return make
 

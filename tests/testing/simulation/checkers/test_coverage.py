@@ -6,14 +6,6 @@ from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.testing.simulation.checkers.coverage import CoverageChecker
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-    OffsetForLeaderTopicResult,
-)
 
 NOW = 1_700_000_000_000
 
@@ -369,32 +361,22 @@ def test_restored_records_below_a_seek_may_be_missing(court):
 @pytest.mark.parametrize(("client", "answer", "error", "is_owed"), [
     ("ann", 0, 0, False), ("ann", 1, 0, True), ("ann", 0, 6, True), ("ann", -1, 0, True), ("bob", 0, 0, True),
 ])  # fmt: skip
-def test_answer_with_an_older_epoch_excuses_readers_below_its_end(court, client, answer, error, is_owed):
+def test_answer_with_an_older_epoch_excuses_readers_below_its_end(court, validation, client, answer, error, is_owed):
     """The reader has passed markers of a lost epoch: its position, 4, is beyond its last record."""
     court.deliver(0, 1, 2)
-    request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=1)])]
-    )
-    end = EpochEndOffset(partition=0, error_code=error, leader_epoch=answer, end_offset=5)
-    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
-    court.checker.answered(client, 1, request, response, 0.0)
+    court.checker.answered(client, 1, *validation(1, answer=(answer, 5), error=error), 0.0)
     court.deliver(4)
     assert ("offset 3" in court.verdict()) is is_owed
     court.deliver(5)
     assert court.verdict() == "" or is_owed
 
 
-def test_answer_above_the_read_offsets_sends_no_reader_back(court):
+def test_answer_above_the_read_offsets_sends_no_reader_back(court, validation):
     """The lost records are restored, and the reader's position stays valid: records before it may be missing."""
     court.deliver(0, 1, 2, 3, 4, 5)
     old = court.log
     court.elect_short(5, 1)
-    request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=3)])]
-    )
-    end = EpochEndOffset(partition=0, leader_epoch=1, end_offset=90)
-    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
-    court.checker.answered("ann", 1, request, response, 0.0)
+    court.checker.answered("ann", 1, *validation(3, answer=(1, 90)), 0.0)
     court.log = old
     old.begin_epoch(4)
     court.write(b"c6", epoch=4)
@@ -403,7 +385,7 @@ def test_answer_above_the_read_offsets_sends_no_reader_back(court):
 
 
 @pytest.mark.parametrize(("reads", "right"), [((5, 6), True), ((6,), False)])
-def test_reader_behind_a_lost_marker_continues_at_the_answered_end(court, reads, right):
+def test_reader_behind_a_lost_marker_continues_at_the_answered_end(court, validation, reads, right):
     """The reader's records have epoch 0, of which the new leader has three; the marker's epoch, 2, it never had."""
     court.deliver(0, 1, 2, 3, 4, 5)
     court.elect_short(3, 1)
@@ -412,12 +394,7 @@ def test_reader_behind_a_lost_marker_continues_at_the_answered_end(court, reads,
     court.log.begin_epoch(3)
     court.write(b"b5", epoch=3)
     court.write(b"b6", epoch=3)
-    request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=2)])]
-    )
-    end = EpochEndOffset(partition=0, leader_epoch=1, end_offset=5)
-    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
-    court.checker.answered("ann", 1, request, response, 0.0)
+    court.checker.answered("ann", 1, *validation(2, answer=(1, 5)), 0.0)
     court.deliver(*reads, epoch=3)
     assert (court.verdict() == "") is right
 
@@ -436,14 +413,10 @@ def test_position_may_have_passed_markers_of_a_lost_epoch(court):
     ("policy", "leader", "epoch", "is_owed"),
     [("latest", 0, 1, False), ("latest", 1, 1, True), ("latest", 0, 2, True), ("earliest", 0, 1, True)],
 )
-def test_unknown_epoch_at_an_old_leader_restarts_latest_readers_anywhere(court, policy, leader, epoch, is_owed):
+def test_unknown_epoch_at_an_old_leader_restarts_latest_readers(court, validation, policy, leader, epoch, is_owed):
     bob = court.new_reader("bob", policy=policy)
     court.log.begin_epoch(1)
     court.deliver(0, 1, 2, reader=bob)
-    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=epoch)
-    answer = EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
-    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
-    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
-    court.checker.answered("bob", 1, request, response, 0.0)
+    court.checker.answered("bob", 1, *validation(epoch, leader), 0.0)
     court.deliver(4, reader=bob)
     assert ("offset 3" in court.verdict()) is is_owed

@@ -4,35 +4,9 @@ import pytest
 
 from thinconsumer.testing.simulation.checkers import epochs
 from thinconsumer.types import TopicPartition
-from thinconsumer.wire.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-    ListOffsetsTopicResponse,
-)
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
-from thinconsumer.wire.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-    OffsetForLeaderTopicResult,
-)
 
 TP = TopicPartition("t", 0)
-
-
-def talk(asked, leader, answer, *, error=0, partition=0):
-    """Return an OffsetForLeaderEpoch request and its response."""
-    question = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=asked)
-    end = EpochEndOffset(partition=partition, error_code=error, leader_epoch=answer[0], end_offset=answer[1])
-    return (
-        OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[question])]),
-        OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])]),
-    )
 
 
 @pytest.mark.parametrize(
@@ -45,8 +19,8 @@ def talk(asked, leader, answer, *, error=0, partition=0):
         ({"answer": (1, 9), "partition": 5}, []),
     ],
 )
-def test_never_had_yields_answers_with_an_older_epoch(more, found):
-    assert list(epochs.never_had(*talk(2, 3, **more))) == found
+def test_never_had_yields_answers_with_an_older_epoch(validation, more, found):
+    assert list(epochs.never_had(*validation(2, 3, **more))) == found
 
 
 @pytest.mark.parametrize(
@@ -60,8 +34,8 @@ def test_never_had_yields_answers_with_an_older_epoch(more, found):
         (2, 1, (-1, -1), 74, []),
     ],
 )
-def test_too_old_to_know_yields_answers_of_older_leaders(asked, leader, answer, error, found):
-    assert list(epochs.too_old_to_know(*talk(asked, leader, answer, error=error))) == found
+def test_too_old_to_know_yields_answers_of_older_leaders(validation, asked, leader, answer, error, found):
+    assert list(epochs.too_old_to_know(*validation(asked, leader, answer, error=error))) == found
 
 
 def test_other_messages_yield_nothing():
@@ -70,12 +44,8 @@ def test_other_messages_yield_nothing():
 
 
 @pytest.mark.parametrize(("error", "found"), [(0, [TP]), (6, [])])
-def test_looked_up_yields_partitions_without_an_error(error, found):
-    question = ListOffsetsPartition(partition_index=0, current_leader_epoch=4, timestamp=-2)
-    answer = ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=0)
-    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[question])])
-    response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[answer])])
-    assert [
-        tp for tp, asked, data in epochs.looked_up(request, response) if (asked, data) == (question, answer)
-    ] == found
-    assert list(epochs.looked_up(*talk(2, 3, (1, 9)))) == []
+def test_looked_up_yields_partitions_without_an_error(lookup, validation, error, found):
+    request, response = lookup(leader=4, error=error)
+    parts = request.topics[0].partitions[0], response.topics[0].partitions[0]
+    assert list(epochs.looked_up(request, response)) == [(tp, *parts) for tp in found]
+    assert list(epochs.looked_up(*validation(2, 3, (1, 9)))) == []

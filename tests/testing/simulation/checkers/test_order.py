@@ -3,22 +3,6 @@
 import pytest
 
 from thinconsumer.testing.simulation.checkers.order import OrderChecker
-from thinconsumer.wire.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-    ListOffsetsTopicResponse,
-)
-from thinconsumer.wire.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-    OffsetForLeaderTopicResult,
-)
 
 
 @pytest.fixture
@@ -223,15 +207,11 @@ def test_late_leader_of_an_older_epoch_may_send_readers_back(court, reads):
     ("client", "leader", "epoch", "excused"),
     [("ann", 0, 1, True), ("ann", 1, 1, False), ("ann", 0, 2, False), ("bob", 0, 1, False)],
 )
-def test_unknown_epoch_at_an_old_leader_allows_one_reset(court, client, leader, epoch, excused):
+def test_unknown_epoch_at_an_old_leader_allows_one_reset(court, validation, client, leader, epoch, excused):
     """If there was such an epoch."""
     court.log.begin_epoch(1)
     court.deliver(0, 1, 2)
-    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=epoch)
-    answer = EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
-    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
-    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
-    court.checker.answered(client, 1, request, response, 0.0)
+    court.checker.answered(client, 1, *validation(epoch, leader), 0.0)
     court.deliver(0, 1)
     assert (court.verdict() == "") is excused
     court.deliver(1)
@@ -271,7 +251,7 @@ def test_seek_with_an_epoch_above_restored_records_may_be_sent_back(court, epoch
     ("client", "believed", "reads_before", "right"),
     [("ann", 0, False, True), ("ann", 1, False, False), ("bob", 0, False, False), ("ann", 0, True, False)],
 )
-def test_seek_beyond_a_deposed_leaders_log_restarts_by_policy(court, client, believed, reads_before, right):
+def test_seek_beyond_a_deposed_leaders_log_restarts_by_policy(court, lookup, client, believed, reads_before, right):
     """A reader that has read a record there needs no reset."""
     court.log.begin_epoch(1)
     court.write(b"6", epoch=1)
@@ -279,10 +259,6 @@ def test_seek_beyond_a_deposed_leaders_log_restarts_by_policy(court, client, bel
     court.checker.sought(court.reader, court.tp, 6)
     if reads_before:
         court.deliver(6, epoch=1)
-    question = ListOffsetsPartition(partition_index=0, current_leader_epoch=believed, timestamp=-2)
-    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[question])])
-    answer = ListOffsetsPartitionResponse(partition_index=0, offset=0)
-    response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[answer])])
-    court.checker.answered(client, 1, request, response, 0.0)
+    court.checker.answered(client, 1, *lookup(leader=believed), 0.0)
     court.deliver(0)
     assert (court.verdict() == "") is right

@@ -7,28 +7,12 @@ from thinconsumer.testing.simulation.checkers.requests import POLLS_MAX, Request
 from thinconsumer.testing.simulation.client_tap import SentRequest
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
-from thinconsumer.wire.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-    ListOffsetsTopicResponse,
-)
 from thinconsumer.wire.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
-)
-from thinconsumer.wire.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-    OffsetForLeaderTopicResult,
 )
 
 ID = b"0123456789abcdef"
@@ -38,8 +22,8 @@ TP = TopicPartition("t", 0)
 class Wire:
     """The requests and responses of ann."""
 
-    def __init__(self, court):
-        self.court = court
+    def __init__(self, court, lookup, validation):
+        self.court, self._lookup, self._validation = court, lookup, validation
         self.checker, self.reader = court.checker, court.reader
 
     def metadata(self, epoch, leader=1, topic_id=ID):
@@ -57,30 +41,15 @@ class Wire:
         return self.court.verdict()
 
     def look_up(self, timestamp, offset):
-        question = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-        found = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
-        self.checker.answered(
-            "ann",
-            1,
-            ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[question])]),
-            ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])]),
-            1.0,
-        )
+        self.checker.answered("ann", 1, *self._lookup(timestamp, offset), 1.0)
 
-    def validate(self, leader_epoch=0):
-        """Write an OffsetForLeaderEpoch request."""
-        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader_epoch, leader_epoch=0)
-        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
-        sent = SentRequest(23, 4, request)
+    def validate(self, end, leader=0):
+        """Write an OffsetForLeaderEpoch request; return a function by which the client reads the response."""
+        request, response = self._validation(0, leader, (0, end))
+        sent = SentRequest(request.API_KEY, 4, request)
         self.checker.request_written(self.reader, 1, sent, [])
-        return sent
-
-    def validated(self, sent, end):
-        """Answer it; the client reads the response."""
-        data = EpochEndOffset(partition=0, leader_epoch=0, end_offset=end)
-        response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[data])])
-        self.checker.answered("ann", 1, sent.message, response, 1.0)
-        self.checker.response_read(self.reader, 1, sent, response)
+        self.checker.answered("ann", 1, request, response, 1.0)
+        return lambda: self.checker.response_read(self.reader, 1, sent, response)
 
     def poll(self, times=POLLS_MAX + 1):
         """Return from polls, and return the violation."""
@@ -90,13 +59,13 @@ class Wire:
 
 
 @pytest.fixture
-def wire(new_court):
+def wire(new_court, lookup, validation):
     """Ann has read that the leader epoch is 5, and her policy is none; the log has three records of epoch 0."""
     court = new_court(RequestChecker)
     court.log.begin_epoch(0)
     court.write(b"a", b"b", b"c")
     court.reader = court.new_reader(policy="none")
-    wire = Wire(court)
+    wire = Wire(court, lookup, validation)
     wire.metadata(5)
     wire.metadata(5)
     return wire
@@ -145,15 +114,15 @@ def test_first_fetch_may_begin_elsewhere_after_records_or_a_validation(wire, fet
     wire.checker.answered("ann", 1, *fetched({0: b"records"}, topic="", topic_id=ID), 1.0)
     assert wire.fetch(3) == ""
     wire.checker.sought(wire.reader, TP, 2)
-    wire.validated(wire.validate(), 1)
+    wire.validate(1)()
     assert wire.fetch(1) == ""
 
 
 def test_truncation_that_is_not_raised_is_a_violation(wire):
     wire.court.deliver(0, 1, 2, reader=wire.reader)
-    wire.validated(wire.validate(), 3)
+    wire.validate(3)()
     assert wire.poll() == "", "not truncated"
-    wire.validated(wire.validate(), 2)
+    wire.validate(2)()
     assert wire.poll(POLLS_MAX) == ""
     words = "ann has not raised LogTruncationError within 4 polls, although delivered records of t-0 were truncated"
     assert wire.poll(1) == words
@@ -161,18 +130,18 @@ def test_truncation_that_is_not_raised_is_a_violation(wire):
 
 def test_truncation_need_not_be_raised_after_an_answer_that_the_client_ignores(wire):
     wire.court.deliver(0, 1, 2, reader=wire.reader)
-    first, second = wire.validate(), wire.validate()
-    wire.validated(first, 2)
+    first, second = wire.validate(2), wire.validate(2)
+    first()
     assert wire.poll() == "", "asked again"
-    wire.validated(second, 2)
+    second()
     wire.checker.paused(wire.reader, [TP], True)
     assert wire.poll() == "", "paused"
     wire.checker.paused(wire.reader, [TP], False)
     wire.checker.raised(wire.reader, LogTruncationError(TP, 3, 2))
     assert wire.poll() == "", "raised"
-    wire.validated(wire.validate(), 2)
+    wire.validate(2)()
     wire.checker.sought(wire.reader, TP, 2)
     assert wire.poll() == "", "sought"
     wire.court.deliver(2, reader=wire.reader)
-    wire.validated(wire.validate(leader_epoch=-1), 2)
+    wire.validate(2, leader=-1)()
     assert wire.poll() == "", "a leader that is not the newest"
