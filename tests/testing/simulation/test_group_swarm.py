@@ -97,7 +97,7 @@ def test_join_without_a_reason_in_the_quiet_phase_is_a_violation():
     swarm, _ = in_order()
     member = swarm.actors[0]
     swarm.sim.world.call_later(2.0, lambda: member.soon(member.consumer.raw.enforce_rebalance))
-    with pytest.raises(Violation, match="joins again, and nothing has happened"):
+    with pytest.raises(Violation, match="joins again without a cause"):
         swarm.quiet()
 
 
@@ -127,7 +127,7 @@ def test_rewind_after_the_last_loss_is_a_violation(monkeypatch):
     monkeypatch.setattr(GroupSwarm, "is_at_end", staticmethod(lambda group: True))
     swarm, _ = in_order()
     going_back(swarm)
-    with pytest.raises(Violation, match="again, although nobody was lost and everybody commits"):
+    with pytest.raises(Violation, match="again, although every member closed in order and commits"):
         swarm.order()
 
 
