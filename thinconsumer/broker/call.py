@@ -40,7 +40,10 @@ class ApiCall:
         return f"<ApiCall {type(self.request).__name__} v{self.version} at {self.node}>"
 
     def reply(self, message: Message | None) -> None:
-        """Send the response, or finish without one (Produce with ``acks=0``), if the call is still open."""
+        """Send ``message`` as the response; None ends the call without a response (Produce with ``acks=0``).
+
+        Does nothing if the call is no longer open.
+        """
         if self.is_open:
             self.is_open = False
             self.done(message)

@@ -107,7 +107,7 @@ class Cluster:
     # -- time and connections
 
     def advance(self, now: float, wall_time: float | None = None) -> None:
-        """Advance the time and run what is due."""
+        """Set the cluster's time to ``now``, and run the timers of all brokers that are due by then."""
         self.schedule.advance(now, wall_time)
 
     def wake_at(self) -> float:
@@ -196,7 +196,7 @@ class Cluster:
             self._cancel_broker_session(node)
         if noticed_after_s is not None and noticed_after_s <= 0:
             self.controller.fence(node_id)
-        elif not node.is_alive:  # alive if a callback that ran in node.kill() has restarted it
+        elif not node.is_alive:  # A callback that node.kill() ran may have started the broker again.
             self._update_broker_session(node, noticed_after_s)
 
     def start(self, node_id: int) -> None:
@@ -222,7 +222,10 @@ class Cluster:
             self._reconnect_broker(node)
 
     def cut(self, one: int, other: int = CONTROLLER) -> None:
-        """Cut the network between two brokers, or between a broker and the controller, which then fences it."""
+        """Cut the network between two brokers, or between a broker and the controller.
+
+        The controller fences a broker that it cannot reach, once the broker's session has timed out.
+        """
         self._cuts.add(frozenset((one, other)))
         for node_id in (one, other):
             if CONTROLLER in (one, other) and node_id != CONTROLLER and self.nodes[node_id].is_alive:
@@ -287,7 +290,7 @@ class Cluster:
     # -- for the broker nodes
 
     def new_id(self) -> bytes:
-        """Return a new id of sixteen bytes."""
+        """Return sixteen random bytes for a topic id or the cluster id; never all zero, Kafka's value for "no id"."""
         return bytes(self.random.randrange(256) for _ in range(15)) + b"\1"
 
     def new_producer_id(self) -> int:
@@ -314,13 +317,16 @@ class Cluster:
         return log
 
     def forget_log(self, node_id: int, tp: TopicPartition, topic_id: bytes) -> None:
-        """Forget the log of a removed replica."""
+        """Drop the log of a removed replica, so that a replica created here later starts with an empty log."""
         kept = self._logs.get((node_id, tp))
         if kept is not None and kept[0] == topic_id:
             del self._logs[node_id, tp]
 
     def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
-        """Renew a broker's session with the controller while it is running and reachable; otherwise let it expire."""
+        """Keep the session of a running and reachable broker with the controller alive.
+
+        For any other broker, start the timer that ends its session after ``session_s`` (default: the session timeout).
+        """
         if node.is_running and self.reachable(node.node_id, CONTROLLER):
             self._cancel_broker_session(node)
         elif node.node_id not in self._broker_session_timers:
@@ -345,7 +351,9 @@ class Cluster:
         if not self.reachable(node.node_id, CONTROLLER):
             return
         if not node.has_metadata:
-            self.controller.fence(node.node_id)  # elects new leaders even if the session has not expired
+            # The broker was restarted. If its old session has not expired yet, the broker still counts as leader, so it
+            # is fenced first: fencing elects new leaders.
+            self.controller.fence(node.node_id)
             self._delete_stray_logs(node.node_id)
             node.load_metadata()
         if node.is_running and node.node_id not in self.controller.image.brokers:

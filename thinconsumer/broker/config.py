@@ -87,7 +87,7 @@ class BrokerConfig:
         return cls(**values)
 
 
-#: Configs that must be at least 1; the others may be 0.
+#: Broker configs that must be at least 1; all other numeric ones may also be 0.
 _POSITIVE = frozenset(
     {
         "num_partitions", "min_insync_replicas", "socket_request_max_bytes", "max_connections",
@@ -138,7 +138,8 @@ class TopicConfig:
         """
         broker = broker or BrokerConfig()
         for name, value in configs.items():
-            # Only clients' requests must respect the minimum of segment.bytes: validate_topic_configs checks it.
+            # segment.bytes is checked with the rules of internal.segment.bytes, which has no minimum of 1 MiB. Only
+            # topics created by a client's request need that minimum; validate_topic_configs checks it for them.
             check_topic_config(name, value, TOPIC_CONFIGS.get(_SMALL_SEGMENTS if name == "segment.bytes" else name))
         own = {
             "max.message.bytes": str(broker.message_max_bytes),
@@ -147,7 +148,8 @@ class TopicConfig:
         }
         values = {name: value.strip() for name, value in {**TOPIC_DEFAULTS, **own, **configs}.items()}
         values["segment.bytes"] = values.get(_SMALL_SEGMENTS, values["segment.bytes"])
-        # Since Kafka 4.1 the list may be empty: records are then neither deleted nor compacted.
+        # Since Kafka 4.1 cleanup.policy may be an empty list, which means that records are neither deleted nor
+        # compacted.
         policies = parse_list(values["cleanup.policy"])
         return cls(
             compact="compact" in policies,

@@ -61,8 +61,9 @@ class ServerConnection:
         self.transport = transport
         self.connection_id = connection_id
         self.is_open = True
-        #: Set by the transport while its send buffer is full; it calls :meth:`process_frames` when it clears this.
-        #: Without it, a few kilobytes of small Fetch requests would buffer gigabytes of responses.
+        #: Whether the connection serves no further requests because the transport's send buffer is full. The transport
+        #: sets and clears this flag, and calls :meth:`process_frames` after clearing it. If requests were served
+        #: regardless, a few kilobytes of small Fetch requests could fill the memory with gigabytes of responses.
         self.is_muted = False
         self._buffer = bytearray()
         self._has_call = False
@@ -81,7 +82,11 @@ class ServerConnection:
 
     @property
     def wants_input(self) -> bool:
-        """Whether the socket should be read from: not while many received bytes wait to be processed."""
+        """Whether the transport should read from the socket.
+
+        False while UNPROCESSED_MAX or more received bytes wait because a call is in progress, the send buffer is full,
+        or the broker is starting or paused.
+        """
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
     # -- inputs
@@ -121,7 +126,9 @@ class ServerConnection:
         """Process buffered frames while the broker is serving and no call is in progress."""
         if self._is_processing:
             return
-        self._is_processing = True  # a response that is sent immediately calls this method again
+        # A handler that responds immediately makes _finish call this method again. The flag ends that inner call at
+        # once, and the loop below serves the next request, so that many buffered requests cause no deep recursion.
+        self._is_processing = True
         try:
             while self.is_open and not self._has_call and not self.is_muted and self.node.is_serving:
                 frame = self._next_frame()
@@ -144,7 +151,9 @@ class ServerConnection:
             return None
         with memoryview(buffer) as view:
             frame = bytes(view[SIZE : SIZE + size])
-        del buffer[: SIZE + size]  # does not move the rest: many small frames in one read cost linear time
+        # CPython deletes from the front of a bytearray without copying the remaining bytes, so a read that contains
+        # many small frames takes linear time.
+        del buffer[: SIZE + size]
         return frame
 
     def _process_frame(self, frame: bytes) -> None:
@@ -216,7 +225,9 @@ class ServerConnection:
     def _handle(self, call: ApiCall, api: Api) -> None:
         if not self.is_open:
             return
-        if self.node.is_paused:  # by the function of a fault rule: the call waits until the broker resumes
+        if self.node.is_paused:
+            # The function of a fault rule has paused this broker. A timer of a paused broker fires when it resumes, so
+            # the request is handled then.
             self._timer = self.node.call_later(0.0, lambda: self._handle(call, api))
             return
         try:
@@ -231,8 +242,9 @@ class ServerConnection:
 
     @staticmethod
     def _send_reply(call: ApiCall, answer: Message) -> None:
-        """Send a response that does not come from the handler; close the connection if the request expects none, as
-        Kafka does.
+        """Send a response made by a fault rule, or for a failed handler.
+
+        A Produce request with ``acks=0`` expects no response: as in Kafka, closing the connection reports the error.
         """
         if isinstance(call.request, ProduceRequest) and call.request.acks == 0:
             call.close_connection()

@@ -61,7 +61,7 @@ def pack(value: Any) -> Any:
     if isinstance(value, TopicPartition):
         return {"$partition": list(value)}
     if isinstance(value, TopicImage):
-        return None  # callers in another process get no topic metadata
+        return None  # TopicImage has no JSON form, so create_topic returns None if the broker is in another process.
     if isinstance(value, Mapping):
         return {str(key): pack(item) for key, item in value.items()}
     try:
@@ -108,7 +108,10 @@ def call_line(number: int, name: str, args: tuple[Any, ...], kwargs: Mapping[str
 
 
 def answers_earlier_call(line: bytes, number: int) -> bool:
-    """Return whether this line answers a call before ``number``."""
+    """Return whether this line is the response to a call with a lower number than ``number``.
+
+    A caller that was interrupted while it waited (by Ctrl-C, for example) has left such a response unread.
+    """
     try:
         return bool(0 < json.loads(line)["id"] < number)
     except (ValueError, TypeError, KeyError):

@@ -30,7 +30,7 @@ PARTITIONS_MAX = 10_000  #: Limit per topic; larger requests are rejected before
 
 
 class MetadataDelta(NamedTuple):
-    """One metadata change: the topic that it concerns, if any, and a function that changes a node's image."""
+    """One metadata change: the topic that it concerns, if any, and a function that applies it to a node's image."""
 
     topic: str | None
     apply: Callable[[ClusterImage], object]
@@ -60,7 +60,7 @@ class Controller:
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
-        #: Leader moves that wait for a replica to join the ISR.
+        #: Leader moves by :meth:`move_leader` that are completed when the new leader's replica joins the ISR.
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
 
     # -- topics
@@ -206,9 +206,11 @@ class Controller:
             self._complete_reassignment(leader.tp)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Elect another in-sync replica, ``to`` if given; a broker without a replica gets one first.
+        """Make broker ``to`` the leader, by default another member of the ISR or else any other live broker.
 
-        Returns the current leader; it may change once a new replica has caught up.
+        A member of the ISR becomes leader immediately. Otherwise the broker first gets a replica, if it has none, and
+        becomes leader once that replica has joined the ISR. Returns the leader after the call, which in the second case
+        is still the old one.
 
         Raises:
             ControllerError: The partition does not exist, or no other broker can lead it.
@@ -252,7 +254,8 @@ class Controller:
     def _complete_reassignment(self, tp: TopicPartition) -> None:
         """Once the new replica is in the ISR, make it leader and remove the replica that it replaces.
 
-        As in Kafka, all remaining replicas must be in the ISR first; otherwise fewer copies would exist than before.
+        If a replica is replaced, all replicas that remain must be in the ISR first, as in Kafka. Otherwise fewer
+        brokers than before would have all records.
         """
         move = self._reassignments.get(tp)
         row = self.image.partition(*tp)
@@ -271,7 +274,10 @@ class Controller:
             self._store_partition(row._replace(replicas=replicas, isr=isr, leader=move.to, leader_epoch=epoch))
 
     def _cancel_reassignment(self, tp: TopicPartition, row: PartitionImage) -> PartitionImage:
-        """Remove the new replica of a superseded reassignment; return the partition's metadata afterwards."""
+        """Remove the replica that a leader move to another broker has added, because a new move replaces that one.
+
+        Returns the partition's metadata afterwards. The replica stays if it is in the ISR or the leader already.
+        """
         move = self._reassignments.pop(tp)
         if move.replaced is None or move.to not in row.replicas:
             return row
@@ -306,7 +312,7 @@ class Controller:
         if assignment is not None:
             return self._checked_assignment(assignment)
         config = self._cluster.config
-        nodes = sorted(self._cluster.nodes)  # including fenced brokers: they stay registered
+        nodes = sorted(self._cluster.nodes)  # Fenced brokers count, too: as in Kafka they stay registered.
         alive = sorted(self.image.brokers)
         fenced = [n for n in nodes if n not in self.image.brokers]
         count = config.num_partitions if partitions == -1 else partitions
@@ -389,7 +395,7 @@ class Controller:
         for name in list(self.image.topics):
             topic = self.image.topics.get(name)
             if topic is None:
-                continue  # deleted by a callback while an earlier topic of this loop was published
+                continue  # put_topic for an earlier topic ran a callback that has deleted this topic.
             rows = tuple(change(row, topic) for row in topic.partitions)
             if rows != topic.partitions:
                 self.put_topic(topic._replace(partitions=rows))

@@ -2,8 +2,9 @@
 changes.
 
 Owns the conditions that complete a waiting fetch: ``min_bytes`` are available, ``max_wait_ms`` is over, or a partition
-has an event that the client needs immediately. Follows Kafka's ``DelayedFetch``. The response is built in a timer
-callback after the append that completes the fetch, so that it contains everything that one Produce request appends.
+has an error, a diverging epoch or another event that the client must learn immediately. Follows Kafka's
+``DelayedFetch``. The response is built in a timer callback after the append that completes the fetch, so that the
+response contains everything that one Produce request appends.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class _WatchedPartition:
         self.fetch = fetch
         self.partition = partition
         self.cached = cached
-        self.size = size  #: Bytes available to this fetch, at most partition_max_bytes.
+        self.size = size  #: Bytes of this partition that the fetch can return so far, at most partition_max_bytes.
         self.counted_up_to = max(readable_end(partition, fetch.params.isolation), cached.request.fetch_offset)
         self.number = partition.add_listener(self)
 
@@ -56,7 +57,14 @@ class _WatchedPartition:
             fetch.complete_soon()
 
     def _must_complete(self) -> bool:
-        """Count new bytes; return whether the fetch must complete whatever their size. Raises: PartitionReadError."""
+        """Add the bytes appended since the last call to ``size``.
+
+        Returns True if the fetch must complete even with less than ``min_bytes``: the fetch offset is out of range, or
+        the fetcher's log has diverged from this one.
+
+        Raises:
+            PartitionReadError: This replica cannot serve the fetch, for example because it stopped leading.
+        """
         partition, request = self.partition, self.cached.request
         check_epoch(partition, request.current_leader_epoch, self.fetch.params.leader_only)
         end = readable_end(partition, self.fetch.params.isolation)
@@ -96,7 +104,7 @@ class DelayedFetch:
         self._timer: Timer = node.call_later(max_wait_s, self._complete)
 
     def complete_soon(self) -> None:
-        """Stop watching, and build the response after the current event."""
+        """Stop watching the partitions, and build the response in a timer that fires after the running callback."""
         if self._watched:
             self._stop_watching()
             self._timer = self.node.call_later(0.0, self._complete)

@@ -94,7 +94,8 @@ class NodeDirectory:
     def log_store(self, tp: TopicPartition) -> PartitionFile:
         """Return the store of a partition's log, with the contents of its file.
 
-        If this process has opened the same log before, its replica was removed meanwhile: the store is empty.
+        If this process has opened the same log before, its replica was removed in between. The records then belong to
+        the removed replica, so the file is emptied and the new replica copies everything from the leader.
         """
         self._check_open()
         before = self._logs.get(tp)
@@ -173,7 +174,8 @@ class NodeDirectory:
         self._starts.pop(folder.name, None)
         try:
             folder.rmdir()
-        except OSError as error:  # the folder has files that do not belong to this broker
+        except OSError as error:
+            # The folder does not exist, or it contains files that were not written by this broker and must be kept.
             if folder.exists():
                 log.warning("%r cannot remove the folder %s: %s", self, folder, error)
 
@@ -293,7 +295,7 @@ class PartitionFile:
     def append(self, data: bytes) -> None:
         """Append a batch. Raises: OSError; the file is then unchanged."""
         if self._is_retired:
-            return  # its topic was deleted, or the directory is closed
+            return  # The log's topic was deleted, or the directory is closed.
         view = memoryview(data)
         try:
             file = self._owner.open_file(self)
@@ -301,7 +303,8 @@ class PartitionFile:
                 view = view[file.write(view) or 0 :]
         except OSError as error:
             if self.path.exists():
-                # Part of the batch may be written. Later batches after it would be lost when the log is recovered.
+                # Part of the batch may be in the file. Recovery ends at the first incomplete batch, so it would drop
+                # all batches appended later.
                 os.truncate(self.path, self._size)
             self._owner.report_write_failure(self.path, error)
             raise
@@ -313,7 +316,7 @@ class PartitionFile:
         if self._is_retired:
             return
         self._owner.close_file(self)
-        if self._size:  # a log without data may have no file
+        if self._size:  # The file is created by the first append, so it may not exist while the log is empty.
             os.truncate(self.path, size)
         self._size = size
 
@@ -332,7 +335,7 @@ class PartitionFile:
         except OSError as error:
             self._owner.report_write_failure(fresh, error)
             with suppress(OSError):
-                fresh.unlink()  # the incomplete copy would use up disk space
+                fresh.unlink()  # The disk may be full, and the incomplete copy would take up space on it.
             raise
         self._size = size
 
@@ -342,7 +345,7 @@ class PartitionFile:
             self._owner.set_log_start(self._name, offset)
 
     def retire(self) -> None:
-        """Stop writing for ever: the replica was removed, or the directory is closed."""
+        """Ignore all later writes of this log: its replica was removed, or the directory is closed."""
         self._is_retired = True
         self._owner.close_file(self)
 

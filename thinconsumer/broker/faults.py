@@ -72,8 +72,8 @@ class EntryError(FaultAction):
 
     An entry is a struct with an error code: a topic, a partition, a group, or the whole response. ``where`` names
     fields as in :class:`FaultRule`, but of the response (``{"topic": "orders", "partition_index": 0}``). An entry
-    keeps the fields that identify it; all others get the protocol's defaults. A response to an incremental Fetch has
-    no entries for partitions without news, so these cannot carry an error.
+    keeps the fields that identify it; all others get the protocol's defaults. A response in an incremental fetch
+    session has no entries for partitions that have not changed, so an error cannot be set for these.
     """
 
     code: int
@@ -122,7 +122,10 @@ class Disconnect(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Silence(FaultAction):
-    """The broker answers neither this request nor later ones; with ``after``, it handles this one."""
+    """The broker sends no response to this request, and handles no later request of the connection.
+
+    It does not handle this request either, unless ``after`` is True.
+    """
 
     after: bool = False
 
@@ -137,7 +140,8 @@ _IDENTIFYING_FIELDS = frozenset(
 
 #: A function that chooses the action for a call; None leaves the call to later rules.
 Decide = Callable[["ApiCall"], "FaultAction | None"]
-#: Names of request fields with the values that they must have, or a function of the call.
+#: The requests to which a rule applies: names of request fields with the values that they must have, or a function that
+#: returns True for a call to which the rule applies.
 Where = Mapping[str, Any] | Callable[["ApiCall"], bool]
 
 #: Kafka's names of the APIs: "Fetch", "OffsetCommit", ...
@@ -189,7 +193,7 @@ class FaultRule:
         return self.times is not None and self.hits >= self.times
 
     def action_for(self, call: ApiCall) -> FaultAction | None:
-        """Return the action for a call, and count it; None if the rule does not apply."""
+        """Return this rule's action for a call, and increment ``hits``; None if the rule does not apply to the call."""
         if self.is_spent or self.api_key not in (None, call.request.API_KEY):
             return None
         if self.node is not None and call.node.node_id != self.node:
@@ -207,7 +211,7 @@ class FaultRule:
         return action
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the rule in JSON's types, for another process.
+        """Return the rule as a mapping of JSON's types, so that it can be sent to a broker in another process.
 
         Raises:
             IllegalArgumentError: The rule holds a function, a message or bytes.
@@ -245,7 +249,7 @@ class ReceivedRequest(NamedTuple):
 
 
 class FaultRules(list[FaultRule]):
-    """The rules of a cluster, oldest first; the first one that applies decides.
+    """The fault rules of a cluster, oldest first; a request gets the action of the first rule that applies to it.
 
     If ``requests`` is set to a list, every :class:`ReceivedRequest` is appended to it.
     """
@@ -263,7 +267,10 @@ class FaultRules(list[FaultRule]):
             super().remove(rule)
 
     def action_for(self, call: ApiCall) -> FaultAction:
-        """Return the action for a call, and remove the rules that are spent."""
+        """Return the action of the first rule that applies to a call, or PASS.
+
+        Also removes that rule if it has now applied ``times`` times.
+        """
         if self.requests is not None:
             at, node, request = call.node.schedule.now, call.node.node_id, call.request
             self.requests.append(

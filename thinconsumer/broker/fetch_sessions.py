@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .image import ClusterImage
     from .node import BrokerNode
 
-#: A new session may evict one that is unused for this time, or a smaller one that was in use for more than this time.
+#: If the session cache is full, a new session may evict the least recently used one if it has been unused for longer
+#: than this time, or a session with fewer partitions that was in use for longer than this time since its creation.
 EVICTION_S = 120.0
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -43,7 +44,7 @@ class CachedPartition:
     """A partition of a session: the last request for it, and the offsets last sent to the client."""
 
     key: Key
-    topic: str | None  #: None while the topic id is unknown to this broker.
+    topic: str | None  #: The topic's name; None while this broker's metadata does not contain the topic id.
     topic_id: bytes
     request: FetchPartition
     high_watermark: int = -1
@@ -55,11 +56,11 @@ class CachedPartition:
         return self.key[1]
 
     def has_sent(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Return whether the client was last sent these offsets."""
+        """Return whether the last response to the client had this high watermark and log start offset."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
     def remember_sent(self, data: PartitionData) -> None:
-        """Record the offsets in a response as sent to the client."""
+        """Record the high watermark and log start offset of a response as sent to the client."""
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
 
@@ -73,7 +74,8 @@ class CachedPartition:
         )
         self.remember_sent(data)
         if data.error_code:
-            # Unset, so that the partition is sent again after the error, even if its offsets have not changed.
+            # -1 differs from every high watermark, so the first response after the error contains the partition even if
+            # its offsets have not changed. Otherwise the client could not see that the error has ended.
             self.high_watermark = -1
         return is_changed
 
@@ -96,7 +98,7 @@ class ServedFetchSession:
 
     @property
     def eviction_key(self) -> tuple[bool, int, int]:
-        """Sort key: the session with the lowest key is evicted first."""
+        """Sort key for eviction, lowest first: consumers before followers, then sessions with few partitions."""
         return self.is_follower, self.size, self.session_id
 
 
@@ -111,7 +113,10 @@ class FetchContextKind(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class FetchContext:
-    """How one Fetch request uses its session: :meth:`partitions_to_read`, then :meth:`finish` for the response."""
+    """How one Fetch request uses its session.
+
+    The handler calls :meth:`partitions_to_read`, reads these partitions, and passes the results to :meth:`finish`.
+    """
 
     kind: FetchContextKind
     sessions: FetchSessionCache
@@ -123,7 +128,10 @@ class FetchContext:
     error_code: int = 0
 
     def partitions_to_read(self, names_by_id: Mapping[bytes, str]) -> list[CachedPartition]:
-        """Return the partitions to read, in this order; topic ids that were unknown before are resolved again."""
+        """Return the partitions of the request or its session, in the order in which they are to be read.
+
+        Looks up the names of topic ids again that were unknown in earlier requests of the session.
+        """
         partitions = list(self.partitions.values())
         if self.by_id:
             for one in partitions:
@@ -134,7 +142,10 @@ class FetchContext:
     def finish(
         self, answers: list[tuple[CachedPartition, PartitionData]]
     ) -> tuple[int, int, list[tuple[CachedPartition, PartitionData]]]:
-        """Return (error code, session id, rows to send), and record the rows as sent."""
+        """Return the response's error code, session id and rows, and record the rows as sent in the session.
+
+        ``answers`` has the data read from each partition; an incremental response omits unchanged partitions.
+        """
         if self.kind is FetchContextKind.ERROR:
             return self.error_code, NO_SESSION, []
         if self.kind is FetchContextKind.SESSIONLESS:
@@ -147,7 +158,8 @@ class FetchContext:
         session = self.session
         assert session is not None
         if session.epoch != self.epoch:
-            # While this request was parked, the next one of the same session arrived over another connection.
+            # While this request waited for data, another connection sent the next request of the same session, which
+            # has incremented the epoch. A response with records would be out of order, so the request fails.
             return int(Code.INVALID_FETCH_SESSION_EPOCH), session.session_id, []
         changed = []
         for one, data in answers:
@@ -172,7 +184,11 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, image: ClusterImage) -> FetchContext:
-        """Return the context of a request: find and update its session, or close it."""
+        """Return the context of a request.
+
+        An incremental request updates its session, and closes the session if no partitions are left in it. A request
+        with session epoch 0 or -1 closes the session that it names, if any.
+        """
         by_id = version >= FIRST_VERSION_WITH_IDS
         is_follower = replica_id_of(request, version) >= 0
         kind = FetchContextKind.SESSIONLESS
@@ -233,8 +249,10 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _try_evict(self, size: int, is_follower: bool) -> bool:
-        """Evict the least recently used session if it has expired, else the evictable one with the lowest key, if that
-        is below the new session's key.
+        """Make room for a new session with ``size`` partitions; return whether a session was evicted.
+
+        Evicts the least recently used session if it has been unused for EVICTION_S. Otherwise evicts the session with
+        the lowest eviction key among those that ``_evictable`` yields, if its key is below that of the new session.
         """
         now = self._node.schedule.now
         oldest = next(iter(self._sessions.values()), None)
@@ -250,7 +268,11 @@ class FetchSessionCache:
         return True
 
     def _evictable(self, by_follower: bool) -> Iterable[ServedFetchSession]:
-        """Yield sessions that were used longer than EVICTION_S; for a follower, also all sessions of consumers."""
+        """Yield the sessions that a new session may evict although they are in use.
+
+        These are sessions with more than EVICTION_S between their creation and last use, so that frequent evictions do
+        not prevent all clients from using theirs. A follower's new session may also evict any session of a consumer.
+        """
         for session in self._sessions.values():
             if session.last_used - session.created > EVICTION_S or (by_follower and not session.is_follower):
                 yield session

@@ -52,12 +52,15 @@ class BrokerNode:
         self.is_paused = False
         self.has_metadata = False  #: Whether the broker has loaded the controller's metadata since it was started.
         self.connections: list[ServerConnection] = []
-        self._incarnation = 0  #: Incremented by each start and kill: callbacks of an earlier incarnation are ignored.
+        #: The number of starts and kills of this broker. A callback that was registered before the last of these is
+        #: ignored, because it belongs to a process that no longer exists.
+        self._incarnation = 0
         self._deferred: list[Callable[[], None]] = []
-        #: Undelivered deltas with their arrival times.
+        #: Metadata deltas that this broker has not applied yet, with the times at which they arrive.
         self._pending_deltas: deque[tuple[float, MetadataDelta]] = deque()
         self._last_delta_at = 0.0
-        self._applying_incarnation = 0  #: The incarnation that is applying deltas now; 0: none.
+        #: The value of ``_incarnation`` for which :meth:`apply_due_deltas` is running; 0 if it is not running.
+        self._applying_incarnation = 0
         self._reset()
 
     def __repr__(self) -> str:
@@ -87,7 +90,10 @@ class BrokerNode:
         return BrokerImage(self.node_id, self.host, self.port, self.rack)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after ``seconds``, unless the broker is killed first; if it is paused then, after it resumes."""
+        """Call ``callback`` after ``seconds``, or never if the broker is killed before.
+
+        If the broker is paused when the time is over, the callback is called when the broker resumes.
+        """
         if not self.is_alive:
             dead = Timer(self.schedule.now, callback)
             dead.cancel()
@@ -99,7 +105,8 @@ class BrokerNode:
             if self._incarnation != incarnation:
                 return
             if self.is_paused:
-                # The timer is pending again, so that it can be cancelled before the broker resumes.
+                # The callback runs when the broker resumes. Until then the timer counts as pending, so that cancelling
+                # it still prevents the callback.
                 timer.rearm(fire)
                 self._deferred.append(timer.fire)
             else:
@@ -116,7 +123,10 @@ class BrokerNode:
         self._reset()
 
     def load_metadata(self) -> None:
-        """Load the controller's metadata before the broker is registered; later deltas are applied after it."""
+        """Load the controller's metadata, and then process requests.
+
+        The caller registers the broker afterwards; deltas that the controller publishes from now on are applied later.
+        """
         self.has_metadata = True
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
@@ -142,7 +152,8 @@ class BrokerNode:
             connection.abort()
         for partition in partitions:
             partition.stop()
-        if self._incarnation == incarnation:  # unless a callback above has restarted this broker
+        if self._incarnation == incarnation:
+            # Otherwise a callback above has started this broker again, and resetting would discard its new state.
             self._reset()
 
     def pause(self) -> None:
@@ -150,7 +161,7 @@ class BrokerNode:
         self.is_paused = self.is_alive
 
     def resume(self) -> None:
-        """Run what was deferred while paused, oldest first."""
+        """Run the timers that became due while the broker was paused, then process buffered requests and deltas."""
         if not self.is_paused:
             return
         self.is_paused = False
@@ -175,12 +186,15 @@ class BrokerNode:
             self.schedule.call_at(self._last_delta_at, self.apply_due_deltas)
 
     def apply_due_deltas(self) -> bool:
-        """Apply deltas that have arrived, unless the controller is unreachable or the broker paused; return whether
-        there were any.
+        """Apply the metadata deltas that have arrived; return whether at least one was applied.
+
+        Deltas wait while the broker is paused or cannot reach the controller.
         """
         incarnation = self._incarnation
         if self._applying_incarnation == incarnation:
-            return False  # the delta being applied has published another: it is applied next
+            # Applying a delta has published another one and called this method again. The outer call applies the new
+            # delta after the current one, so that deltas take effect in order.
+            return False
         applied = False
         self._applying_incarnation = incarnation
         try:
@@ -231,7 +245,7 @@ class BrokerNode:
         incarnation = self._incarnation
         for row in (*new, *topic.partitions[len(known) :]):
             if self._incarnation != incarnation:
-                return  # a callback above has killed this broker
+                return  # A callback in an earlier round of this loop has killed this broker.
             partition = self.partitions.get(row.tp)
             if self.node_id not in row.replicas:
                 if partition is not None:
@@ -295,7 +309,7 @@ class BrokerNode:
                 log.info("%r cannot create %s: %s", self, name, error)
             topic = self.image.topics.get(name)
         broker = None
-        if topic is not None:  # otherwise the delta that creates the topic has not arrived yet
+        if topic is not None:  # The topic is None until the delta that creates it has reached this broker.
             row = topic.partitions[partition_for(key, len(topic.partitions))]
             broker = self.image.brokers.get(row.leader)
         return int(Code.COORDINATOR_NOT_AVAILABLE if broker is None else Code.NONE), broker
@@ -313,8 +327,8 @@ class BrokerNode:
     ) -> None:
         """Append a transaction marker on the partition's leader; ``done(code)`` is called once.
 
-        After 30 s it is called with REQUEST_TIMED_OUT, so that a paused leader cannot block the transaction. It is not
-        called if this broker is killed first.
+        After 30 s ``done`` is called with REQUEST_TIMED_OUT, so that a paused leader cannot block the transaction.
+        ``done`` is not called if this broker is killed first.
         """
         row = self.image.partition(tp.topic, tp.partition)
         if row is None:

@@ -47,11 +47,13 @@ class PartitionReplica:
         self.is_leader = False
         self.leader_epoch = -1
         self.epoch_start = 0  #: The log end offset when this leader epoch began.
-        #: A restarted broker begins with the last value, which the log keeps; Kafka reads it from a checkpoint file.
+        #: The high watermark. After a restart of the broker it begins with the last value, which the log object keeps;
+        #: Kafka reads that value from a checkpoint file.
         self.high_watermark = min(log.high_watermark, log.end_offset)
         #: As leader: the log end offset of each follower, -1 before its first fetch.
         self.follower_ends: dict[int, int] = {}
-        self.behind_since: dict[int, float] = {}  #: As leader: when each follower that is not caught up fell behind.
+        #: As leader: the time since which each follower lacks records of this log; no entry for other followers.
+        self.behind_since: dict[int, float] = {}
         self._delayed_produces: list[_DelayedProduce] = []
         self._listeners: dict[int, Callable[[], None]] = {}
         self._last_listener_id = 0
@@ -73,11 +75,13 @@ class PartitionReplica:
         self.config = config
         self.log.config = config
         if image.partition_epoch < self.image.partition_epoch:
-            return  # stale: ``isr_altered`` has applied a newer partition epoch before its delta arrived
+            # This delta is outdated: ``isr_altered`` has already applied a later change, with a higher partition epoch.
+            return
         old, self.image = self.image, image
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
-                # A follower joins the ISR only with its next fetch, because its known end offset may be outdated.
+                # No follower is added to the ISR here, because the end offset known from its last fetch may be
+                # outdated. Its next fetch adds it.
                 self._update_followers()
                 self.advance_high_watermark()
             return
@@ -91,8 +95,8 @@ class PartitionReplica:
             self._update_followers()
             self.advance_high_watermark()
         else:
-            # Delayed produce requests fail last, because their callbacks may append again. A leader that also leads
-            # the new epoch keeps them.
+            # Produce requests that wait for replication fail only now, after the role has changed, because their
+            # callbacks may append again. A replica that leads the new epoch, too, does not fail them.
             self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
 
@@ -205,7 +209,8 @@ class PartitionReplica:
             done(refusal.code, None)
             return -1
         if acks == -1:
-            # Before the followers are notified: those without delay fetch within this call, and complete the append.
+            # The append must be registered before the followers are notified: without a replication delay they fetch
+            # during that notification, and the last of these fetches completes the append.
             self._when_committed(appended, done, timeout_s)
         now = self.node.schedule.now
         for follower in self.follower_ends:
@@ -260,11 +265,13 @@ class PartitionReplica:
         self._complete_delayed_produces(waiting, code)
 
     def _complete_delayed_produces(self, waiting: Sequence[_DelayedProduce], code: int) -> None:
-        for one in waiting:  # all timers before any callback, which may advance the clock so that they fire
+        # All timers are cancelled before any callback is called: a callback may advance the clock, and timers that are
+        # still pending would then fire and answer their requests a second time.
+        for one in waiting:
             if one.timer is not None:
                 one.timer.cancel()
         for one in waiting:
-            # The batch is in the log whatever the code, so its offset is returned, as Kafka does.
+            # The leader has written the batch even if the code is an error, so as in Kafka the response has its offset.
             one.done(code, one.appended)
 
     # -- followers, as leader
@@ -323,7 +330,8 @@ class PartitionReplica:
 
     def truncate_to(self, offset: int) -> None:
         """As follower: remove records at and after ``offset``, which the leader does not have."""
-        self.log.truncate_to(offset)  # a batch that spans the offset is removed as a whole
+        # If the offset is in the middle of a batch, the log removes that whole batch, so it may end before ``offset``.
+        self.log.truncate_to(offset)
         self.high_watermark = self.log.high_watermark = min(self.high_watermark, self.log.end_offset)
 
     def _update_followers(self) -> None:

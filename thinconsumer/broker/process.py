@@ -28,14 +28,16 @@ from .control import BrokerProcessError, answers_earlier_call, call_line, result
 from .faults import FaultRule
 from .operations import BrokerOperations, Partition
 
-#: The child gets this process's module path: ``-m`` alone could import another thinconsumer from the current folder.
+#: The child's program. It takes over this process's ``sys.path``, because ``python -m thinconsumer`` could import
+#: another copy of the package from the current folder.
 _MAIN = "import sys; sys.path[:] = {path!r}; from thinconsumer.cli import main; sys.exit(main(sys.argv[1:]))"
 _READ_BYTES = 64 * 1024
-#: How long to wait for the exit code of a child that has closed its output.
+#: A child that has closed its output is about to exit. It is killed if it has not exited after this many seconds.
 EXIT_GRACE_S = 2.0
-#: A child that has not stopped after this time is killed; its directory is up to date at any time.
+#: A child that was told to stop is killed if it has not exited after this many seconds. No data is lost, because the
+#: child writes every change to its directory immediately.
 STOP_TIMEOUT_S = 10.0
-#: An exception contains so many characters from the end of standard error.
+#: How many characters from the end of the child's standard error a BrokerProcessError contains.
 _STDERR_MAX = 4000
 
 
@@ -52,7 +54,7 @@ class RemoteRule:
 
     @property
     def hits(self) -> int:
-        """How often the rule has applied."""
+        """How often the rule has applied to a request; asks the broker process."""
         return int(self._process.call("rule_hits", self._number))
 
     def remove(self) -> None:
@@ -130,7 +132,9 @@ class BrokerProcess(BrokerOperations):
         try:
             child.stdin.close()
             if sys.platform != "win32":
-                child.terminate()  # needed if a process forked from this one keeps the pipe open
+                # Closing the child's standard input should end it. But a process forked from this one holds a copy of
+                # the pipe's end, so the pipe may stay open, and the child needs a signal.
+                child.terminate()
             child.wait(STOP_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
             pass
@@ -172,11 +176,11 @@ class BrokerProcess(BrokerOperations):
         try:
             self._write(line, deadline)
         except BaseException:
-            self._kill()  # after a partly written line the child cannot read later calls
+            self._kill()  # Part of the line may have been written; the next call would continue it and be unreadable.
             raise
         while True:
             answer = self._read_line(deadline)
-            # The response to a call that was interrupted, by Ctrl-C for example, is skipped.
+            # Skip the response to an earlier call that was interrupted (by Ctrl-C, for example) before it was read.
             if not answers_earlier_call(answer, number):
                 return result_of(answer, number)
 
@@ -205,7 +209,7 @@ class BrokerProcess(BrokerOperations):
             try:
                 left = left[os.write(pipe, left) :]
             except BlockingIOError:
-                pass  # poll may report a pipe as writable that has too little room
+                pass  # poll() may report the pipe as writable although it has no room for this write: wait again.
             except OSError:
                 raise self._process_error("has ended", EXIT_GRACE_S) from None
 
@@ -252,7 +256,9 @@ class BrokerProcess(BrokerOperations):
 def _wait(deadline: float, pipe: int, *, for_writing: bool = False) -> bool:
     """Wait until a pipe is ready; return False after the deadline."""
     if sys.platform == "win32":
-        return True  # Windows can only wait for sockets: a call without a response blocks for ever
+        # Windows cannot poll pipes, only sockets. The caller then reads without a deadline, so a call to a child that
+        # hangs blocks for ever there.
+        return True
     poll = select.poll()
     poll.register(pipe, select.POLLOUT if for_writing else select.POLLIN)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))

@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from .partition import PartitionReplica
 
 UNKNOWN = -1
-#: If a read finds more aborted transactions than this, those that begin after the returned batches are left out.
+#: The transaction index may list aborted transactions that lie after the returned batches. They are left out of the
+#: response only if the index lists more than this number.
 ABORTED_MAX = 100
 
 
 class FetchIsolation(enum.Enum):
     """The offset up to which a reader may read."""
 
-    LOG_END = enum.auto()  #: For followers.
+    LOG_END = enum.auto()  #: Up to the log end offset, for followers.
     HIGH_WATERMARK = enum.auto()
-    LAST_STABLE = enum.auto()  #: For consumers with read_committed.
+    LAST_STABLE = enum.auto()  #: Up to the last stable offset, for consumers with read_committed.
 
 
 class FetchParams(NamedTuple):
@@ -40,7 +41,8 @@ class FetchParams(NamedTuple):
     isolation: FetchIsolation
     min_bytes: int
     max_bytes: int
-    leader_only: bool  #: Whether only the leader may serve it: the reader is a follower, or a client without KIP-392.
+    #: Whether only the leader may serve the request: it comes from a follower, or has a version without KIP-392.
+    leader_only: bool
     rack: str  #: The client's rack, "" if unknown.
     replica_id: int
 
@@ -48,10 +50,13 @@ class FetchParams(NamedTuple):
 class FetchReadResult(NamedTuple):
     """The result of one pass over the requested partitions."""
 
-    #: A partition's data is None if no records are available; see :func:`response_rows`.
+    #: The partitions with the data for the response; None if a partition has no records to return and no error.
+    #: :func:`response_rows` then builds the data when the response is sent.
     rows: list[tuple[CachedPartition, PartitionData | None]]
     size: int  #: Total bytes of records.
-    must_respond: bool  #: Whether to respond without waiting: an error, a diverging epoch, or a preferred read replica.
+    #: Whether to respond without waiting for ``min_bytes``, because a partition has an error, a diverging epoch, or a
+    #: preferred read replica.
+    must_respond: bool
 
 
 class PartitionReadError(Exception):
@@ -63,7 +68,11 @@ class PartitionReadError(Exception):
 
 
 def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
-    """Return the row of an unreadable partition; ``aborted_transactions`` is null or empty, as in Kafka."""
+    """Return the row with an error code for a partition that cannot be read.
+
+    ``is_known`` is False if the topic or partition is unknown: as in Kafka ``aborted_transactions`` is then an empty
+    list, otherwise null.
+    """
     return PartitionData(
         partition_index=partition,
         error_code=code,
@@ -100,10 +109,11 @@ def read_all(node: BrokerNode, cached: Iterable[CachedPartition], params: FetchP
 def response_rows(
     node: BrokerNode, result: FetchReadResult, params: FetchParams, *, only_changed: bool
 ) -> list[tuple[CachedPartition, PartitionData]]:
-    """Return the rows of the response.
+    """Return the rows of the response to a fetch request.
 
-    Rows without records are built only here, and with ``only_changed`` only if the client does not have their offsets
-    yet: an incremental response to a session of a thousand partitions usually changes only a few.
+    Rows without records are built only here, when the response is sent. ``only_changed`` is for a session's incremental
+    response: it omits partitions without records if the client already has their current high watermark and log start
+    offset. Building their rows would cost time, since few of a session's thousand partitions change between responses.
     """
     rows: list[tuple[CachedPartition, PartitionData]] = []
     for one, row in result.rows:
@@ -149,7 +159,9 @@ def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
 
 
 def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> FetchEpochEndOffset | None:
-    """Return the last epoch that both logs can share, and its end, if the reader's log has diverged; else None.
+    """Return where the reader's log has diverged from this one (KIP-595); None if it has not.
+
+    The result is the last leader epoch that both logs can share, and the end offset of this epoch in this log.
 
     Raises:
         PartitionReadError: This log no longer has the epoch of the last record that the reader fetched.
@@ -167,7 +179,7 @@ def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> 
 def _read(
     partition: PartitionReplica, request: FetchPartition, params: FetchParams, remaining_bytes: int, at_least_one: bool
 ) -> tuple[PartitionData | None, bool]:
-    """Return a partition's row (None without records), and whether to respond without waiting."""
+    """Return a partition's row, None if there is nothing to return, and whether to respond without waiting."""
     preferred = _preferred_read_replica(partition, request.fetch_offset, params) if params.rack else None
     check_epoch(partition, request.current_leader_epoch, params.leader_only and preferred is None)
     if params.replica_id >= 0 and params.replica_id not in partition.image.replicas:
@@ -185,7 +197,8 @@ def _read(
         raise PartitionReadError(Code.OFFSET_OUT_OF_RANGE)
     end = readable_end(partition, params.isolation)
     if offset >= end:
-        # As in Kafka, an offset beyond the readable end gets an immediate response: the log may have been truncated.
+        # As in Kafka, a fetch beyond the readable end is answered immediately: the log may have been truncated, and the
+        # high watermark in the response shows that to the reader. A fetch at the readable end waits for records.
         return None, offset > end
     size = min(request.partition_max_bytes, remaining_bytes)
     if size < 0:
@@ -193,9 +206,12 @@ def _read(
     records = log.read(offset, end, size, at_least_one=at_least_one)
     row = _empty_row(partition, request, params)
     if not at_least_one and _first_is_cut(records):
-        if size:  # Kafka reads nothing for size 0, and then sends an empty list
+        # The first batch exceeds the limits. As in Kafka ``aborted_transactions`` is then null; only if no bytes
+        # were left for this partition is it an empty list under read_committed.
+        if size:
             row.aborted_transactions = None
-        return row, True  # the records do not fit: more waiting would not help
+        # Records are available, so the response is sent without waiting: waiting cannot make the batch smaller.
+        return row, True
     row.records = records
     if params.isolation is FetchIsolation.LAST_STABLE:
         row.aborted_transactions = _aborted(partition, offset, records)
@@ -214,14 +230,15 @@ def _empty_row(partition: PartitionReplica, request: FetchPartition, params: Fet
 
 
 def _first_is_cut(records: bytes) -> bool:
-    """Return whether even the first batch is incomplete: Kafka then returns no records."""
+    """Return whether the first batch is cut off by the size limit; Kafka then returns no records."""
     return len(records) < LOG_OVERHEAD or len(records) < LOG_OVERHEAD + int.from_bytes(records[8:12], "big")
 
 
 def _aborted(partition: PartitionReplica, offset: int, records: bytes) -> list[AbortedTransaction]:
-    """Return the aborted transactions for the returned records.
+    """Return the aborted transactions for the returned records, which begin at ``offset``.
 
-    Kafka's index may return more of them than needed; so does this function, up to ABORTED_MAX.
+    As with Kafka's transaction index, the result may include transactions that begin after the returned records, but
+    only if there are at most ABORTED_MAX.
     """
     found = partition.log.aborted(offset, partition.log.end_offset)
     if len(found) > ABORTED_MAX:

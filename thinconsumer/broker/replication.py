@@ -28,7 +28,8 @@ class Replication:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._scheduled_fetches: set[tuple[TopicPartition, int]] = set()  #: Partition and follower of each.
+        #: The partition and the follower's broker id of each fetch for which a timer is pending.
+        self._scheduled_fetches: set[tuple[TopicPartition, int]] = set()
         self._is_lag_check_scheduled = False
 
     def on_append(self, leader: PartitionReplica) -> None:
@@ -40,7 +41,11 @@ class Replication:
             self._schedule_lag_check()
 
     def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
-        """Schedule fetches by and from these brokers (None: all): an obstacle to replication is gone."""
+        """Schedule the follower fetches in which one of these brokers (None: all) is leader or follower.
+
+        Called when a state that prevented replication has ended: a broker was started or resumed, or a network cut
+        has ended.
+        """
         broker_ids = None if node_ids is None else set(node_ids)
         for topic in list(self._cluster.controller.image.topics.values()):
             for image in topic.partitions:
@@ -51,7 +56,7 @@ class Replication:
         self._schedule_lag_check()
 
     def on_leader_change(self, tp: TopicPartition, replicas: Iterable[int]) -> None:
-        """Schedule fetches: a broker has applied a new leader or ISR."""
+        """Schedule fetches of a partition by ``replicas``, because a broker has applied a new leader or ISR."""
         for follower in replicas:
             self._schedule_fetch(tp, follower)
         self._schedule_lag_check()
@@ -90,7 +95,9 @@ class Replication:
         epoch, before = source.leader_epoch, source.high_watermark
         source.update_follower_end(follower, target.log.end_offset)
         if target.leader_epoch != epoch or source.leader_epoch != epoch:
-            return  # a produce callback, called by the update, has changed the leader
+            # update_follower_end has completed a produce request, and its callback has changed the leader: this high
+            # watermark may not hold in the new leader's epoch.
+            return
         target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
         if source.high_watermark != before:
             self._update_other_followers(source, follower)
@@ -104,15 +111,18 @@ class Replication:
                     self._schedule_fetch(source.tp, follower)
 
     def _truncate_to_leader(self, target: PartitionReplica, source: PartitionReplica) -> None:
-        """Truncate the follower epoch by epoch until both logs agree on where the latest one ends."""
+        """Truncate the follower's log, one leader epoch at a time, until it contains nothing that the leader lacks.
+
+        The log then ends in an epoch that the leader's log has, too, and not after the leader's end of that epoch.
+        """
         log = target.log
         while (latest := log.epochs.latest) >= 0:
             epoch, end = source.log.end_of_epoch(latest)
             if epoch < 0:
                 end = source.log.start_offset
             elif epoch < latest:
-                # The leader never had the latest epoch: remove it even if it is empty, because the epochs below it may
-                # differ, too, and must be compared next.
+                # The leader's log lacks the follower's latest epoch. Remove that epoch even if it contains no records:
+                # only then is the epoch before it compared in the next round, and it may differ, too.
                 target.truncate_to(min(end, log.end_of_epoch(epoch)[1]))
                 continue
             if log.end_offset > end:
@@ -120,7 +130,9 @@ class Replication:
                 continue
             break
         if log.end_offset > source.log.end_offset:
-            target.truncate_to(source.log.end_offset)  # an empty log has no epochs to compare, but may begin later
+            # A follower's log without records has no epochs, so the loop above leaves it as it is; but its start offset
+            # may be above the leader's end offset.
+            target.truncate_to(source.log.end_offset)
         if self._needs_full_copy(source, log.end_offset):
             target.truncate_to(log.start_offset)
             log.start_at(source.log.start_offset)

@@ -25,7 +25,7 @@ class Timer:
     def __init__(self, moment: float, callback: Callable[[], object], schedule: Schedule | None = None) -> None:
         self.moment = moment
         self._callback: Callable[[], object] | None = callback
-        self._schedule = schedule  #: The schedule with this timer in its heap, if any.
+        self._schedule = schedule  #: The schedule that has this timer in its heap; None after the timer has fired.
 
     @property
     def is_pending(self) -> bool:
@@ -40,7 +40,10 @@ class Timer:
                 self._schedule.on_cancelled()
 
     def rearm(self, callback: Callable[[], object]) -> None:
-        """Make the firing timer pending again; the caller must :meth:`fire` it later, as a paused node does."""
+        """Make a timer that is just firing pending again, so that it can still be cancelled.
+
+        The schedule does not fire it again: the caller does, with :meth:`fire`. A paused broker thus defers its timers.
+        """
         self._callback = callback
 
     def fire(self) -> None:
@@ -55,11 +58,11 @@ class Schedule:
     """Monotonic time in seconds, wall-clock time, and timers."""
 
     def __init__(self, now: float = 0.0, wall_time: float = 0.0) -> None:
-        self.now = now  #: Monotonic seconds of the input, or of the timer, that is being processed.
+        self.now = now  #: The current time in monotonic seconds; while a timer fires, the time at which it was due.
         self._wall_offset = wall_time - now
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
-        self._cancelled_count = 0  #: Cancelled entries in the heap.
+        self._cancelled_count = 0  #: The number of cancelled timers that are still in the heap.
 
     def wall_ms(self) -> int:
         """Return wall-clock milliseconds since the epoch, for timestamps in the protocol."""
@@ -84,7 +87,7 @@ class Schedule:
         return heap[0][0] if heap else NEVER
 
     def on_cancelled(self) -> None:
-        """Count a cancelled timer, and remove all from the heap once they are most of it."""
+        """Count a cancelled timer; remove all cancelled timers from the heap if they are more than half of it."""
         self._cancelled_count += 1
         if self._cancelled_count >= CANCELLED_MAX and self._cancelled_count * 2 > len(self._heap):
             self._heap[:] = [entry for entry in self._heap if entry[2].is_pending]

@@ -44,7 +44,8 @@ LINGER_S = 5.0
 ACCEPT_PAUSE_S = 0.1
 #: How often ``serve_forever`` checks for :meth:`EmbeddedBroker.stop`.
 STOP_CHECK_S = 0.25
-#: Limit of rounds of due timers and flushes before sockets are polled again.
+#: A timer may cause a response, and a flush may let a client's next request run and start a timer. After this many
+#: rounds of both the broker polls its sockets again, so that timers that are always due cannot block the clients.
 ROUNDS_MAX = 16
 
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -210,7 +211,8 @@ class EmbeddedBroker(BrokerOperations):
                 listener.open()
             else:
                 listener.refuse()
-        if not self._is_stepping:  # otherwise a fault rule's function made this change, and the running step flushes it
+        # If a fault rule's function has made this change, a step is running, and it sends the resulting responses.
+        if not self._is_stepping:
             self._run_until_idle()
         return result
 
@@ -298,8 +300,10 @@ class _PortListener:
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     log.info("cannot accept a connection on port %d: %s", self.port, error)
-                    return  # the client has disconnected
-                # The socket stays readable, so polling it would spin; pause instead.
+                    return  # The client has closed the connection before it was accepted.
+                # The connection stays in the accept queue and the listening socket readable, so the selector would
+                # report it in every step and use up the processor. The listener is not watched for ACCEPT_PAUSE_S
+                # instead.
                 log.warning(
                     "out of resources: cannot accept on port %d, retrying in %s s: %s", self.port, ACCEPT_PAUSE_S, error
                 )
@@ -317,7 +321,7 @@ class _PortListener:
         try:
             self._broker._selector.unregister(self._socket)
         except KeyError:
-            pass  # not registered while accepting is paused
+            pass  # The listening socket is not registered with the selector while accepting is paused.
 
     def _bound(self, port: int) -> socket.socket:
         sock = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)
@@ -375,7 +379,7 @@ class _Channel:
             try:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             except OSError:
-                pass  # the client has closed it already
+                pass  # Some systems reject the option after the client has closed the connection.
         self._release()
 
     # -- for the selector loop
@@ -409,7 +413,7 @@ class _Channel:
         self.update_interest()
 
     def update_interest(self) -> None:
-        """Register with the selector for the events that are needed now."""
+        """Register with the selector for reading, unless input is held back, and for writing if bytes are unsent."""
         if self._socket.fileno() < 0:
             return
         is_reading = not self._is_closing and self.connection.wants_input

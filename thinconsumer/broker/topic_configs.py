@@ -41,10 +41,11 @@ class ConfigSource(enum.IntEnum):
 class ConfigKey(NamedTuple):
     """One topic config.
 
-    ``broker_name`` is the broker config that gives the default, "" for none; Kafka's default of the broker config is
-    ``broker_default``, or ``default``. ``minimum`` and ``maximum`` bound numbers. ``allowed_values`` are those of a
-    string, or of each element of a list. ``check`` returns what is wrong with a list, or None. ``is_public`` is False
-    for configs that Kafka hides unless set.
+    ``broker_name`` is the broker config from which a topic takes the value if it does not set its own, "" for none.
+    ``broker_default`` is Kafka's default of that broker config if it differs from ``default``, that of the topic
+    config. ``minimum`` and ``maximum`` bound numbers. ``allowed_values`` are those of a string, or of each element of a
+    list. ``check`` returns the error in the elements of a list, or None. ``is_public`` is False for internal configs
+    that DescribeConfigs returns only if the topic sets them.
     """
 
     name: str
@@ -190,8 +191,8 @@ def _entry(setting: ConfigKey, configs: Mapping[str, str], broker: BrokerConfig)
         value = getattr(broker, broker_name.replace(".", "_"), default)
         own = str(value).lower() if isinstance(value, bool) else str(value)
         if name == "min.insync.replicas":
-            # With eligible leader replicas (KIP-966) the controller keeps this config as a cluster-wide dynamic
-            # default.
+            # In Kafka with eligible leader replicas (KIP-966), the controller stores min.insync.replicas as a
+            # cluster-wide dynamic default, so DescribeConfigs also shows this source.
             found.append(ConfigSynonym(broker_name, own, ConfigSource.DYNAMIC_DEFAULT))
         if own != default:
             found.append(ConfigSynonym(broker_name, own, ConfigSource.STATIC))

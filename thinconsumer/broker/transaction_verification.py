@@ -21,18 +21,21 @@ if TYPE_CHECKING:
 
 TRANSACTION = 1  #: Key type of transactional ids in FindCoordinator.
 FIRST_WITH_ABORTABLE = 11  #: First Produce version that knows TRANSACTION_ABORTABLE.
-#: From this Produce version on a write adds the partition to the transaction; before, it must have been added.
+#: From this version on a transactional Produce request adds its partitions to the transaction. With an older version
+#: the producer must have added them before with AddPartitionsToTxn, and the leader only verifies it.
 FIRST_TO_ADD_PARTITIONS = 12
 TIMEOUT_S = 30.0
-#: How long the leader retries while the producer's previous transaction is completing. This is common right after a
-#: commit, and a retry by the producer would send the records again.
+#: How long, and how often, the leader asks the coordinator again after CONCURRENT_TRANSACTIONS: the producer's previous
+#: transaction is still completing, which is common right after a commit. If the leader returned that error instead, the
+#: producer would have to send the records again.
 RETRY_FOR_S = 0.1
 RETRY_AFTER_S = 0.02
 
 Codes = Mapping[TopicPartition, int]
 Done = Callable[[Codes], None]
 
-#: Returned to producers as NOT_ENOUGH_REPLICAS, which all producers retry without a metadata refresh.
+#: Errors of the coordinator for which the producer gets NOT_ENOUGH_REPLICAS instead. Producers of every version retry
+#: NOT_ENOUGH_REPLICAS, and do so without refreshing their metadata, since the partition's leader has not changed.
 _RETRIED_AS_NOT_ENOUGH_REPLICAS = (
     Code.NETWORK_EXCEPTION, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR,
 )  # fmt: skip
@@ -71,10 +74,11 @@ def add_or_verify_for_produce(
 def add_or_verify(
     node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, add: bool, done: Done
 ) -> None:
-    """Ask the coordinator once to add partitions to the producer's transaction, or to verify that they are in it.
+    """Ask the coordinator to add partitions to the producer's transaction, or only to verify that they are in it.
 
-    ``done`` gets the codes of rejected partitions, once: those of the coordinator, or NETWORK_EXCEPTION after 30 s
-    without a response. Kafka's brokers send AddPartitionsToTxn for this.
+    ``done`` is called once with the error codes of rejected partitions: those of the coordinator, or NETWORK_EXCEPTION
+    for all of them if the coordinator is unreachable or does not respond within 30 s. There is no retry. Kafka's
+    brokers send AddPartitionsToTxn for this; here the coordinator is called directly.
     """
     code, broker = node.coordinator_for(TRANSACTION, producer.transactional_id)
     if broker is None:
@@ -89,7 +93,7 @@ def add_or_verify(
     ):
         done(unreachable)
         return
-    # A coordinator that is killed or paused while it handles the request never responds.
+    # A coordinator that is killed while it handles the request never responds, and a paused one responds too late.
     timer = node.call_later(TIMEOUT_S, lambda: done(unreachable))
 
     def answered(codes: Codes) -> None:

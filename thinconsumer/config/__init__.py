@@ -1,6 +1,7 @@
 """The options of clients: declarations with type, bounds and default, checks, and frozen objects with the values.
 
-:class:`ConsumerConfig` holds the options of one consumer. This package does no I/O: it looks up no host name.
+:class:`ConsumerConfig` holds the options of one consumer. This package does no I/O: server addresses are only parsed,
+and the driver looks up their host names later.
 """
 
 from .build import ConfigurationWarning, dotted

@@ -40,7 +40,7 @@ def from_dotted_names(options: Options, given: Mapping[str, Any]) -> dict[str, A
 
 
 def _build(options: Options, given: Mapping[str, Any], text_allowed: bool) -> dict[str, Any]:
-    spell = dotted if text_allowed else str  # from a Python name to a given one
+    spell = dotted if text_allowed else str  # Turns an option's Python name into the spelling that the caller uses.
     problems: list[str] = []
     notes: list[str] = []
     values = {name: option.default for name, option in options.items()}
@@ -56,7 +56,8 @@ def _build(options: Options, given: Mapping[str, Any], text_allowed: bool) -> di
         except ValueError as error:
             problems.append(f"{spelt}={safe_repr(value)}: {error}")
     if not problems:
-        # After a problem, ``values`` has defaults in place of invalid options: rules would compare the wrong values.
+        # With an invalid option ``values`` holds its default instead, so the rules between options would compare values
+        # that the user did not give. They are therefore only checked if every single option is valid.
         values = rules.derive_defaults(values, parsed)
         problems = rules.broken_rules(values, spell)
         needs_group = [name for name, option in options.items() if option.needs_group]
@@ -85,7 +86,11 @@ def _not_an_option(
     problems: list[str],
     notes: list[str],
 ) -> None:
-    """Add a problem or note for a name that is no option, without its value, which may be a secret."""
+    """Report a given name that is no option: as an error in ``problems``, or as a warning in ``notes``.
+
+    The report does not contain the value, which may be a secret. Unsupported options are only reported if their value
+    asks for behaviour that thinconsumer does not have.
+    """
     plain = name.replace(".", "_")
     row = find_unsupported(plain)
     if row is not None:

@@ -1,7 +1,8 @@
 """The options common to all clients, with the declarations, defaults, checks and hints of the consumer's options.
 
-:class:`ClientOptions` lists the consumer's options that do not concern fetching. Socket options (resolver, buffer
-sizes) belong to the driver, which is passed in. A security protocol other than PLAINTEXT is rejected, not ignored.
+:class:`ClientOptions` lists the consumer's options that do not concern fetching. It has no socket options (resolver,
+buffer sizes), because the application creates the driver, which owns the sockets, and passes it to the client. A
+security protocol other than PLAINTEXT is an error.
 """
 
 from __future__ import annotations

@@ -103,7 +103,10 @@ class Boolean(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Kind):
-    """A whole number within bounds. With ``system_default``, -1 becomes None: the system's own value."""
+    """A whole number within bounds.
+
+    With ``system_default`` the value -1 is allowed, too, and becomes None: the operating system's default is kept.
+    """
 
     at_least: int = 0
     at_most: int = INT32_MAX
@@ -147,7 +150,7 @@ class MillisecondsOrNever(Kind):
             raise _type_error("a number of milliseconds", value)
         if value in (-1, math.inf):
             return math.inf
-        if not self.at_least <= value <= INT64_MAX:  # rejects NaN, too
+        if not self.at_least <= value <= INT64_MAX:  # NaN fails this comparison, as required.
             raise ValueError(f"must be at least {self.at_least}, or float('inf') or -1 for no limit")
         return value
 
@@ -160,7 +163,10 @@ class MillisecondsOrNever(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Text(Kind):
-    """A string that fits into Kafka's STRING and matches ``pattern``; errors describe it by ``pattern_says``."""
+    """A string that fits into Kafka's STRING and matches the regular expression ``pattern``.
+
+    ``pattern_says`` describes the allowed strings in errors and in the docs.
+    """
 
     may_be_empty: bool = True
     pattern: str = ""
@@ -192,7 +198,10 @@ class Text(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Kind):
-    """One of a few words, not case-sensitive. ``refused`` maps unsupported words of Kafka to the reason."""
+    """One of a few words, not case-sensitive.
+
+    ``refused`` has words that Kafka allows and this client does not support, each with the reason for the error.
+    """
 
     words: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)

@@ -371,7 +371,10 @@ class ConsumerConfig:
 
 
 def as_passed(value: object) -> object:
-    """Return a parsed value in the form in which ``from_options`` takes it."""
+    """Return a parsed option value in a form that ``from_options`` accepts, for ``repr`` and the docs.
+
+    Parsed servers and offset reset policies become text again; other values are returned unchanged.
+    """
     if isinstance(value, OffsetResetPolicy):
         return str(value)
     if isinstance(value, tuple) and value and isinstance(value[0], HostPort):

@@ -1,6 +1,7 @@
 """The rules between options, and the defaults that depend on other options.
 
-The clients have different options, so a rule that needs an option that the client lacks does not apply.
+The consumer, the producer and the other clients have different options. A rule about two options applies only to
+clients that have both.
 """
 
 from __future__ import annotations
@@ -64,12 +65,18 @@ INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
 
 
 def largest_fetch_response(values: Values) -> int:
-    """Return the bytes that a Fetch response may reach: its first batch may exceed ``fetch_max_bytes``."""
+    """Return the maximum size of a Fetch response in bytes.
+
+    It is above ``fetch_max_bytes``, because brokers return the first batch even if it exceeds that limit.
+    """
     return int(min(values["fetch_max_bytes"] + values["max_partition_fetch_bytes"], INT32_MAX))
 
 
 def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Return the values, with the defaults of options that were not ``given`` adapted to related given ones."""
+    """Return the values, in which options that the user has not ``given`` fit the related options that are given.
+
+    An option that was given keeps its value. See INITIAL_AND_MAXIMUM for the reason.
+    """
     derived = dict(values)
     for initial, maximum in INITIAL_AND_MAXIMUM:
         if initial not in given:

@@ -17,16 +17,19 @@ _PROXY = "proxies are not supported"
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An unsupported option. ``harmless`` are the values that request what thinconsumer does anyway."""
+    """An unsupported option: refused with an error, or accepted with a warning, for the given reason.
+
+    The values in ``harmless`` ask for the behaviour that thinconsumer has anyway, so they cause neither.
+    """
 
     refused: bool
     reason: str
     harmless: tuple[object, ...] = (None,)
 
     def is_harmless(self, value: object) -> bool:
-        """Return whether the value, typed or as text, is harmless."""
+        """Return whether the value, typed or as text, is one of ``harmless`` and therefore accepted silently."""
         for harmless in self.harmless:
-            # The type must be equal, too: 1 == True, and a user's class may define ==.
+            # The types are compared, too: 1 == True in Python, and the == of a user's class may return anything.
             if type(value) is type(harmless) and value == harmless:
                 return True
             if harmless is not None and isinstance(value, str) and value.strip().lower() == str(harmless).lower():

@@ -145,8 +145,8 @@ def parse_duration_ms(text: str) -> int:
 class OffsetResetPolicy:
     """The parsed ``auto_offset_reset``. ``str()`` returns a text that parses to the same policy.
 
-    With ``BY_DURATION``, reading starts ``duration_ms`` before now. That may be before 1970: use 0 instead of a
-    negative timestamp, which has another meaning in ListOffsets.
+    With ``BY_DURATION``, reading starts at the first record not older than ``duration_ms``. If that is a time before
+    1970, callers look up timestamp 0, because negative timestamps have other meanings in ListOffsets (-1: the end).
     """
 
     strategy: OffsetResetStrategy
@@ -249,7 +249,7 @@ def _call_with_topic(method: Callable[[str, bytes], Any], topic: str, _headers: 
 
 
 def _do_nothing() -> None:
-    """Stand in for the ``close`` of a deserializer without one."""
+    """Do nothing: the ``close`` of a deserializer that has no such method of its own."""
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
@@ -257,6 +257,7 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:  # written in C, without a signature: assume (topic, headers, data)
+    except ValueError:
+        # The function is written in C and has no signature. Assume Java's parameters: topic, headers and data.
         return count == 3
     return True

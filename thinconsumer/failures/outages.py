@@ -43,10 +43,10 @@ class OutageLog:
         self._outages: dict[Hashable, _Outage] = {}
 
     def failed(self, kind: Hashable, now: float, text: str, *, subject: Hashable = None, grace: float = 0.0) -> None:
-        """Count a failed attempt and log ``text`` as a WARNING if a line is due.
+        """Count a failed attempt, and log ``text`` as a WARNING unless the last line about this outage is too recent.
 
-        No line is logged during the first ``grace`` seconds of an outage, for failures that usually end by themselves,
-        such as a leader change.
+        The first line is logged ``grace`` seconds after the outage has begun: a positive value is for failures that
+        usually end by themselves, such as a leader change. Further lines follow every EVERY seconds.
         """
         outage = self._outages.get(kind)
         if outage is None:
@@ -65,9 +65,8 @@ class OutageLog:
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
         """Drop ``subject`` from all outages, and log ``text`` as an INFO for each outage that this ends."""
-        for outage in (
-            self.forget(subject) if self._outages else ()
-        ):  # usually none: connections call this in every step
+        # Connections call this in every step, usually without any outage: the check saves a call then.
+        for outage in self.forget(subject) if self._outages else ():
             if outage.logged_at is not None:
                 lasted = now - outage.began_at
                 self._logger.info("%s after %.1f s and %d failed attempts", text, lasted, outage.attempts)
@@ -79,7 +78,10 @@ class OutageLog:
         return [self._outages.pop(kind) for kind, outage in list(self._outages.items()) if not outage.subjects]
 
     def keep(self, subjects: Container[Hashable]) -> None:
-        """Drop all partitions that are not among ``subjects`` from all outages without logging."""
+        """Drop all partitions that are not among ``subjects`` from all outages, and log nothing.
+
+        Called with the partitions that are still assigned. Subjects that are not partitions stay.
+        """
         for subject in {subject for outage in self._outages.values() for subject in outage.subjects}:
             if isinstance(subject, TopicPartition) and subject not in subjects:
                 self.forget(subject)

@@ -30,11 +30,11 @@ class Scope(enum.Enum):
     PARTITION = "partition"
     TOPIC = "topic"
     GROUP = "group"
-    CONSUMER = "consumer"  #: The whole response.
+    CONSUMER = "consumer"  #: The error code applies to the whole response.
 
 
 class Told(enum.Enum):
-    """The client's report of an error to the user."""
+    """The client's report to the user about an error code: no report, a log line if it lasts, or an exception."""
 
     NOTHING = "nothing"
     WARNING = "a warning, if it lasts"
@@ -72,14 +72,18 @@ class Action(enum.Enum):
     NEW_PRODUCER_ID = "fails the batch, and asks for a new producer id", False, Told.ERROR
 
 
-#: Actions by which the member loses its partitions, since they may be assigned to other members already.
+#: Actions after which the member treats its partitions as lost: the error shows that it no longer belongs to the
+#: group's current generation, so the coordinator may have assigned the partitions to other members already.
 EXPULSIONS = frozenset({Action.RESET_MEMBER_ID, Action.RESET_GENERATION, Action.GIVE_UP})
-#: Produce error codes after which the broker may nevertheless have written the batch.
+#: Error codes in a Produce response that leave open whether the broker has written the batch.
 IN_DOUBT = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 class Rule(NamedTuple):
-    """The action for one code. ``reason`` is empty if the action follows from the general table."""
+    """The action for one error code.
+
+    ``reason`` is empty if the action follows from the table in ``wire.error_codes`` that is the same for all APIs.
+    """
 
     action: Action
     reason: str = ""
@@ -88,15 +92,18 @@ class Rule(NamedTuple):
 class Defaults(NamedTuple):
     """How an API treats the codes without a row in :data:`EXCEPTIONS`."""
 
-    refreshes: bool  #: Whether codes marked "refresh metadata" cause a refresh; not for coordinator APIs.
-    final: Action  #: The action for unknown codes, and for those that are not retriable.
+    #: Whether codes marked "refresh metadata" cause a metadata refresh. False for most requests to a coordinator, which
+    #: is found with FindCoordinator, not in the metadata.
+    refreshes: bool
+    final: Action  #: The action for codes that are not retriable, and for codes that this client does not know.
 
 
 _A, _S = Action, Scope
 _MEMBER = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
 _READING = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 
-#: The defaults of each API and scope with error codes. "DescribeTopics" is a Metadata request for a user's call.
+#: The defaults of each API, for each scope in which its response has error codes. "DescribeTopics" stands for a
+#: Metadata request that the application has caused with a call: its errors fail that call.
 JUDGED: Mapping[tuple[str, Scope], Defaults] = {
     **{(api, _S.PARTITION): Defaults(True, _A.RAISE) for api in _READING},
     ("Fetch", _S.CONSUMER): Defaults(True, _A.RAISE),
@@ -167,7 +174,8 @@ _PRODUCE: dict[Code, Rule] = {
     Code.UNKNOWN_PRODUCER_ID: Rule(_A.NEW_SEQUENCE, "the broker has lost the batches before (KIP-360)"),
     Code.MESSAGE_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
     Code.RECORD_LIST_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
-    # If both producers kept the id and incremented its epoch, each would fence the other in turn.
+    # Two producers use the same producer id. If this one incremented the epoch again instead of requesting another id,
+    # it would fence the other producer, which would do the same, and so on.
     Code.INVALID_PRODUCER_EPOCH: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.PRODUCER_FENCED: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.INVALID_PRODUCER_ID_MAPPING: Rule(_A.NEW_PRODUCER_ID, "the coordinator does not know this producer id"),
@@ -222,10 +230,11 @@ def rule(api: str, code: int, scope: Scope) -> Rule:
 
 
 def waits_for_user(error: KafkaError) -> bool:
-    """Return whether the client sends no further request until the application acts, so no response repeats the error.
+    """Return whether the consumer stops reading after this error until the application acts, for example by a seek.
 
-    Every poll raises such an error, as in Java's consumer. If only one poll raised it and the application ignored it,
-    the partition would stop without any further report.
+    Every poll raises such an error again, as in Java's consumer. The consumer sends no request for the partition or
+    group concerned, so no later response could report the error a second time: an application that ignored the one
+    exception would read nothing more and never learn why.
     """
     return isinstance(error, _WAITING)
 

@@ -21,11 +21,11 @@ from .primitives import STRING_MAX, Buffer, bad_count, bad_length, bad_tag, read
 from .schema import Primitive, Struct, WireField, wire_fields
 from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource, min_size
 
-#: ``decode(buffer, position) -> message``; the message fills the buffer from ``position`` on.
+#: ``decode(buffer, position)`` returns the message that begins at ``position`` and must extend to the buffer's end.
 Decode = Callable[[Buffer, int], Any]
 
 _SHORT_ARRAY_MAX = 16
-#: Unpackers for short arrays (replicas, partition numbers) by struct format code and length.
+#: Compiled ``unpack_from`` functions for short arrays (replicas, partition numbers), by struct format code and length.
 _ARRAYS = {
     code: tuple(struct.Struct(">" + code * count).unpack_from for count in range(_SHORT_ARRAY_MAX + 1))
     for code in ("?", "b", "h", "i", "q", "16s")
@@ -33,7 +33,10 @@ _ARRAYS = {
 
 
 def compile_decoder(cls: type[Struct], version: int, flexible: bool) -> tuple[Decode, bool]:
-    """Return the decoder of ``cls`` in ``version``, and whether it needs a memoryview, to slice records."""
+    """Return the decoder of ``cls`` in ``version``, and whether the message contains records.
+
+    The decoder of a message with records must get a memoryview, from which it slices the records without a copy.
+    """
     has_records = _has_records(cls, version)
     return _Decoder(version, flexible, has_records).compile(cls), has_records
 
@@ -54,7 +57,7 @@ class TrailingBytesError(KafkaProtocolError):
         self.end = end
 
 
-#: The global names of generated decoders.
+#: The functions and classes that generated decoders call, by the names under which the generated code refers to them.
 _NAMES = {
     "new": object.__new__,
     "unpack_from": struct.unpack_from,
@@ -68,7 +71,8 @@ class _Decoder:
         self.version = version
         self.flexible = flexible
         self.view = view
-        #: Variables of the generated code that hold default nested structs: built once per message, not per element.
+        #: Names of variables of the generated decoder, by struct. Each holds an instance with defaults, for nested
+        #: structs that the version or the message lacks: built once per message and shared by the elements of an array.
         self.shared: dict[type[Struct], str] = {}
         self.source = FunctionSource("def decode(buf, pos):", _NAMES, "unpack_from")
         #: Fixed-size fields not yet unpacked: (struct format code, assignment target).
@@ -84,7 +88,7 @@ class _Decoder:
         return source.compile(f"decode {cls.__name__} version {self.version}", "decode")
 
     def flush(self) -> None:
-        """Emit the code that unpacks the pending fixed-size fields."""
+        """Emit the one ``unpack_from`` that reads the pending fixed-size fields."""
         if not self.pending:
             return
         targets = ", ".join(target for _, target in self.pending)
@@ -131,7 +135,7 @@ class _Decoder:
         return self.shared[wire.default]
 
     def value(self, wire: WireField, target: str, what: str) -> None:
-        """Emit the code that reads one field into ``target``."""
+        """Emit the code that reads one field and assigns its value to ``target``; ``what`` names it in errors."""
         nullable = self.version in wire.nullable
         if wire.array:
             self.array(wire, target, what, nullable)
@@ -144,7 +148,10 @@ class _Decoder:
             self.source.line(f"{target} = {self.structure(wire.of)}")
 
     def length(self, prefix: tuple[str, int]) -> str:
-        """Emit the code that reads a length or count; return the variable that holds it, plus one if flexible."""
+        """Emit the code that reads a length or count; return the name of the variable that holds the number.
+
+        In flexible versions the number is the length plus one, as on the wire (KIP-482).
+        """
         name = self.source.fresh("n")
         self.pending.append(("B" if self.flexible else prefix[0], name))
         self.flush()

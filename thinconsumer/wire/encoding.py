@@ -15,7 +15,7 @@ from .primitives import STRING_MAX, UVARINTS, Write, null_refused, string_too_lo
 from .schema import NO_VERSIONS, Primitive, Struct, WireField, string, wire_fields
 from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource
 
-#: The declaration of an array's element: never null, even if the array is nullable.
+#: The declaration with which string or bytes elements of an array are written: never null, even in a nullable array.
 ELEMENT = WireField(string, False, NO_VERSIONS, NO_VERSIONS, -1, False, None)
 
 #: ``encode(message, write)`` passes the message's bytes to ``write`` piece by piece, in order.
@@ -27,7 +27,7 @@ def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Encode:
     return _Encoder(version, flexible).compile(cls)
 
 
-#: The global names of generated encoders.
+#: The functions and tables that generated encoders use, by the names under which the generated code refers to them.
 _NAMES = {
     "UVARINTS": UVARINTS,
     "pack": struct.pack,
@@ -46,11 +46,12 @@ class _Encoder:
 
     def compile(self, cls: type[Struct]) -> Encode:
         self.structure(cls, "message")
-        self.source.line("return")  # A message without bytes in this version still needs a function body.
+        # A message without fields in this version would otherwise have an empty function body, a syntax error.
+        self.source.line("return")
         return self.source.compile(f"encode {cls.__name__} version {self.version}", "encode")
 
     def flush(self) -> None:
-        """Emit the code that packs the pending fixed-size fields."""
+        """Emit the one ``pack`` that writes the pending fixed-size fields."""
         if not self.pending:
             return
         pack, _ = self.source.packer("".join(code for code, _ in self.pending))
@@ -100,7 +101,10 @@ class _Encoder:
             self.structure(wire.of, name)
 
     def length(self, prefix: tuple[str, int], name: str) -> None:
-        """Emit the code that writes the local variable ``name``: a length or count, plus one in flexible versions."""
+        """Emit the code that writes a length or count, which the generated code holds in the variable ``name``.
+
+        In flexible versions that variable contains the length plus one, as on the wire (KIP-482).
+        """
         if not self.flexible:
             self.pending.append((prefix[0], name))
             self.flush()
@@ -109,7 +113,11 @@ class _Encoder:
         self.source.line(f"{self.write}(UVARINTS[{name}] if {name} < {len(UVARINTS)} else uvarint({name}))")
 
     def measure(self, wire: WireField, name: str, length: str, what: str, lines: list[str]) -> None:
-        """Emit ``lines``, which compute the length or count of ``name``; for None it is the value that encodes None."""
+        """Emit the code that assigns the length or count of ``name`` to the variable ``length``.
+
+        ``lines`` compute the length of a value that is not None. If the field is nullable, None gets the length that
+        encodes null: -1, or 0 in flexible versions.
+        """
         if self.flexible:
             lines.append(f"{length} += 1")
         if wire.nullable.last >= 0:

@@ -33,16 +33,16 @@ class ErrorCode(NamedTuple):
 
     code: int
     name: str
-    retriable: bool  #: The same request can succeed later.
-    refresh_metadata: bool  #: The metadata must be refreshed before a retry.
-    rejoin: bool  #: The group member has to join again.
+    retriable: bool  #: Whether the same request can succeed later.
+    refresh_metadata: bool  #: Whether the client must refresh its metadata before it retries.
+    rejoin: bool  #: Whether the group member has to send JoinGroup again.
     text: str
     error: type[BrokerResponseError]
 
 
 FINAL = "final"
 RETRIABLE = "retriable"
-REFRESH = "refresh metadata"  #: Retriable after a metadata refresh.
+REFRESH = "refresh metadata"  #: The request can succeed later, after a metadata refresh.
 REJOIN = "rejoin"
 
 
@@ -236,7 +236,8 @@ def to_error(
     if code == Code.NONE:
         raise IllegalArgumentError("error code 0 is no error, so it has no exception")
     row = BY_CODE[code]
-    who = "broker" if node_id is None or node_id < 0 else f"broker {node_id}"  # bootstrap servers have no node id
+    # The node id of a bootstrap server is unknown; callers pass a negative number for it.
+    who = "broker" if node_id is None or node_id < 0 else f"broker {node_id}"
     what = f" to {api}" if api else ""
     where = f" for {partition.topic}-{partition.partition}" if partition else ""
     said = f" ({detail})" if detail else ""

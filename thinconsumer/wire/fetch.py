@@ -15,7 +15,11 @@ from .schema import Records, Struct, array, int8, int16, int32, int64, record_by
 
 
 class FetchEpochEndOffset(Struct):
-    """The leader's latest epoch up to that of the fetcher, and its end offset: the fetcher's log diverges after it."""
+    """The point after which the fetcher's log differs from the leader's; -1 if they do not differ.
+
+    ``epoch`` is the highest epoch in the leader's log that is not above the fetcher's last epoch, and ``end_offset``
+    the offset at which this epoch ends in the leader's log.
+    """
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)

@@ -70,7 +70,7 @@ def decode_response_header(
 
 
 def decode_request_header(buffer: bytes | bytearray | memoryview) -> RequestHeader:
-    """Read a request's header, as a broker does; the request's version may be an unsupported one.
+    """Read a request's header, as a broker does. Does not check whether the request's version is supported.
 
     Raises:
         KafkaProtocolError: The header is truncated or malformed, or the API key is unknown.

@@ -16,7 +16,8 @@ from .schema import NEVER, Struct
 
 M = TypeVar("M", bound="Message")
 
-#: Compiled on first use, by message and version, so that versions not used cost nothing.
+#: Decoders and encoders by message class and version, each compiled when it is first used: a client uses one version of
+#: most messages, and compiling all versions would delay its start.
 _DECODERS: dict[tuple[type[Message], int], tuple[Decode, bool]] = {}
 _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 
@@ -24,13 +25,15 @@ _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 class Message(Struct):
     """A request or response. One object can be encoded in every version in ``VERSIONS``; fields have Kafka's defaults.
 
-    Treat decoded messages as read-only: absent tagged structs are one shared default instance.
+    Treat decoded messages as read-only: nested structs that the bytes do not contain are one instance with defaults,
+    shared by all elements of an array, so changing one element's struct would change the others.
     """
 
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, int]]  #: Lowest and highest supported version.
-    FLEXIBLE: ClassVar[int] = NEVER  #: First version with tagged fields and compact lengths (KIP-482).
-    #: On requests: the class of the response, which also declares the three values above for its request.
+    FLEXIBLE: ClassVar[int] = NEVER  #: The first version with tagged fields and compact lengths (KIP-482), if any.
+    #: Set by request classes only: the class of the response. The response class declares API_KEY, VERSIONS and
+    #: FLEXIBLE, and the request class takes over its values.
     RESPONSE: ClassVar[type[Message]]
 
     def __init_subclass__(cls) -> None:
@@ -47,9 +50,10 @@ class Message(Struct):
         *,
         ignore_trailing: bool = False,
     ) -> M:
-        """Decode the message in ``buffer`` from ``start`` to the end. ``ignore_trailing`` allows bytes after it.
+        """Decode the message that begins at ``start`` and must end at the end of ``buffer``.
 
-        Records stay memoryviews of ``buffer``; all other fields are copied.
+        With ``ignore_trailing`` further bytes may follow the message. Records become memoryviews of ``buffer``, without
+        a copy; all other fields are copied.
 
         Raises:
             KafkaProtocolError: The bytes are truncated, too long or malformed.

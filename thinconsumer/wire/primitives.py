@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ..errors import IllegalArgumentError, KafkaProtocolError
 
-#: The input of decoders: ``bytes``, or a memoryview of the frame if records are sliced without a copy.
+#: The input of decoders: ``bytes``, or a memoryview of the frame for messages with records, which are not copied.
 Buffer = bytes | memoryview
 Write = Callable[[bytes | bytearray | memoryview], None]
 
@@ -34,13 +34,14 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-#: The encodings of small numbers: nearly all lengths and counts.
+#: The encodings of the numbers below 1024, by number. Nearly all lengths and counts are that small.
 UVARINTS = tuple(uvarint(value) for value in range(1024))
 
 
 def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """Read the rest of an unsigned varint after its ``first`` byte; return the value and the position after it."""
-    # Unrolled, because the length of record batches in nearly every Fetch response takes two or three bytes.
+    # Written without a loop, which would be slower: nearly every Fetch response calls this function for the length of
+    # its record batches, which takes two or three bytes.
     byte = buffer[position]
     value = first & 127 | (byte & 127) << 7
     if byte < 128:
@@ -118,15 +119,18 @@ def bad_tag(what: str, position: int, end: int) -> NoReturn:
 
 
 def unsupported(what: str, version: int) -> NoReturn:
-    """Raise for a non-ignorable field that is set but absent from the version; its value would be lost silently."""
+    """Raise UnsupportedFieldError for a field that is set, not ignorable, and absent from this version.
+
+    Without the error the message would be sent without the field's value, and the caller would not notice.
+    """
     raise UnsupportedFieldError(f"{what} is set, but version {version} lacks this field")
 
 
 def null_refused(what: str, version: int) -> NoReturn:
-    """Raise for None in a version in which the field is not nullable."""
+    """Raise UnsupportedFieldError for a field that is None in a version in which it is not nullable."""
     raise UnsupportedFieldError(f"{what} is None, but not nullable in version {version}")
 
 
 def string_too_long(what: str, length: int) -> NoReturn:
-    """Raise for a string that is longer than Kafka accepts."""
+    """Raise IllegalArgumentError for a string that is longer than Kafka accepts."""
     raise IllegalArgumentError(f"{what} has {length} bytes of UTF-8, more than the maximum of {STRING_MAX}")

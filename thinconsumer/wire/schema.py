@@ -31,7 +31,8 @@ else:
 #: Kafka's null id. Ids stay ``bytes``, because building ``uuid.UUID`` objects takes longer than decoding.
 ZERO_UUID = bytes(16)
 
-#: The highest possible version; as ``Message.FLEXIBLE`` it means that no version is flexible.
+#: A number that no API version reaches. As ``Message.FLEXIBLE`` it means that no version is flexible; as the end of a
+#: version range, that the range is open.
 NEVER = 32767
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class WireField:
     nullable: Versions
     tag: int  #: -1 for a field that is not tagged.
     ignorable: bool  #: Whether a value may be dropped in versions without the field.
-    default: Any  #: None, a number, a string or bytes; for lists and structs a factory.
+    default: Any  #: None, a number, a string or bytes; for lists and structs a function that returns the default.
 
 
 def _declare(
@@ -148,12 +149,12 @@ def array(
 
 
 def array(of: Any, versions: str, **options: Any) -> Any:
-    """Declare a list of ``of``, empty by default; a nullable one may have ``default=None``."""
+    """Declare a field with a list of ``of``. The default is an empty list, or None with ``default=None``."""
     return _declare(of, versions, options.pop("default", list), array=True, **options)
 
 
 def struct(of: type[S], versions: str, *, tag: int = -1) -> S:
-    """Declare a single nested struct, by default an instance with its own defaults."""
+    """Declare a field with one nested struct of class ``of``; its default is an instance with ``of``'s own defaults."""
     return cast(S, _declare(of, versions, of, tag=tag))
 
 
@@ -163,7 +164,8 @@ class StructType(type):
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
         cls = super().__new__(mcs, name, bases, namespace)
-        # ``slots=True`` calls this method again, for a copy of the class with ``__slots__``, which is complete.
+        # To add slots, ``dataclass(slots=True)`` creates the class a second time, which calls this method again, now
+        # with ``__slots__``. That second class is a complete dataclass already.
         return cls if "__slots__" in namespace else dataclass(slots=True, kw_only=True)(cls)
 
 

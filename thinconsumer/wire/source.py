@@ -71,7 +71,7 @@ class FunctionSource:
         return f"{prefix}{self._fresh}"
 
     def constant(self, prefix: str, value: Any) -> str:
-        """Bind ``value`` to a new global name of the function, and return the name."""
+        """Make ``value`` available to the generated function under a new global name, and return this name."""
         name = self.fresh(prefix.upper())
         self.names[name] = value
         return name
@@ -84,7 +84,7 @@ class FunctionSource:
         return self._formats[codes], compiled.size
 
     def literal(self, wire: WireField) -> str:
-        """Return an expression for a field's default other than a list or struct."""
+        """Return a Python expression for the default of a field that is neither a list nor a struct."""
         if isinstance(wire.default, bytes):
             return self.constant("V", wire.default)
         return repr(wire.default)
