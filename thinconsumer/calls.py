@@ -11,16 +11,19 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """The result or error of a pending method call, settled once. The caller abandons it at its timeout."""
+    """The pending call of a blocking method. It is settled once, with a result or an error.
+
+    At its timeout, or when an exception ends it, the blocking method sets :attr:`abandoned`.
+    """
 
     __slots__ = ("_result", "abandoned", "done", "error", "last_error", "what")
 
     def __init__(self, what: str) -> None:
-        self.what = what  #: The request, in words, for the timeout error.
+        self.what = what  #: The request in words, which the timeout error names.
         self.done = False
-        self.abandoned = False  #: The caller no longer waits, so no more requests are sent for it.
-        self.last_error: KafkaError | None = None  #: The latest retriable error, for the timeout error.
-        self.error: KafkaError | None = None  #: The error of a call that has failed.
+        self.abandoned = False  #: Whether the caller has stopped waiting, so that no more requests are sent for it.
+        self.last_error: KafkaError | None = None  #: The latest retriable error, named by the timeout error.
+        self.error: KafkaError | None = None  #: The error of a call that has failed; None while pending or successful.
         self._result: T | None = None
 
     @property

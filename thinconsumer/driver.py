@@ -52,7 +52,7 @@ class Stream(Protocol):
     def buffer_updated(self, size: int, now: float) -> bool:
         """Report that ``size`` bytes (at least one) were received into the front of the last buffer.
 
-        Returns whether no message is complete yet, so that the endpoint need not be stepped.
+        Returns True if the bytes complete no message: the endpoint then has nothing to handle and need not be stepped.
         """
         ...
 
@@ -63,7 +63,7 @@ class Stream(Protocol):
         """
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the bytes to write, in order. While there are none, the driver does not wait for writability."""
+        """Return the bytes to write, in order. If there are none, the driver waits only until it can receive."""
         ...
 
     def data_sent(self, size: int, now: float) -> None:
@@ -131,9 +131,9 @@ class Driver(Protocol):
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out the endpoint's commands, wait for I/O, and call the streams and the endpoint with the results.
 
-        The wait ends with the first I/O events, :meth:`wakeup`, ``deadline`` or the endpoint's ``wake_at()``; an
-        incomplete message need not end it. If ``deadline`` has passed, it does not wait. Returns whether the endpoint
-        or a stream was called.
+        The wait ends with the first I/O events, :meth:`wakeup`, ``deadline`` or the endpoint's ``wake_at()``; bytes of
+        a message that is still incomplete need not end the wait. If ``deadline`` has passed, the driver does not wait.
+        Returns whether the endpoint or a stream was called.
         """
         ...
 
@@ -143,7 +143,10 @@ class Driver(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether an exception interrupted the last step while it waited for I/O, so that no work is half done."""
+        """Whether the last step was only waiting for I/O when an exception (such as Ctrl-C) ended it.
+
+        If so, no command and no received byte was handled in part, and the connections can be kept.
+        """
         ...
 
     def hang_up_all(self) -> None:

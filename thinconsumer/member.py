@@ -38,7 +38,7 @@ CLOSING_MS = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberOptions(ClientOptions):
-    """The additional options of a group member, declared as the consumer's options of the same names."""
+    """The options of a group member in addition to those of all clients; they are the consumer's of the same names."""
 
     group_id: str | None = shared("group_id")
     group_instance_id: str | None = shared("group_instance_id")
@@ -153,7 +153,9 @@ class GroupMember(BaseClient):
             while True:
                 with shell.callback():
                     self._role.reason = self.rejoin_reason()
-                member.polled(now)  # or the member would leave the group in a poll longer than max_poll_interval_ms
+                # The poll counts as a new one in every round. Otherwise a member that waits in one poll for longer than
+                # max_poll_interval_ms would leave the group.
+                member.polled(now)
                 now = shell.run_callbacks(now)
                 error = member.error or self._coordinator.error
                 if error is not None:
@@ -226,12 +228,14 @@ class _Role:
     def __init__(self, user: GroupMember, protocol_type: str) -> None:
         self.protocol_type = protocol_type
         self._user = user
-        self._works = False  #: From a successful ``on_join_complete`` to ``on_join_prepare`` or ``on_lost``.
+        #: Whether the subclass works on an assignment: ``on_join_complete`` has succeeded, and neither
+        #: ``on_join_prepare`` nor ``on_lost`` was called since.
+        self._works = False
         self._share = ("", b"")
         self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
 
     def stop(self) -> None:
-        """Call ``on_join_prepare`` once per assignment."""
+        """Call ``on_join_prepare``, unless it was called already for the current assignment."""
         if self._works:
             self._works = False
             self._user.on_join_prepare()

@@ -36,8 +36,9 @@ class TopicMetadata:
     internal: bool = False
     error: KafkaError | None = None  #: The topic's error in the latest response, if any.
     partitions: dict[int, PartitionInfo] = field(default_factory=dict)
-    #: Partitions in the first response with this topic id; None before it. Any other partition was added later, and may
-    #: have records that were written before this client saw it (KIP-253). Empty if the topic itself was added later.
+    #: Numbers of the partitions in the first response with this topic id; None before that response. Any other
+    #: partition was added to the topic later, and may have records that were written before this client saw it
+    #: (KIP-253). Empty if the topic was created while this client was running: all its partitions were added later.
     first_seen: frozenset[int] | None = None
     #: Highest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
     #: would be accepted after one response from a broker that does not have the topic yet.
@@ -68,10 +69,11 @@ class Metadata:
         self._listing = False  #: Whether the refresh in flight requests all topics.
         self.has_listed = False  #: Whether a list of all topics was received; topics first seen later are new.
         self._reason: str | None = None
-        self._demanded = False  #: Whether the refresh in flight has a reason other than metadata_max_age_ms.
+        self._demanded = False  #: Whether the refresh in flight was requested, and not just due by metadata_max_age_ms.
         self._expires_at = -NEVER
         self._failing_since: float | None = None
-        self.refresh_error: KafkaError | None = None  #: Of the last refresh, if not retriable.
+        #: The error of the last refresh, if it failed with an error that is not retriable; else None.
+        self.refresh_error: KafkaError | None = None
         self._outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
@@ -79,7 +81,9 @@ class Metadata:
         #: Whether a Metadata response has listed the brokers; ``nodes`` may also have some from :meth:`learn_node`.
         self.has_brokers = False
         self.cluster_id: str | None = None
-        self.controller_id = -1  #: Node id for admin requests; with KRaft any broker, which forwards them.
+        #: The node to which admin requests for the controller are sent; -1 if unknown. With KRaft the metadata names an
+        #: arbitrary broker here, which forwards the requests.
+        self.controller_id = -1
         self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
         self.version = 0  #: Incremented with each change of nodes or topics.
 
@@ -111,7 +115,7 @@ class Metadata:
         return topic is not None and (bool(topic.partitions) or topic.error is not None)
 
     def view(self, topics: Iterable[str]) -> ClusterView:
-        """Return the view of these topics for assignors; topics without known partitions are omitted."""
+        """Return the metadata of these topics as assignors get it; topics without known partitions are omitted."""
         known = ((name, self.topics[name].partitions) for name in topics if name in self.topics)
         return ClusterView(
             {name: tuple(found[number] for number in sorted(found)) for name, found in known if found}, dict(self.nodes)
@@ -153,8 +157,9 @@ class Metadata:
             if name in self.topics and not self.topics[name].partitions:
                 self._forget(name)
         for name in wanted ^ self._wanted:
-            # The error of a topic that was not wanted, or is no longer wanted, may be outdated. Id and epochs stay: a
-            # topic that is wanted again is not treated as a new one, and its epochs still cannot decrease.
+            # For a topic that becomes wanted, or stops being wanted, clear the error, which may be outdated by the time
+            # it is read. Keep id and epochs: a topic that is wanted again is not treated as a new one, and its epochs
+            # still cannot decrease.
             if (topic := self.topics.get(name)) is not None:
                 topic.error = None
         if any(name not in self.topics or not self.topics[name].partitions for name in wanted - self._wanted):
@@ -196,7 +201,7 @@ class Metadata:
         return True
 
     def restart(self, now: float) -> None:
-        """Drop the requests in flight, since their connections are closed; refresh the cached topics."""
+        """Drop the requests in flight, since their connections are closed. The cache stays until it is refreshed."""
         self._retry = Retry(self._backoff, self._random)
         self._inquiries = []
         self._wanted = frozenset()
@@ -244,7 +249,8 @@ class Metadata:
             retry.failed(now)
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
-                # A rejected login or unsupported version reaches the user only through this error.
+                # The refresh is no call of the user's: polls raise this error, or a rejected login or an unsupported
+                # version would not be reported at all.
                 self.refresh_error = error if _is_final(error) else None
             else:
                 inquiry.call.last_error = error
@@ -290,7 +296,8 @@ class Metadata:
         create = inquiry is None and self._settings.allow_auto_create_topics
 
         def build(version: int) -> Message:
-            # A refresh may be written long after it was queued: it names the topics wanted when it is written.
+            # A refresh may be written long after it was queued, and the wanted topics may have changed meanwhile, so
+            # they are read here, when the request is written.
             names = topics if inquiry is not None else None if self._everything else sorted(self._wanted)
             if inquiry is None:
                 self._listing = names is None
@@ -308,13 +315,14 @@ class Metadata:
         incomplete = [name for name in sorted(self._wanted) if self._incomplete(name)]
         self._note_incomplete(incomplete, now)
         if incomplete:
-            # Without the growing backoff of failed(), the client would send requests as fast as the broker answers.
+            # The refresh is repeated until the topics are complete. failed() makes its backoff grow: otherwise the
+            # client would send requests as fast as the broker answers.
             self._retry.failed(now)
             self._reason = self._reason or "a wanted topic is missing or has a partition without a leader"
             return
-        # Back off even after success, so that several errors with one cause do not trigger several refreshes. The
-        # backoff grows with each requested refresh that changed nothing: otherwise a partition that does not exist
-        # would be requested for ever without a pause (KIP-580 has the same rule).
+        # Even after a success the next refresh waits for the backoff, so that several errors with one cause trigger
+        # only one refresh. The backoff grows with each requested refresh that changed nothing: otherwise a partition
+        # that does not exist would be requested for ever without a pause (KIP-580 has the same rule).
         attempts = self._retry.attempts + 1 if self._demanded and not changed else 0
         self._retry.succeeded()
         self._retry.attempts = attempts
@@ -375,7 +383,11 @@ class Metadata:
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 
     def _take_listing(self, names: set[str | None]) -> None:
-        """Treat topics missing from a list of all topics as deleted; keep the id of a wanted topic."""
+        """Treat cached topics that are not among ``names``, a list of all topics, as deleted.
+
+        The entry of a wanted topic stays, without partitions. Its id is compared with that of a later topic of the same
+        name, to recognize a new topic.
+        """
         for name in self.topics.keys() - names:
             if name in self._wanted:
                 self.topics[name].partitions = {}
@@ -384,7 +396,7 @@ class Metadata:
         self.has_listed = True
 
     def _forget(self, name: str) -> None:
-        """Drop a topic that is neither wanted nor existing; otherwise short-lived topics would accumulate."""
+        """Drop a topic that neither exists nor is wanted any more; otherwise short-lived topics would accumulate."""
         del self.topics[name]
         self._outages.forget(name)
 
@@ -437,9 +449,11 @@ class Metadata:
             # Keep the deleted topic's id: if the topic reappears with another id, it is a new topic.
             topic.partitions = {}
             if topic.topic_id == ZERO_UUID:
-                # Without topic ids, only this error shows a deletion. If created again, the topic has epochs from 0.
+                # The brokers send no topic ids, so only this error shows that the topic was deleted. If it is created
+                # again, its leader epochs begin at 0: compared with the old ones, they would be ignored as outdated.
                 topic.epochs = {}
-                # A broker that has just started responds without brokers and does not know all topics yet.
+                # Empty, as all partitions of a topic that appears later are new. But a response without brokers comes
+                # from a broker that has just started and does not know all topics yet, so the topic may be an old one.
                 topic.first_seen = frozenset() if caught_up else None
 
 

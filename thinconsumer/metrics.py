@@ -52,7 +52,7 @@ class Sensor:
         self._sum = 0.0
         self._max = -math.inf
         self._min = math.inf
-        #: The previous sample: since, count, sum, max, min.
+        #: The sample before the current one: its start, and the count, sum, maximum and minimum of its values.
         self._previous: tuple[float, int, float, float, float] | None = None
 
     def record(self, value: float, now: float, times: int = 1) -> None:
@@ -75,7 +75,8 @@ class Sensor:
         if now - self._since >= SAMPLE_S:
             self._roll(now)
         since, count, total, highest, lowest = self._previous or (self._since, 0, 0.0, -math.inf, math.inf)
-        # Shortly after the start, a rate over the elapsed time alone would be far too high.
+        # A rate is computed over at least one sample's length: over the few seconds since the start alone, one burst of
+        # events would give a rate that is far too high.
         seconds = max(now - since, SAMPLE_S)
         return Window(seconds, count + self._count, total + self._sum, max(highest, self._max), min(lowest, self._min))
 

@@ -37,10 +37,12 @@ from .types import Node
 
 log = logging.getLogger(__name__)
 
-#: Seconds without a response to a request in flight, after which a node gets requests for ``ANY_NODE`` only if there is
-#: no other: it may be stopped, and the request would wait for a timeout. Long polls are shorter by default.
+#: If a node has sent nothing for this many seconds while a request to it is in flight, it may be stopped, and a further
+#: request would wait for its timeout: requests for ``ANY_NODE`` are then sent to other nodes, if one is reachable. With
+#: default options, brokers delay the response to a Fetch for less than this.
 SILENT = 2.0
-#: Seconds without a waiting request after which an outage ends. Managers pause for up to a second between two attempts.
+#: An outage ends after this many seconds in which no request waited for a connection. Shorter gaps belong to the
+#: outage: the components that send requests pause for up to a second before they repeat one.
 UNWANTED = 5.0
 
 _ADVERTISED = "{} (node {} advertises this address: check advertised.listeners of that broker)"
@@ -51,8 +53,10 @@ _BOOTSTRAP_ONLY = "answers, but no address that its metadata names can be reache
 class Outage:
     """A time in which requests wait and no broker answers."""
 
-    since: float  #: Monotonic seconds; moved forward by the time in which the client was not stepped.
-    causes: dict[str, str]  #: The last failure by ``host:port``.
+    #: Start in monotonic seconds, moved forward by the time in which the application did not poll: only time in which
+    #: the client could have received a response counts.
+    since: float
+    causes: dict[str, str]  #: The text of the last failure by ``host:port``.
 
     def __str__(self) -> str:
         return "; ".join(f"{name}: {cause}" for name, cause in self.causes.items())
@@ -88,14 +92,18 @@ class NetworkClient:
         self._any: deque[QueuedRequest] = deque()
         self._any_wake = NEVER
         self._stepped_at = -NEVER
-        self._due_at = -NEVER  #: During an outage: when the next step was due, as computed in the last one.
+        #: During an outage, the time at which the next step is due according to the last step. If the next step comes
+        #: later, the application has not polled in between, and the delay does not count as outage.
+        self._due_at = -NEVER
         self._polled_at = -NEVER  #: When the driver last polled I/O.
         self._horizon = -NEVER
         self._dirty = False
         self._closed = False
         self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
         self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
-        self._only_bootstrap_answers = False  #: Whether a bootstrap server has answered since a node last did.
+        #: Whether a bootstrap server has answered requests, but since then no node at the address that metadata names
+        #: for it. The error of an outage then says that the advertised addresses cannot be reached.
+        self._only_bootstrap_answers = False
 
     # -- requests and answers
 
@@ -118,9 +126,11 @@ class NetworkClient:
         return answers
 
     def take_refresh_reasons(self, now: float) -> list[str]:
-        """Return reasons to refresh metadata: broken connections, and failing or slow attempts with queued requests.
+        """Return reasons to refresh metadata, as the leaders may have changed.
 
-        With a dead host, a refresh only after its failed attempt would be two setup timeouts late.
+        A reason is a node with a connection that broke, or a node with queued requests if an attempt to connect has
+        failed or is slow. A slow attempt counts before it has failed: it may take two connection setup timeouts, for
+        which a client with a dead leader would wait before it looked for the new one.
         """
         lost, self._shared.lost = self._shared.lost, []
 
@@ -144,7 +154,7 @@ class NetworkClient:
             self._due_at = self._due(self._all_routes())
 
     def skip(self, now: float) -> None:
-        """Record that the driver has polled I/O at ``now``, instead of a :meth:`step` that has nothing to do."""
+        """Record that the driver has polled I/O at ``now``. Called in place of a :meth:`step` with nothing to do."""
         self._stepped_at = now
 
     def wake_at(self) -> float:
@@ -154,13 +164,15 @@ class NetworkClient:
         routes = self._all_routes()
         for route in routes:
             if route.has_news:
-                return self._stepped_at  # at once: the driver has called a connection since the last step
+                # A step is due at once: since the last one, the driver has reported an event to a connection.
+                return self._stepped_at
         return self._due(routes)
 
     def _due(self, routes: Iterable[BrokerRoute]) -> float:
         due = self._any_wake
         for route in routes:
-            # A loop, since it runs for every route in every step, and min() of a generator takes twice the time.
+            # min() of a generator would take twice the time of this comparison, which is done for every route in every
+            # step.
             if (moment := route.wake_at()) < due:
                 due = moment
         return due
@@ -218,11 +230,12 @@ class NetworkClient:
             self._adopt_bootstrap()
 
     def drop(self, target: Target, why: str) -> None:
-        """Close the connection to a target, since the answer to its long-running request is not needed any more.
+        """Close the connection to a target, because the answer to its long-running request is not needed any more.
 
         Requests queued or in flight on it get an error; the next request dials again.
         """
-        # If metadata no longer names the node, its connection is among those that wait for requests in flight.
+        # If metadata does not name the node any more, its route was moved to ``_leaving``, where it stays until its
+        # requests in flight have answers.
         found = [route for route in self._leaving if (route.node_id, route.channel) == target]
         if target in self._routes:
             found.append(self._routes.pop(target))
@@ -247,7 +260,7 @@ class NetworkClient:
         self._dirty = True
 
     def _adopt_bootstrap(self) -> None:
-        """Turn each ready bootstrap connection into that of the node with its address; close the others."""
+        """Use each ready connection to a bootstrap server for the node that has the same address; close the others."""
         node_at = {(node.host, node.port): node for node in self._nodes.values()}
         for place, route in self._bootstrap.items():
             node = node_at.get(place)
@@ -300,7 +313,7 @@ class NetworkClient:
         return Outage(self.outage_since, self._causes(now))
 
     def acknowledge_outage(self, now: float) -> None:
-        """Count the outage from ``now``, after its error was raised."""
+        """Let the outage begin at ``now``: its error was just raised, and the next one is due a full timeout later."""
         if self.outage_since is not None:
             self.outage_since = now
 
@@ -345,10 +358,15 @@ class NetworkClient:
         self._shared.answer(Answer(request, request.target.node_id, error=error))
 
     def _advance_clocks(self, now: float) -> None:
-        """Let deadlines pass up to the last poll of I/O; do not count the delay of a late step as outage."""
+        """Let deadlines pass up to the last poll of I/O; if this step is late, move the start of an outage forward.
+
+        The application did not poll between the time at which this step was due and ``now``. Moving the start by this
+        delay excludes it from the outage.
+        """
         self._horizon = max(self._horizon, self._polled_at)
         if self.outage_since is not None:
-            # The step is late relative to the time computed in the last step: bytes received since extend deadlines.
+            # The delay is measured from the due time that the last step has computed: computed now, it would be later,
+            # as bytes that were received in between extend deadlines.
             late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
             self.outage_since = min(now, self.outage_since + max(0.0, late))
 
@@ -370,7 +388,8 @@ class NetworkClient:
         responsive = [route for route in candidates if route.is_ready and not self._is_silent(route, now)]
         throttled = [route.connection.throttled_until for route in responsive if route.connection]
         if throttled:
-            # Step when a throttling ends. A node with the maximum of requests in flight causes a step by its answer.
+            # The requests wait until one of these nodes accepts requests again: a step is due when its throttling ends.
+            # A node with the maximum of requests in flight needs no such time, as its next response causes a step.
             self._any_wake = min([self._any_wake, *(until for until in throttled if until > now)])
         else:
             self._any_wake = min(self._any_wake, self._dial_one_more(candidates, now))
@@ -380,14 +399,16 @@ class NetworkClient:
         able = [route for route in candidates if route.connection is not None and route.connection.can_send(now)]
         responsive = [route for route in able if not self._is_silent(route, now)]
         if not responsive and any(not route.is_ready and not route.unreachable for route in candidates):
-            return None  # dial another node first: it may be healthy
+            # All connected nodes may be stopped, but there is another one to connect to, which may be healthy: wait.
+            return None
         return min(responsive or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
 
     def _is_silent(self, route: BrokerRoute, now: float) -> bool:
-        """Return whether a connection to the node broke, or is silent for ``SILENT`` seconds with a request in flight.
+        """Return whether a connection to the node broke, or got nothing for ``SILENT`` s with a request in flight.
 
-        A stopped broker is noticed on the connection for Fetch, while that for other requests is idle: a Metadata
-        request sent on the latter, to find the new leader, would wait for a second timeout.
+        All connections to the route's node are checked: a stopped broker is noticed on the one for Fetch, while the one
+        for other requests is idle. A Metadata request sent on the idle one, to find the new leader, would wait for
+        another timeout.
         """
         same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
         received_at = route.connection.received_at if route.connection is not None else -NEVER
@@ -398,7 +419,7 @@ class NetworkClient:
         )
 
     def _candidates(self) -> list[BrokerRoute]:
-        """Return the routes for ``ANY_NODE``: to all nodes, and to bootstrap servers if no node is reachable."""
+        """Return the routes for ``ANY_NODE``: those to all nodes and, if no node is reachable, to bootstrap servers."""
         routes = [self._route(Target(node_id)) for node_id in self._nodes]
         if not routes or (self._rebootstraps and all(route.unreachable for route in routes)):
             for host, port in self._servers:
@@ -407,14 +428,18 @@ class NetworkClient:
         return routes + list(self._bootstrap.values())
 
     def _dial_one_more(self, candidates: list[BrokerRoute], now: float) -> float:
-        """Dial another candidate unless an attempt began within ``SLOW_ATTEMPT``; return when to call this again."""
+        """Connect to one more candidate, unless the latest attempt to connect is younger than ``SLOW_ATTEMPT`` seconds.
+
+        Returns the time at which to call this method again; ``NEVER`` if there is no further candidate.
+        """
         begun = max((route.started_at for route in candidates if route.is_connecting), default=-NEVER)
         if now < begun + SLOW_ATTEMPT:
             idle = any(not route.is_connecting for route in candidates)
             return begun + SLOW_ATTEMPT if idle else NEVER
         free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
         if not free:
-            # Routes whose backoff has ended are DISCONNECTED already, since all routes were just stepped.
+            # step() has stepped all routes before, which puts a route into the state DISCONNECTED when its backoff has
+            # ended. So the routes in BACKING_OFF are those with a backoff that has yet to end.
             ends = [route.not_before for route in candidates if route.state is RouteState.BACKING_OFF]
             return min(ends, default=NEVER)
         route = min(free, key=lambda route: (route.node_id < 0, route.started_at, self._random.random()))
@@ -451,7 +476,8 @@ class NetworkClient:
         node_answers = any(route.is_working for route in routes if route.node_id >= 0)
         bootstrap_answers = any(route.is_working for route in routes if route.node_id < 0)
         self._only_bootstrap_answers = not node_answers and (self._only_bootstrap_answers or bootstrap_answers)
-        # Answers of a bootstrap server do not end an outage: the addresses that brokers advertise may be unreachable.
+        # Once metadata has named nodes, responses of a bootstrap server do not end an outage, since the addresses that
+        # the nodes advertise may be unreachable.
         is_working = node_answers or (bootstrap_answers and not self._nodes)
         if is_working or (not wanted and now > self._wanted_at + UNWANTED):
             self.outage_since = None

@@ -47,20 +47,22 @@ class PositionEvent(enum.Enum):
 _S = PositionState
 _E = PositionEvent
 
-#: Possible in every state.
+#: The transitions by which the user sets or looks up another position; possible in every state.
 _BY_USER = {_E.SEEK: _S.FETCHING, _E.SEEK_VALIDATED: _S.VALIDATING, _E.RESET_ASKED: _S.AWAITING_RESET}
 
 #: Legal transitions. Any other is a bug in this client and raises.
 TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_CALLBACK: {
         _E.CALLBACK_DONE: _S.AWAITING_COMMITTED,
-        # A seek inside the callback sets the start position, so the committed offset is not fetched after it.
+        # A seek inside ``on_partitions_assigned`` sets the start position, so the committed offset is not fetched
+        # after the callback.
         **_BY_USER,
     },
     _S.AWAITING_COMMITTED: {_E.COMMITTED_FOUND: _S.VALIDATING, _E.COMMITTED_MISSING: _S.AWAITING_RESET, **_BY_USER},
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
-        # A position past the log end, if its epoch is known: OffsetForLeaderEpoch finds where the log was truncated.
+        # The lookup for an out-of-range position has shown that it is past the log end. If its leader epoch is known,
+        # OffsetForLeaderEpoch finds the offset at which the log was truncated, in place of a reset.
         _E.LEADER_CHANGED: _S.VALIDATING,
         **_BY_USER,
     },
@@ -105,18 +107,22 @@ class Partition:
     tp: TopicPartition
     state: PositionState
     cursor: Cursor = field(default_factory=lambda: Cursor(-1))
-    reset: Reset | None = None  #: Target while AWAITING_RESET; None: by auto_offset_reset.
-    #: The position that the leader rejected as out of range; the reset looks up both ends of the log first.
+    reset: Reset | None = None  #: Target of the reset in state AWAITING_RESET; None: that of ``auto_offset_reset``.
+    #: The position that the leader rejected as out of range; None if the reset has another cause. The reset looks up
+    #: both ends of the log first, to tell a position before the log start from one past the log end.
     out_of_range: int | None = None
     # Three flags that do not affect transitions: a paused partition can seek, reset and validate, but it is not
     # fetched and its records are not returned.
     paused: bool = False
-    pending_revocation: bool = False  #: Being revoked: returns no records after the last commit.
+    #: Whether the partition is being revoked. Polls return no more of its records, as they would come after this
+    #: member's last commit for it, and the next owner would read them again.
+    pending_revocation: bool = False
     #: ``on_partitions_assigned`` has not succeeded yet. Not the same as the state AWAITING_CALLBACK: a call of
     #: ``position()`` inside that callback changes the state, to look up the offset.
     callback_pending: bool = False
     committed: OffsetAndMetadata | None = None  #: The last known committed offset.
-    #: The error of the latest response, if the application must act on it. A poll raises each new object once.
+    #: The error of the latest response about this partition, if the application must act on it; else None. A poll
+    #: raises each error object once.
     error: KafkaError | None = None
     #: The latest failure since the last success; named by health reports and timeout errors.
     last_error: KafkaError | None = None
@@ -125,15 +131,16 @@ class Partition:
     #: Whether the group has committed offsets for the topic but none for this partition. It then starts by
     #: ``new_partition_offset_reset``.
     is_new: bool = False
-    failures: int = 0  #: Consecutive failures, for the backoff.
-    fruitless_ranges: int = 0  #: Consecutive OFFSET_OUT_OF_RANGE errors, for their backoff.
-    blocked_until: float = 0.0  #: End of this partition's backoff; no request for it before.
+    failures: int = 0  #: Number of consecutive failed requests; the backoff grows with it.
+    #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded; the backoff before a reset grows with it.
+    fruitless_ranges: int = 0
+    blocked_until: float = 0.0  #: End of this partition's backoff, in monotonic seconds; no request for it before.
     leader_epoch: int = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
-    topic_id: bytes | None = None  #: None until metadata provides one.
+    topic_id: bytes | None = None  #: The id of the topic that the position belongs to; None until metadata has one.
     high_watermark: int | None = None
     last_stable_offset: int | None = None
     log_start_offset: int | None = None
-    preferred_replica: int = -1  #: Node to fetch from instead of the leader (KIP-392); -1 none.
+    preferred_replica: int = -1  #: The follower to fetch from instead of the leader (KIP-392); -1: the leader.
     preferred_until: float = 0.0
 
     def __repr__(self) -> str:
@@ -184,23 +191,28 @@ class Partition:
         self._become(self._after(event), Cursor(offset, epoch), None, None)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:
-        """Start a reset, by policy if ``reset`` is None. The cursor is replaced at once."""
+        """Start to look up another position: ``reset``, or by ``auto_offset_reset`` if it is None.
+
+        The cursor is replaced at once, so that responses to earlier requests are dropped. After an ``out_of_range``
+        error the new cursor keeps the old position until the lookup has a result.
+        """
         kept = self.cursor.offset, self.cursor.epoch
         cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
         self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range)
 
     def missing_committed(self) -> None:
-        """Reset by policy, since the group has no committed offset for this partition."""
+        """Start a reset by ``auto_offset_reset``, since the group has no committed offset for this partition."""
         cursor = Cursor(-1)
         self.move(PositionEvent.COMMITTED_MISSING)
         self.cursor = cursor
 
     def rewind(self) -> None:
-        """Make buffered batches and Fetches in flight stale; fetching restarts at the position."""
+        """Drop the buffered batches and the responses to Fetches in flight; fetching restarts at the position."""
         self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
 
     def _become(self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None) -> None:
-        # Only assignments: Python raises KeyboardInterrupt at calls, and would leave the new state with the old cursor.
+        # Only assignments and no call: Python raises KeyboardInterrupt at calls, and Ctrl-C between two of these
+        # statements would leave the new state with the old cursor.
         self.state = state
         self.cursor = cursor
         self.reset = reset
@@ -211,15 +223,19 @@ class Partition:
 
 
 class RecordInHand(NamedTuple):
-    """The last record returned by an iteration, which the user may still be processing."""
+    """The record that iterating over the consumer has returned last.
+
+    The user may still be processing it: it counts as processed when the iteration continues. Until then it is not
+    included in commits.
+    """
 
     partition: Partition
-    position: int  #: The partition's position once the record counts as processed.
-    before: OffsetAndMetadata  #: The offset to commit before the record is processed.
+    position: int  #: The partition's position after the record.
+    before: OffsetAndMetadata  #: The offset to commit until the record is processed: the position before the record.
 
 
 class Partitions:
-    """The assigned partitions, in the order of assignment. ``generation`` counts assignments."""
+    """The assigned partitions, in the order of assignment. ``generation`` counts the calls of :meth:`assign`."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -264,7 +280,11 @@ class Partitions:
         self.generation += 1
 
     def processed(self, partition: Partition) -> OffsetAndMetadata:
-        """Return the offset to commit, which excludes the record in hand, and its leader epoch (KIP-320)."""
+        """Return the offset to commit for a partition, with its leader epoch (KIP-320).
+
+        The offset is the partition's position or, if the user may still be processing the last record of an iteration
+        (:class:`RecordInHand`), the position before that record.
+        """
         hand, cursor = self.in_hand, partition.cursor
         if hand is not None and hand.partition is partition and hand.position == cursor.offset:
             return hand.before

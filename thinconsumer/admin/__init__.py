@@ -9,10 +9,10 @@
 Sans-IO: the driver passed in does the I/O and has the clock and the randomness.
 
 Every call returns within its ``timeout_ms``. A call on several keys returns each key's result, or its typed error *as a
-value*; a key without a response in time gets a ``KafkaTimeoutError`` with the last error. Retriable errors
-(NOT_CONTROLLER, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, lost connections...) are retried until then.
-After a lost response the request is sent again although the broker may have executed it; an error of the later attempt
-mentions that.
+value*. After a retriable error (NOT_CONTROLLER, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, lost connections...) the
+request is repeated until the timeout; a key without a result by then gets a ``KafkaTimeoutError`` that names the last
+error. If a response was lost, the broker may have executed the request before it is repeated; an error of the repeated
+request mentions that in its text.
 
 Not supported: deleting records, changing configs, ACLs, quotas, reassignments. After Java's ``KafkaAdminClient``.
 """

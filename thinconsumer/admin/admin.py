@@ -27,7 +27,8 @@ Offsets = dict[TopicPartition, OffsetAndMetadata | KafkaError]
 class Admin(BaseClient):
     """Creates, deletes and describes topics and groups. Closing it closes the driver.
 
-    Each method returns within ``timeout_ms``, by default ``default_api_timeout_ms``; the package describes the results.
+    Each method returns within ``timeout_ms``, by default ``default_api_timeout_ms``. The docstring of the package
+    :mod:`thinconsumer.admin` says how errors of single topics or groups are returned.
     """
 
     def __init__(self, settings: ClientOptions, *, driver: Driver) -> None:
@@ -65,7 +66,7 @@ class Admin(BaseClient):
         return self._run(operations.CREATE_PARTITIONS, totals, timeout_ms)
 
     def list_topics(self, *, timeout_ms: float | None = None) -> dict[str, TopicDescription]:
-        """Describe every topic that the ACLs let this client see; raise an error, instead of returning it."""
+        """Describe every topic that the ACLs let this client see. If the request fails, its error is raised."""
         result = self._run(operations.LIST_TOPICS, {operations.ALL: None}, timeout_ms)[operations.ALL]
         if isinstance(result, KafkaError):
             raise result
@@ -103,7 +104,7 @@ class Admin(BaseClient):
     def list_group_offsets(
         self, group_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, Offsets | KafkaError]:
-        """Return all committed offsets of these groups; none for a group that does not exist."""
+        """Return all committed offsets of each group; an empty dict for a group that does not exist."""
         return self._run(operations.LIST_GROUP_OFFSETS, _unique(group_ids), timeout_ms)
 
     def delete_groups(
@@ -117,7 +118,7 @@ class Admin(BaseClient):
     def begin(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, *, timeout_ms: float | None = None
     ) -> Call[dict[K, V | KafkaError]]:
-        """Begin one of :mod:`.operations` without waiting; :meth:`poll` until the call is done."""
+        """Start an operation of :mod:`.operations` and return at once. Call :meth:`poll` until the call is done."""
         seconds = to_seconds(timeout_ms, self.settings.default_api_timeout_ms)
         with self._shell.change():
             return self._manager.start(operation, items, self._shell.driver.now() + seconds)
@@ -135,7 +136,8 @@ class Admin(BaseClient):
         call = self.begin(operation, items, timeout_ms=timeout_ms)
         try:
             with self._shell.enter():
-                self._shell.wait_until(lambda: call.done, NEVER)  # the manager fails the call at its deadline
+                # No timeout is needed here: at the call's deadline, the manager settles it with timeout errors.
+                self._shell.wait_until(lambda: call.done, NEVER)
         finally:
             call.abandoned = True
         return call.result()

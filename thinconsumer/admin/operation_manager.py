@@ -33,27 +33,32 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: Actions after which the request may go to another broker.
+#: Actions after an error code by which the client looks up the controller or coordinator again, so that the next
+#: attempt may be sent to another broker.
 REROUTED = frozenset({Action.REFRESH_METADATA, Action.FIND_CONTROLLER, Action.FIND_COORDINATOR})
 
 
 @dataclass(slots=True, eq=False)
 class PendingOperation(Generic[K, V]):
-    """An operation under way: its keys, each with its argument, and the results so far."""
+    """An operation under way: its keys (topics, groups or brokers) with their arguments, and the results so far."""
 
     operation: Operation[K, V]
     items: dict[K, Any]
     call: Call[dict[K, V | KafkaError]]
     deadline: float
     retry: Retry
-    needs_nodes: bool = False  #: Whether the keys are the ids of all brokers, which are not known yet.
+    #: Whether the operation is for all brokers but no broker is known yet; the keys will be the brokers' node ids.
+    needs_nodes: bool = False
     unsent: dict[K, None] = field(default_factory=dict)
     results: dict[K, V | KafkaError] = field(default_factory=dict)
     last_errors: dict[K, KafkaError] = field(default_factory=dict)
-    #: The metadata version in which some key had no route; a newer version ends the backoff. -1 if all had one.
+    #: The metadata version in which no broker was known to which the request for some key could be sent. With a newer
+    #: version the request is tried at once, without waiting for the backoff. -1 if every key had a broker.
     unrouted_in: int = -1
-    maybe_executed: set[K] = field(default_factory=set)  #: Keys of requests that got no response.
-    coordinators: dict[K, Coordinator] = field(default_factory=dict)  #: By group id, which is the key.
+    #: Keys of requests that were written but got no response, so that the broker may have executed them.
+    maybe_executed: set[K] = field(default_factory=set)
+    #: The coordinator of each group, if the keys are group ids.
+    coordinators: dict[K, Coordinator] = field(default_factory=dict)
 
     def searches(self) -> list[Coordinator]:
         """Return the coordinators to find: those of groups with a request that waits to be sent."""
@@ -91,7 +96,8 @@ class OperationManager:
         self._metadata = metadata
         self._random = random
         self._operations: list[PendingOperation[Any, Any]] = []
-        self._cluster_call: Call[Any] | None = None  #: The latest metadata request for brokers and controller.
+        #: The latest metadata request for the brokers and the controller; no other is sent while it is pending.
+        self._cluster_call: Call[Any] | None = None
         self._cluster_call_not_before = -NEVER
         self._now = 0.0
         #: Returns the reason why brokers do not respond, for the message of a timeout; empty if there is none.
@@ -100,7 +106,10 @@ class OperationManager:
     def start(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, deadline: float
     ) -> Call[dict[K, V | KafkaError]]:
-        """Run an operation until ``deadline``; failed keys have an error as result. ``items=None`` asks all brokers."""
+        """Run an operation until ``deadline``; a failed key has its error as result.
+
+        ``items`` has the argument of each key. None sends a request to every broker; the keys are the node ids.
+        """
         pending = PendingOperation(
             operation,
             dict(items or {}),
@@ -170,7 +179,7 @@ class OperationManager:
             pending.retry.failed(now)
 
     def restart(self, now: float) -> None:
-        """Abandon every operation: an exception has ended the call that waited for it."""
+        """Abandon every operation: an exception such as Ctrl-C has ended the blocking call that needed the result."""
         for pending in self._operations:
             pending.call.abandoned = True
         self._operations.clear()
@@ -224,7 +233,10 @@ class OperationManager:
         return True
 
     def _node_for(self, pending: PendingOperation[Any, Any], key: Any) -> int | None:
-        """Return the node for ``key`` (-1: any broker), or None if it is unknown or the key has just been settled."""
+        """Return the node to which the request for ``key`` is sent; -1 for any broker.
+
+        None if the node is not known yet, or if the key was settled with an error, as its node has left the cluster.
+        """
         routing = pending.operation.routing
         if routing is Routing.ANY:
             return -1
@@ -316,7 +328,8 @@ class OperationManager:
                 coordinators[group].lost(sent.node_id, str(error), self._now)
             return
         if routing is Routing.CONTROLLER:
-            self._metadata.controller_id = -1  # the old controller would reject the next request, too
+            # The node in the cache is not the controller any more, and would reject the next request, too.
+            self._metadata.controller_id = -1
         if routing is not Routing.ANY:
             self._refresh_cluster(str(error))
 

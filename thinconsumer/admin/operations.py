@@ -25,7 +25,7 @@ from .results import CreatedTopic, GroupDescription, GroupListing, MemberDescrip
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: The key of an operation on all topics.
+#: The only key of an operation on all topics, such as LIST_TOPICS, in place of topic names.
 ALL = "*"
 
 
@@ -41,7 +41,7 @@ class Routing(enum.Enum):
 class KeyResult(NamedTuple):
     """The part of a response about one key: a value, or an error code and message."""
 
-    key: Any  #: None if the response does not name the key: the request had only one.
+    key: Any  #: The topic, group or node id; None if the response does not name it, as the request had only one key.
     value: Any = None
     code: int = Code.NONE
     detail: str | None = None
@@ -57,13 +57,16 @@ class Operation(Generic[K, V]):
     #: Builds the request from the arguments by key, the API version and the remaining time in ms.
     build: Callable[[Mapping[K, Any], int, int], Message]
     read: Callable[[Any, int], Iterable[KeyResult]]  #: Reads a response of an API version.
-    one_by_one: bool = False  #: Whether a request has one key, since older API versions allow no more.
+    one_by_one: bool = False  #: Whether each key is sent in its own request, as older API versions allow only one.
     min_version: int = 0
     max_version: int = 32767
 
 
 def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iterator[KeyResult]]:
-    """Return a reader for responses with a list ``entries`` of rows with a key, an error code and a message."""
+    """Return a function that reads a response with only errors: in ``entries``, a list, one for each key.
+
+    The field ``key`` of an entry names the topic or group that its error code and message belong to.
+    """
 
     def read(response: Any, version: int) -> Iterator[KeyResult]:
         for one in getattr(response, entries):
@@ -138,7 +141,8 @@ def _build_metadata(items: Mapping[str, Any], version: int, left_ms: int) -> Mes
 
 def _read_described(response: MetadataResponse, version: int) -> Iterator[KeyResult]:
     for one in response.topics:
-        # A topic with a leaderless partition is described nevertheless.
+        # Brokers return LEADER_NOT_AVAILABLE for a topic in which one partition has no leader. The description is
+        # complete nevertheless, so it is returned and not the error.
         code = Code.NONE if one.error_code == Code.LEADER_NOT_AVAILABLE and one.partitions else one.error_code
         yield KeyResult(one.name or "", _described(one), code)
 
@@ -234,7 +238,10 @@ def _read_offsets(response: OffsetFetchResponse, version: int) -> Iterator[KeyRe
 
 
 def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    """Return committed offsets. The struct of a topic depends on the version; its fields do not."""
+    """Return the committed offsets of an OffsetFetch response, by partition, without those that are -1 (none).
+
+    ``topics`` are structs of one of two types, depending on the API version; their fields are the same.
+    """
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {}
     for topic in topics:
         for p in topic.partitions:
@@ -246,7 +253,8 @@ def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | 
     return found
 
 
-#: Version 2 is the first that returns all offsets of a group; version 10 names topics by ids only.
+#: Limited to versions 2 to 9 of OffsetFetch: version 1 cannot return all offsets of a group, and responses of version
+#: 10 have topic ids, which this client would have to map to names.
 LIST_GROUP_OFFSETS: Operation[str, dict[TopicPartition, OffsetAndMetadata | KafkaError]] = Operation(
     OffsetFetchRequest,
     ("OffsetFetch", Scope.GROUP),

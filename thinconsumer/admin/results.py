@@ -10,9 +10,10 @@ from ..types import PartitionInfo
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. With -1 the broker's default applies (Kafka 2.4 and later).
+    """A topic to create.
 
-    ``configs`` are topic configs by Kafka's names.
+    If ``partitions`` or ``replication_factor`` is -1, the broker's default applies (Kafka 2.4 and later). ``configs``
+    are topic configs by Kafka's names.
     """
 
     partitions: int = -1

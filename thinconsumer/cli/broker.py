@@ -29,7 +29,8 @@ from .parsing import CommandError, Parser, UsageError, add_settings, positive, r
 #: On Windows, select() does not accept standard input, so the loop polls it at this interval, in seconds.
 WINDOWS_POLL_S = 0.02
 READ_BYTES = 256 * 1024
-#: Error numbers that come from the disk and not from the port. OSError of a failed write has no file name.
+#: Error numbers of an OSError that the disk caused, and not the port that the broker listens on. The error of a failed
+#: write can be recognized only by its number, since it has no file name.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
@@ -81,7 +82,7 @@ def _warnings_on_stderr(is_debugging: bool) -> Iterator[None]:
     logger = logging.getLogger("thinconsumer")
     level, handler = logger.level, logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    if not is_debugging:  # with --debug, another handler prints them
+    if not is_debugging:  # with --debug, the handler of debug messages prints the warnings, too
         logger.setLevel(logging.WARNING)
         logger.addHandler(handler)
     try:
@@ -131,7 +132,9 @@ def _print_ready(broker: EmbeddedBroker, is_controlled: bool) -> None:
 
 @contextmanager
 def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
-    """Yield a socket that becomes readable on SIGTERM and Ctrl-C: an exception could interrupt a step of the broker.
+    """Yield a socket that becomes readable on SIGTERM and Ctrl-C.
+
+    The signals raise no exception meanwhile: KeyboardInterrupt could interrupt a step of the broker.
 
     With ``--control``, Ctrl-C is ignored: a terminal also sends it to the parent process, which may go on using the
     broker. The broker ends once the parent closes its standard input, or dies.
@@ -141,7 +144,7 @@ def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
     writer.setblocking(False)
 
     def ignore(number: int, frame: Any) -> None:
-        """Replace the default handler, so that Python only writes the signal's number to the socket."""
+        """Do nothing, in place of the default handler: Python writes the signal's number to the wakeup socket."""
 
     fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     handlers = {signal.SIGTERM: ignore, signal.SIGINT: signal.SIG_IGN if ignore_interrupts else ignore}
@@ -233,7 +236,7 @@ def _has_input() -> bool:
     try:
         return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(0), 0)[0])
     except BrokenPipeError:
-        return True  # the pipe has ended, so reading does not block
+        return True  # the writer has closed the pipe, so reading returns the end of input without blocking
 
 
 def _host(text: str) -> str:

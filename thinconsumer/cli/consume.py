@@ -89,7 +89,8 @@ def describe(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     check_options(options)
     in_group = options.group is not None
-    # With "none", an offset out of range is an error; another policy would silently start elsewhere.
+    # With auto_offset_reset "none", an offset out of range is an error. With another value, the command would silently
+    # go on at an offset that the user has not chosen.
     own = config_for(options) if in_group else {"auto_offset_reset": "none"}
     config = client_config(options, isolation_level=options.isolation, **own)
     progress = Progress(options.progress)
@@ -156,7 +157,10 @@ def _read_in_group(
 
 
 def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return the partitions that the user named; a group member reads only those assigned to it."""
+    """Return the partitions that the user named, or all of a named topic; raise CommandError if one does not exist.
+
+    With --group, the command reads only those of them that the group assigns to it.
+    """
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic)
@@ -181,7 +185,8 @@ def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Star
         for tp in tps:
             wanted = where.number if where.kind == "offset" else max(first[tp], end[tp] - where.number)
             if not first[tp] <= wanted <= end[tp]:
-                # Checked here, since --until-end sends no Fetch for an offset past the end, and so gets no error.
+                # Checked here, since a broker would not report an offset past the end with --until-end: the command
+                # would have nothing to read, send no Fetch, and report success.
                 log = f"{tp.topic}-{tp.partition} has offsets {first[tp]} to {end[tp]}"
                 raise CommandError(f"{log}, but not {wanted}: choose another start with --from")
             consumer.seek(tp, wanted)

@@ -1,8 +1,9 @@
 """Group membership for ``consume --group``.
 
 Only printed and flushed records are committed, so that after a crash records are repeated, but none is skipped.
-Auto-commit fulfils this: a poll commits the records of earlier polls, which are printed by then. The last commit is
-explicit, because Ctrl-C may interrupt the printing of a batch.
+Auto-commit during the command is safe, since a poll commits only records of earlier polls, which have been printed. The
+last commit, when the command ends, names its offsets if Ctrl-C has interrupted the printing of a batch: auto-commit
+would include records of the batch that were not printed.
 """
 
 from __future__ import annotations
@@ -96,14 +97,14 @@ class GroupReader(RebalanceListener):
         self._consumer = consumer
         self._is_assigned = False
         self._printed: dict[TopicPartition, int] = {}  #: Next offset after the last printed record.
-        self._printing: Polled = {}  #: Polled records of which printing is not complete.
+        self._printing: Polled = {}  #: The records of the last poll while they are being printed; empty afterwards.
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Record that the member has an assignment, even an empty one."""
         self._is_assigned = True
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Remove the offsets of revoked partitions, which auto-commit has committed."""
+        """Forget the printed offsets of revoked partitions: auto-commit has committed them before this callback."""
         self._is_assigned = False
         self._forget(revoked)
 
@@ -141,8 +142,9 @@ class GroupReader(RebalanceListener):
         consumer = self._consumer
         try:
             if self._printed and consumer.config.enable_auto_commit:
-                # None commits the positions, which may be after a transaction marker. If printing was interrupted, the
-                # positions are after records that were not printed.
+                # With None, the consumer commits its positions. They are preferred to the offsets after the printed
+                # records, since they may be after a transaction marker, which leaves no lag. If printing was
+                # interrupted, the positions are after records that were not printed, and must not be committed.
                 consumer.commit(self._printed if self._printing else None, timeout_ms=CLOSE_TIMEOUT_MS)
         except KafkaError as error:
             notify(f"error: the last printed records are not committed and will be read again: {error}")

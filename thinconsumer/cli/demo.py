@@ -175,7 +175,8 @@ class Demo:
         self.victim = victim = leaders[0]
         self.orphans = tuple(number for number, leader in leaders.items() if leader == victim)
         self.audit.restart_pauses(time.monotonic(), range(PARTITIONS))
-        # The first leader has epoch 0; the epoch of a partition without a record is not known.
+        # If no record of a partition has been read, its leader epoch is not known here (-1). It is 0, since the first
+        # leader still has the partition.
         self._epochs = {number: max(0, self._epoch(number)) for number in self.orphans}
         self._waiting = set(self.orphans)
         self._brokers.kill(victim)

@@ -24,7 +24,10 @@ class PartitionAudit:
 
 @dataclass
 class OrderAudit:
-    """Counts written orders (:meth:`expect`) and read records (:meth:`add`)."""
+    """Compares written orders (:meth:`expect`) with read records (:meth:`add`).
+
+    Counts orders that are missing, read twice, out of order or never written.
+    """
 
     partitions: dict[int, PartitionAudit] = field(default_factory=dict)
     written_cents: int = 0
@@ -53,7 +56,10 @@ class OrderAudit:
         return not wrong and self.read_cents == self.written_cents
 
     def restart_pauses(self, now: float, partitions: Iterable[int]) -> None:
-        """Measure the longest pauses from now on; a partition without a record pauses from ``now``."""
+        """Measure the longest pause of these partitions anew, from ``now``, when the demo kills a broker.
+
+        A pause is the time between two records read. It begins at ``now`` if no record of a partition was read before.
+        """
         for number in partitions:
             partition = self.partitions.setdefault(number, PartitionAudit())
             partition.longest_pause = 0.0
@@ -77,7 +83,8 @@ class OrderAudit:
         except ValueError:
             self.unexpected += 1
             return
-        # Offsets alone would miss an order that a faulty retry wrote twice, since its copies have different offsets.
+        # If a faulty retry wrote an order twice, the copies have increasing offsets as they should: only the order
+        # number, which is repeated, shows the fault.
         self.out_of_order += record.offset < seen.next_offset or number <= seen.last_order
         seen.next_offset, seen.last_order, seen.leader_epoch = record.offset + 1, number, record.leader_epoch
         if not 0 <= number < len(self._seen):

@@ -72,4 +72,4 @@ def read_order(value: bytes) -> tuple[int, str, int]:
         order = json.loads(value)
         return int(order["order"]), str(order["customer"]["country"]), int(order["total_cents"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{value!r:.100} is not an order") from error
+        raise ValueError(f"no order as JSON with order, customer.country and total_cents: {value!r:.100}") from error

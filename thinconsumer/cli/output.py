@@ -14,7 +14,8 @@ from typing import Any, TextIO
 
 from ..types import ConsumerRecord
 
-#: Seconds between updates of progress: on a terminal, where the line is overwritten, and in a file.
+#: Seconds between two updates of the progress line: on a terminal, where the line is overwritten, and in a file, where
+#: each update is a line of its own.
 REDRAW_S, REPEAT_S = 0.1, 1.0
 
 Record = ConsumerRecord["bytes | None", "bytes | None"]
@@ -127,7 +128,7 @@ class Progress:
         self._is_shown = False
 
     def update(self, words: Callable[[], str]) -> None:
-        """Print the line, unless ``REDRAW_S`` or ``REPEAT_S`` has not passed since the last time."""
+        """Print the progress line; do nothing until ``REDRAW_S`` (on a terminal) or ``REPEAT_S`` has passed since."""
         if self.is_wanted and self._now() >= self._due:
             self._due = self._now() + (REDRAW_S if self._is_terminal else REPEAT_S)
             self._write(f"\r\x1b[K{words()}" if self._is_terminal else words() + "\n")

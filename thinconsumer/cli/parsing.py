@@ -175,7 +175,7 @@ def start(text: str) -> Start:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not earliest, latest, an offset, -N, or a time such as 2026-01-31T12:00:00Z{hint}"
         ) from None
-    return Start("time", max(0, round(seconds * 1000)))  # local time if it names no zone
+    return Start("time", max(0, round(seconds * 1000)))  # a date and time without a zone is local time
 
 
 def add_cluster(parser: Parser) -> None:

@@ -118,7 +118,8 @@ class RecordWriter:
         try:
             line = parse(data)
             if self._partitions is not None and line.partition is not None and line.partition not in self._partitions:
-                # The producer would wait for the partition to be created, until the delivery timeout.
+                # Checked here, since the producer would keep the record until its delivery timeout, in case the
+                # partition is created.
                 raise ValueError(f"{self._topic} has no partition {line.partition}")
             future = self._producer.send(
                 self._topic,

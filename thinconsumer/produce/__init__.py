@@ -23,10 +23,10 @@ Guarantees:
   broker rejects requests of the old epoch that arrive late. Records that failed may be missing; none change places.
 * **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
   broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
-  election. After OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID the broker has lost the batches before this one
-  and does not have this one, which is sent again under the next epoch. The guarantee ends if the broker forgets the
-  producer (``producer.id.expiration.ms``, a day) while a batch awaits its response, and for the batch in flight when a
-  new producer id follows a partition's 32,768th epoch.
+  election. If a broker rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID, it has lost the
+  batches before the rejected one and has not written the rejected one, which is sent again under the next epoch. The
+  guarantee ends if the broker forgets the producer (``producer.id.expiration.ms``, a day) while a batch awaits its
+  response, and for the batch in flight when a new producer id follows a partition's 32,768th epoch.
 * **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call
   returns within its timeout.
 * **Interruptible.** Ctrl-C inside a call loses no record that ``send`` has taken: the next call reconnects and sends

@@ -1,6 +1,7 @@
-"""The records that are neither acknowledged nor failed, by partition, in the order of ``send``, in ``buffer_memory``.
+"""Holds the records that are neither acknowledged nor failed, by partition and in the order of ``send``.
 
-Chooses each record's partition and batch; the sender decides when batches are sent. All records of a topic without
+The size of all records is limited by ``buffer_memory``. The accumulator chooses each record's partition and batch;
+:mod:`.sender` decides when batches are sent. All records of a topic without
 metadata wait in one queue, even those with an explicit partition, to keep the order of ``send``. After Java's
 ``RecordAccumulator``.
 """
@@ -33,10 +34,12 @@ class PartitionQueue:
     """One partition's batches, oldest first, and its sequence numbers and backoff."""
 
     tp: TopicPartition
-    retry: Retry  #: Backoff of the first batch, or between metadata requests for the leader.
+    #: Backoff before the next attempt to send the first batch or, without a leader, before the next metadata request.
+    retry: Retry
     batches: deque[ProducerBatch] = field(default_factory=deque)
     sequences: Sequences = field(default_factory=Sequences)
-    awaits_leader: bool = False  #: Whether ``retry`` paces metadata requests for a leader.
+    #: Whether the backoff of ``retry`` is that of metadata requests for a leader; it ends once a leader is known.
+    awaits_leader: bool = False
 
     @property
     def in_flight(self) -> bool:
@@ -68,7 +71,8 @@ class TopicBuffer:
         self.available: list[int] = []  #: Partitions with a leader.
         self.queues: dict[int, PartitionQueue] = {}
         self.unassigned: deque[UnassignedRecord] = deque()
-        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)  #: Batch of the futures in ``unassigned``.
+        #: A batch that is never sent. Futures of ``unassigned`` records refer to it until their records have a batch.
+        self.placeholder = ProducerBatch(TopicPartition(name, -1), NEVER)
         self.used_at = -NEVER
 
 
@@ -82,7 +86,7 @@ class Accumulator:
         self._timeout = settings.delivery_timeout_ms / 1000
         self.topics: dict[str, TopicBuffer] = {}
         self.active: dict[PartitionQueue, None] = {}  #: Queues with batches, the least recently sent one first.
-        self.buffered_bytes = 0  #: Size of the records in ``buffer_memory``.
+        self.buffered_bytes = 0  #: Upper bound of the bytes of all records held, limited by ``buffer_memory``.
         self.settled_records = 0  #: Records acknowledged or failed since the start.
         self._without_metadata: dict[str, TopicBuffer] = {}  #: Topics with unassigned records.
 
@@ -152,8 +156,8 @@ class Accumulator:
                 partition = self._choose_partition(buffer, one.record.key, one.size)
             batch = self._batch_with_room(buffer, partition, one.size, one.deadline)
             future, index = one.future, len(batch.records)
-            # Python handles Ctrl-C only at calls, so none may come between these statements: after half of them, the
-            # record would be written twice or not at all.
+            # The next four statements move a record from the waiting ones to its batch, and contain no call: Python
+            # handles Ctrl-C only at calls, and if only some of them ran, the record would be written twice or never.
             batch.size += one.size
             batch.records += (one.record,)
             future.batch, future.index = batch, index
@@ -172,7 +176,10 @@ class Accumulator:
                 yield buffer, buffer.unassigned[0].deadline
 
     def extend_deadlines(self, buffer: TopicBuffer, now: float, deadline: float) -> None:
-        """Set a new deadline for expired unassigned records; each record gets only one extension."""
+        """Set a new deadline for expired unassigned records; each record gets only one extension.
+
+        The sender calls this if the application has polled late, since a response with the metadata may have arrived.
+        """
         for one in buffer.unassigned:
             if one.deadline <= now and not one.deadline_extended:
                 one.deadline_extended = True
@@ -196,12 +203,15 @@ class Accumulator:
             self.active.pop(queue, None)
 
     def move_to_end(self, queue: PartitionQueue) -> None:
-        """Put a queue behind the others after its batch was sent, so that each gets its turn when requests are full."""
+        """Put a queue behind the others after its batch was sent.
+
+        If the batches of all queues do not fit into one request, each queue thus gets its turn.
+        """
         if self.active.pop(queue, queue) is None:
             self.active[queue] = None
 
     def repair(self) -> None:
-        """Recompute counts and indexes after Ctrl-C has interrupted a change of them."""
+        """Recompute the counts and indexes: Ctrl-C may have interrupted a method after it had changed some of them."""
         for buffer in self.topics.values():
             for queue in buffer.queues.values():
                 while queue.batches and queue.batches[0].state is BatchState.DONE:

@@ -63,7 +63,7 @@ class ProducerBatch:
     """Records of one partition that are sent together."""
 
     tp: TopicPartition
-    deadline: float  #: When the batch fails unless it is acknowledged.
+    deadline: float  #: The time (monotonic seconds) at which the batch fails unless it is acknowledged before.
     deadline_extended: bool = False
     state: BatchState = BatchState.OPEN
     records: list[NewRecord] = field(default_factory=list)
@@ -71,14 +71,15 @@ class ProducerBatch:
     base_sequence: int = NO_SEQUENCE
     encoded: bytes | None = None  #: The encoded batch; None until it has its base sequence.
     attempts: int = 0
-    maybe_appended: bool = False  #: Whether the broker may have the batch from an earlier attempt.
-    last_error: KafkaError | None = None  #: The last attempt's error, for the text of a timeout.
+    maybe_appended: bool = False  #: Whether the broker may have written the batch in an earlier attempt.
+    last_error: KafkaError | None = None  #: The last attempt's error, which the error of a timeout names as its cause.
     base_offset: int = -1
     append_time: int = -1
-    count: int = 0  #: Number of records, once the batch is done.
+    count: int = 0  #: Number of records, set once the batch is done, since ``records`` is emptied.
     error: KafkaError | None = None
     record_errors: dict[int, KafkaError] = field(default_factory=dict)  #: Errors of single records by index (KIP-467).
-    split_tail: ProducerBatch | None = None  #: The batch with the later records, if this one was split.
+    #: The batch with the second half of the records, if the broker rejected this batch as too large and it was split.
+    split_tail: ProducerBatch | None = None
 
     def __repr__(self) -> str:
         return f"<Batch {self.tp.topic}-{self.tp.partition} {self.state.value}, {len(self)} records>"
@@ -89,14 +90,14 @@ class ProducerBatch:
     def move(self, event: BatchEvent) -> None:
         """Change the state; raise ``IllegalStateError`` if the event is impossible in the current state."""
         after = next_state(BATCH_TRANSITIONS, {}, self.state, event, self)
-        assert after is not None  # None would mean an ignored event; here every event has an effect
+        assert after is not None  # None is for events that are ignored; the table of transitions has none of them
         self.state = after
 
     def acknowledge(self, base_offset: int, append_time: int) -> None:
         """Set the batch to acknowledged. ``append_time`` is -1 if the topic keeps the records' own timestamps."""
         self.base_offset = base_offset
         self.append_time = append_time
-        self.error = None  # Ctrl-C may have interrupted fail() after it had set an error
+        self.error = None  # Ctrl-C may have interrupted an earlier call of fail() after it had set an error
         self.record_errors = {}
         self._settle()
 

@@ -58,7 +58,8 @@ class BatchCompleter:
         batch.maybe_appended = batch.maybe_appended or data.error_code in IN_DOUBT
         if action in _SEND_AGAIN:
             if action is Action.NEW_SEQUENCE:
-                # The broker lacks the batches before this one, or has no state for the producer id.
+                # The broker has lost the batches before this one or the state of the producer id, and would reject
+                # these sequence numbers again: the batch gets new ones, from 0, under the next epoch.
                 self._start_new_epoch(queue)
                 batch.base_sequence = NO_SEQUENCE
                 batch.encoded = None
@@ -102,7 +103,7 @@ class BatchCompleter:
             self.fail_unsent(queue, error)
 
     def fail_without_id(self, error: KafkaError) -> None:
-        """Fail all records that need a new producer id."""
+        """Fail all records of partitions without a producer id, after InitProducerId failed with a final error."""
         self._fail_unassigned(error)
         for queue in list(self._accumulator.active):
             if queue.sequences.producer_id == NO_ID:
@@ -147,7 +148,8 @@ class BatchCompleter:
     def _split(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """Move the second half of a batch into a new batch behind it.
 
-        The batch's sequence numbers are used again: the broker has rejected every attempt to write it.
+        Both halves together use the sequence numbers that the whole batch had. The broker accepts them, since it has
+        rejected every attempt to write the whole batch and so has stored none of them.
         """
         log.info("%s is too large for the broker: splitting it into two batches", batch)
         batch.last_error = error
@@ -157,11 +159,12 @@ class BatchCompleter:
         first, second = batch.records[:half], ProducerBatch(batch.tp, batch.deadline, batch.deadline_extended)
         second.move(BatchEvent.SEAL)
         second.records = batch.records[half:]
-        second.size = batch.size * (records - half) // records  # estimated; the sum of both sizes must not change
+        # An estimate. ``batch.size`` shrinks by the same amount, as the sum is counted against ``buffer_memory``.
+        second.size = batch.size * (records - half) // records
         second.split_tail, second.last_error = batch.split_tail, error
         batches = deque([batch, second, *islice(queue.batches, 1, None)])
-        # Python handles Ctrl-C only at calls, so none may come between these statements: after half of them, records
-        # would be written twice or not at all.
+        # The next five statements put both halves in place of the batch, and contain no call: Python handles Ctrl-C
+        # only at calls, and if only some of them ran, records would be written twice or never.
         queue.sequences.next = batch.base_sequence
         batch.base_sequence, batch.encoded = NO_SEQUENCE, None
         batch.records, batch.split_tail = first, second
@@ -175,7 +178,7 @@ class BatchCompleter:
         node = endpoints.get(hint.leader_id)
         is_news = self._metadata.hint_leader(queue.tp, node, hint.leader_id, hint.leader_epoch)
         if is_news and queue.retry.attempts <= 1:
-            # KIP-951: send to the new leader at once, but only after a batch's first failure: two brokers that name
-            # each other as the leader would cause a busy loop.
+            # KIP-951: send the batch to the new leader at once, but only after its first failure. Otherwise two brokers
+            # that name each other as the leader would cause a busy loop.
             queue.retry.not_before = -NEVER
         self._metadata.request_update(str(error))

@@ -30,11 +30,14 @@ class ProducerIds:
         self.producer_id = NO_ID
         self.epoch = -1
         self.wanted = False
-        self.final_error: KafkaError | None = None  #: An error that is not retriable, until the sender handles it.
+        self.final_error: KafkaError | None = None  #: An error that is not retriable; the sender takes it.
         self.last_error: KafkaError | None = None  #: The last attempt's error; None after a success.
 
     def replace(self, producer_id: int) -> None:
-        """Request another id if ``producer_id``, whose epochs are used up, is still the current one."""
+        """Request another producer id, unless ``producer_id`` has been replaced already.
+
+        A partition cannot use ``producer_id`` any more: its epochs are used up, or the broker rejects it.
+        """
         if self.producer_id == producer_id:
             self.producer_id = NO_ID
 

@@ -26,14 +26,16 @@ from .ids import ProducerIds
 from .sequences import NO_ID
 from .settings import ProducerSettings
 
-#: Produce requests have their own connection. A broker answers in order and delays a Produce response until all in-sync
-#: replicas have the batch; on a shared connection, the metadata request for a new leader would wait for that.
+#: Produce requests have their own connection to each broker. A broker answers the requests of a connection in order,
+#: and a Produce request only when all in-sync replicas have the batches. On a shared connection, the response to a
+#: metadata request for a new leader would wait for the Produce response.
 CHANNEL = "produce"
 #: Seconds after a topic's last record for which its metadata is refreshed; ``metadata.max.idle.ms`` in Java.
 TOPIC_IDLE = 300.0
-#: Seconds of the one extension of an expired deadline after a late call: the response may have arrived meanwhile.
+#: Seconds by which a batch's expired deadline is extended, once, if the application called late (see LATE_CALL): the
+#: response may have arrived between the calls, but is not read yet.
 DEADLINE_EXTENSION = 1.0
-#: A call is late if it begins this many seconds after the time that ``wake_at()`` returned.
+#: An application's call is late if it begins more than this many seconds after the time that ``wake_at()`` returned.
 LATE_CALL = 0.5
 #: The first version of Produce with record batches (magic 2).
 LOWEST_VERSION = 3
@@ -87,13 +89,16 @@ class Sender:
         self._metadata_seen = -1
         self._stepped_at = -NEVER
         self._called_late = False
-        #: Returns why no broker answers, for the text of a timeout.
+        #: Returns the reason why brokers do not respond, for the message of a timeout; empty if there is none.
         self.obstacle: Callable[[], str] = str
 
     # -- the manager
 
     def note_call(self, now: float, due: float) -> None:
-        """Record whether a call begins long after ``due``, the last ``wake_at()``. Call it before any I/O."""
+        """Record whether a call of the application begins late: ``LATE_CALL`` after ``due`` or after the last step.
+
+        ``due`` is the time that ``wake_at()`` returned. Must be called before the application's call does any I/O.
+        """
         self._called_late = self._called_late or now > max(self._stepped_at, due) + LATE_CALL
 
     def step(self, now: float) -> list[Request]:
@@ -176,7 +181,11 @@ class Sender:
         return info.leader if ready else None
 
     def _due_at(self, queue: PartitionQueue) -> float:
-        """Return the time at which the queue's first batch can be sent, or its leader requested again."""
+        """Return the time at which the queue's first batch can be sent.
+
+        Without a leader, it is the time of the next metadata request for the leader; while the queue waits for a
+        response or for a producer id, it is ``NEVER``.
+        """
         info = self._metadata.leader(queue.tp)
         if info is None:
             return queue.retry.not_before
@@ -230,7 +239,9 @@ class Sender:
                 continue
             batch = queue.batches[0]
             if batch.size > room and attempt.batches:
-                break  # it will be first in the next request; smaller batches sent before it could starve it
+                # The batch does not fit any more; as its queue is now the first, it fits into the next request. If
+                # smaller batches of later queues were sent before it every time, it would never be sent.
+                break
             room -= batch.size
             name = queue.tp.topic
             data = self._encode(queue, batch)
@@ -248,7 +259,7 @@ class Sender:
     def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> bytes:
         """Return the encoded batch, the same bytes for every attempt with the same base sequence."""
         if batch.state is BatchState.OPEN:
-            batch.move(BatchEvent.SEAL)  # a record added after encoding would have no sequence number
+            batch.move(BatchEvent.SEAL)  # no record may be added after encoding: it would not be sent
         sequences = queue.sequences
         if sequences.producer_id == NO_ID:
             sequences.adopt(self._ids.producer_id, self._ids.epoch)
@@ -272,7 +283,8 @@ class Sender:
         node_retry.failed(now)
         self._metadata.request_update(f"Produce to node {attempt.node_id} failed: {error}")
         self._retry_rest(attempt, error, now)
-        # An unsupported version or a rejected login fails every attempt until the batches' deadline: fail them now.
+        # After an unsupported version or a rejected login every further attempt would fail, too: fail the batches now
+        # and not at their deadlines.
         final = isinstance(error, BrokerResponseError) and not error.retriable
         for queue in list(self._accumulator.active):
             info = self._metadata.leader(queue.tp)

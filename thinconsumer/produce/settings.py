@@ -61,7 +61,7 @@ class ProducerSettings(ClientOptions):
 
     @classmethod
     def from_options(cls: type[S], /, **options: Unpack[ProducerKeywords]) -> S:
-        """Build from options by their Python names; raise ``KafkaConfigurationError`` with all problems."""
+        """Return settings from options by their Python names; raise ``KafkaConfigurationError`` with all problems."""
         return cls(**from_options(cls.options(), options))
 
     @property
@@ -72,6 +72,7 @@ class ProducerSettings(ClientOptions):
     def __post_init__(self) -> None:
         try:
             if self.codec:
-                compression.compress(self.codec, b"")  # raises here if a package is missing, and not inside a step
+                # If the codec's package is missing, this raises now and not when the first batch is encoded.
+                compression.compress(self.codec, b"")
         except CodecError as error:
             raise KafkaConfigurationError(f"compression_type={self.compression_type!r}: {error}") from error

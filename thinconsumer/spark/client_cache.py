@@ -12,12 +12,13 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Free clients that one process keeps; tasks with more different options than this reconnect now and then.
+#: Maximum of free clients that one process keeps. If tasks use more different sets of options, the client that was free
+#: for longest is closed, and the next task with its options connects anew.
 CACHED_MAX = 4
 
 
 class ClientCache(Generic[T]):
-    """The free clients of this process, by their options."""
+    """The clients of this process that no task is using, each with the options it was created with."""
 
     def __init__(self, close_client: Callable[[T], object]) -> None:
         self._close_client = close_client

@@ -36,7 +36,10 @@ COMMIT_PAUSE_S = 60.0
 
 
 class ClusterClient:
-    """Sends requests with consumers that it creates on demand. Spark copies it by pickling, which drops them."""
+    """Sends requests with consumers that it creates on demand.
+
+    Spark pickles this object to copy it to other processes. The consumers are left out; the copy creates its own.
+    """
 
     def __init__(
         self,
@@ -61,8 +64,10 @@ class ClusterClient:
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, bytes]:
         """Return the partitions that the options select, in order, each with its topic's id.
 
-        With ``known``, the offsets of a running stream, a topic that is missing in every retry counts as deleted. One
-        broker's old metadata must not suffice: the stream would later read that topic again from the start.
+        ``known`` are the offsets of a running stream. With them, a topic that is missing in the metadata of every
+        retry counts as deleted and is left out; without them it is an error. The retries are needed since one broker's
+        metadata may be outdated: if a topic were left out by mistake, the stream would later take it for a new topic
+        and read it again from the start.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or a partition that the options name does not exist.
@@ -84,7 +89,11 @@ class ClusterClient:
         return found
 
     def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
-        """Return the log end offsets; request one below the ``known`` offset again, since its broker may be stale."""
+        """Return the log end offsets of these partitions.
+
+        If one is below the offset in ``known``, which the stream has reached already, the broker that answered may be
+        outdated: all are requested again, as often as ``fetchOffset.numRetries`` allows.
+        """
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
             (found,) = self.offsets(question)
@@ -126,9 +135,10 @@ class ClusterClient:
         return True
 
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-        """Sample the largest ranges; return for each how many offsets its sample spans, and how many bytes it has.
+        """Read a few records at the start of the partitions with the most offsets to read, to estimate record sizes.
 
-        Empty if no sample can be read: the tasks that read the range will report the error.
+        Returns (number of offsets, bytes) of the records read from each of these partitions. The list is empty if none
+        can be read, which is only logged: the tasks that read the same records will raise the error.
         """
         largest = sorted(end, key=lambda tp: start.get(tp, 0) - end[tp])[:SAMPLED_PARTITIONS]
         begins = {tp: start[tp] for tp in largest if tp in start and start[tp] < end[tp]}
@@ -180,7 +190,8 @@ def select_partitions(
 
 def _select(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool) -> list[TopicPartition]:
     if isinstance(selection, AssignedPartitions):
-        # ListOffsets for a partition that does not exist would time out, and the error would not name it.
+        # Check that the partitions exist: ListOffsets for a missing one would be retried until a timeout, and the
+        # timeout error would not name the partition.
         there = partitions_of(consumer, sorted({tp.topic for tp in selection.partitions}))
         chosen = [tp for tp in selection.partitions if tp.partition in there.get(tp.topic, ())]
         if len(chosen) < len(selection.partitions) and not missing_ok:
@@ -208,7 +219,10 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records from each start; return (number of offsets they span, bytes) for each partition."""
+    """Read a few records of each partition from ``start`` on, and none from ``end`` on.
+
+    Returns (number of offsets that the records span, bytes of the records) for each partition that had records.
+    """
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

@@ -34,7 +34,10 @@ def arrow_batches(
 
 
 def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: int) -> list[int]:
-    """Return the end row of each part, so that a batch of ``size`` bytes is cut into parts of about ``bytes_max``."""
+    """Return where to cut a batch of ``size`` bytes into parts of about ``bytes_max`` bytes.
+
+    Each number is the row after the last row of a part; the last number is the count of all rows.
+    """
     count = len(columns)
     parts = min(count, -(-size // bytes_max))
     if size < 2 * bytes_max:

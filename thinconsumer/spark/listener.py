@@ -23,7 +23,8 @@ from .options import AssignedPartitions, Selection, TopicNames, parse
 
 log = logging.getLogger(__name__)
 
-#: Minimum seconds between commits for one query. When the query idles or ends, skipped offsets are committed.
+#: Minimum seconds between two commits for one query. The offsets of a batch that ends sooner after a commit are
+#: committed with those of a later batch, or when the query idles or ends.
 COMMIT_EVERY_S = 5.0
 
 
@@ -69,11 +70,11 @@ class KafkaListener(StreamingQueryListener):
         )
         self._cluster = ClusterClient(self._options) if cluster is None and self._options is not None else cluster
         self._clock = clock
-        self._due: dict[str, Offsets] = {}  #: Offsets to commit, by query id.
+        self._due: dict[str, Offsets] = {}  #: Offsets that are not committed yet, by query id.
         self._next_commit: dict[str, float] = {}
 
     def onQueryStarted(self, event: Any) -> None:
-        """Ignore: no batch is finished yet."""
+        """Do nothing, since no batch of the query is finished yet."""
 
     def onQueryProgress(self, event: Any) -> None:
         """Report the lag after a batch, and commit its end offsets."""

@@ -89,7 +89,8 @@ class SourceOptions:
     selection: Selection
     starting: Bound | None
     ending: Bound | None
-    kafka: dict[str, str] = field(repr=False)  #: By dotted name. Values may be secrets.
+    #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
+    kafka: dict[str, str] = field(repr=False)
     given: frozenset[str]  #: Documented names of the options that the user set.
     no_match: str = "error"  #: What to do if no record has the starting timestamp or a later one: "error" or "latest".
     fail_on_data_loss: bool = True
@@ -246,7 +247,8 @@ _bytes = _with_unit(_BYTES, 1, "a size such as 500m or 1g, or a number of bytes"
 _duration = _with_unit(_MILLISECONDS, 0, "a duration such as 30s or 15m, or milliseconds")
 
 
-#: Each option's documented name, the field that it sets, and its parser; None if other options set it too.
+#: Each option's documented name, the field of :class:`SourceOptions` that it sets ("" if none), and its parser. The
+#: parser is None if several options together set the field, or if the option has no effect.
 _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("subscribe", "selection", None),
     ("subscribePattern", "selection", None),

@@ -201,8 +201,9 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
 def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:
     """Return end offsets for about ``offsets_max`` offsets in all, shared in proportion to each partition's backlog.
 
-    A share below one is rounded up, or a small partition beside huge ones would never be read. ``earliest`` has the
-    start of new partitions; one without it was deleted, and :func:`plan_micro_batch` reports the loss.
+    A partition's part of less than one offset is rounded up to one: otherwise a small partition beside huge ones would
+    never be read. ``earliest`` has the log start offsets of new partitions, which have no offset in ``start``. A new
+    partition that is missing in ``earliest``, too, was deleted; :func:`plan_micro_batch` reports its offsets as lost.
     """
     begins = {tp: start.get(tp, earliest.get(tp)) for tp in latest}
     sizes = {tp: latest[tp] - first for tp, first in begins.items() if first is not None and latest[tp] > first}

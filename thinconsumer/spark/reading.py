@@ -41,12 +41,14 @@ POLL_S = 0.5
 #: Seconds for which metadata must lack a topic before it counts as deleted: a broker that has just started may not have
 #: the cluster's current metadata.
 DELETED_AFTER_S = 5.0
-#: fetch.max.wait.ms is short: Fetch finds the range's data at once, but the prefetch after its end may find none, and
-#: the next task's Fetch on this connection would wait behind it.
+#: fetch.max.wait.ms is short. A Fetch inside the range never waits, as its records exist. The consumer prefetches after
+#: the end of the range, too, where there may be no records: the broker delays this response by fetch.max.wait.ms, and
+#: with it the response to the next task's Fetch on the same connection.
 _TASK_DEFAULTS = {"auto.offset.reset": "none", "fetch.max.wait.ms": "10", "max.poll.records": "1000000"}
 
 
-#: A global of an importable module, since Spark unpickles everything else again for each task.
+#: The consumers that tasks of this process use one after another. A global of an importable module keeps its value
+#: between tasks; everything else is unpickled anew for each task.
 CONSUMERS: ClientCache[Consumer[Any, Any]] = ClientCache(
     lambda consumer: consumer.close(autocommit=False, timeout_ms=0)
 )
@@ -121,7 +123,10 @@ class _RangeReader:
                 raise self._stuck()
 
     def _seek_to_start(self) -> None:
-        """Seek to the start of the range, unless the last task ended there: a seek would drop prefetched records."""
+        """Seek to the start of the range, unless the cached consumer is there already, since its last task ended there.
+
+        In that case the consumer may have prefetched records of this range, which a seek would drop.
+        """
         consumer, tp = self._consumer, self._tp
         if consumer.assignment() != {tp}:
             consumer.assign([tp])
@@ -137,7 +142,8 @@ class _RangeReader:
 
     def _poll(self) -> Iterator[pa.RecordBatch]:
         consumer, tp, options = self._consumer, self._tp, self._options
-        # Decoding a whole response at once takes a quarter less time per record than decoding batches of Spark's size.
+        # Poll for the records of a whole Fetch response and cut them into batches for Spark afterwards: decoding all at
+        # once takes a quarter less time per record than decoding parts of ``maxBatchBytes``.
         bytes_max = max(options.max_batch_bytes, consumer.config.batches_fetch_bytes)
         found = poll_up_to(consumer, {tp: self._until}, bytes_max, POLL_S * 1000, columns=True).columns
         if self._is_other_topic():
@@ -150,11 +156,12 @@ class _RangeReader:
     # -- records that cannot be read
 
     def _recover(self, error: KafkaError) -> None:
-        """Report the offsets that are lost according to ``error`` and continue after them, or raise the error."""
+        """Report the offsets that ``error`` shows to be lost, and continue after them; raise any other error."""
         if self._is_other_topic():
             self._check_recreated(error)
         elif isinstance(error, NoOffsetForPartitionError):
-            # The topic was created again before the planning, so the cached consumer dropped its old position.
+            # The topic was deleted and created again before this range was planned. The cached consumer has received
+            # the new topic id only now, and has dropped its position as one of the deleted topic: seek again.
             self._seek(self._position)
         elif isinstance(error, OffsetOutOfRangeError):
             low, high = error.log_start, error.log_end
@@ -169,7 +176,8 @@ class _RangeReader:
             self._lose(Loss(self._tp, error.divergent_offset, error.position, why), error)
             self._seek(error.position)
         elif isinstance(error, RecordError) and error.offset >= self._until:
-            self._position = self._until  # the corrupt record is after this range, whose last offsets have no records
+            # The corrupt record is after the range. The range's last offsets have no records, so all of it is read.
+            self._position = self._until
         else:
             raise error
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 #: (topic, partition or None, key, value, headers)
 Row = tuple[str, int | None, bytes | None, bytes | None, tuple[Header, ...]]
-#: Bytes of a batch that are converted at a time: Spark's batches have 10,000 rows by default, whatever their size.
+#: Approximate bytes of a batch that are converted to records at a time. Spark limits a batch to 10,000 rows by default,
+#: but not its bytes, so that converting a whole batch could take too much memory.
 PART_BYTES = 4 * 1024 * 1024
 
 

@@ -23,7 +23,10 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[no-redef]
-        """Stand in for the class that PySpark 4.0 lacks: PySpark 4.0 passes Arrow batches to any Arrow writer."""
+        """Stand in for the class of this name, which PySpark 4.0 lacks.
+
+        PySpark 4.0 passes Arrow batches to a stream writer that is also a ``DataSourceArrowWriter``.
+        """
 
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ class KafkaCommitMessage(WriterCommitMessage):
 
 
 class _Writer:
-    """Common to the batch writer and the stream writer."""
+    """The base of the batch writer and the stream writer: has the part that runs in a task."""
 
     def __init__(
         self, settings: WriteSettings, *, connect: Connect = connect, cache: ClientCache[Producer] | None = None

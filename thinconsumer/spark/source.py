@@ -124,7 +124,7 @@ class KafkaDataSource(DataSource):
 
 
 class _Reader:
-    """Common to the batch reader and the stream reader."""
+    """The base of the batch reader and the stream reader."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...], cluster: ClusterClient | None = None) -> None:
         self._options = options
@@ -201,15 +201,18 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._clock = clock
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
-        self._seen: Json | None = None  #: The end returned last, which PySpark 4.0 and 4.1 do not pass back.
-        self._target: Offsets | None = None  #: The end of an AvailableNow stream.
+        #: The end of the last micro-batch, where the next one starts. PySpark 4.0 and 4.1 do not pass it to
+        #: :meth:`latestOffset`.
+        self._seen: Json | None = None
+        #: With the trigger AvailableNow, the log end offsets at which the stream ends; None until they are looked up.
+        self._target: Offsets | None = None
         self._has_target = False
         self._fired_at: float | None = None
-        self._sizes: list[tuple[int, int]] = []  #: (offsets, bytes) of the last samples.
+        self._sizes: list[tuple[int, int]] = []  #: (number of offsets, bytes) of each sample of records.
         self._sample_at = float("-inf")
 
     def initialOffset(self) -> Json:
-        """Return ``{}``, for the reason in the module ``offsets``."""
+        """Return ``{}``, the offset before the first batch; the module ``offsets`` says why it is a constant."""
         return {}
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
@@ -233,7 +236,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         if first is not None:
             self._seen = first_batch_end(first, end)
         else:
-            # The end of a batch without partitions must differ from ``{}``, the offset before the first batch.
+            # If no partition exists, to_json() returns ``{}``, which is also the offset before the first batch: the
+            # stream would start anew. So the end is written like that of a first batch, which is never ``{}``.
             self._seen = start if end == begin else to_json(end) or first_batch_end({}, {})
         return self._seen
 

@@ -37,7 +37,7 @@ REFUSED = {
     "interceptor.classes": _CLASS,
     "partitioner.class": f"{_CLASS}: set the column 'partition'",
 }
-#: Options of which only one value is accepted: its spellings, and the reason for refusing others.
+#: Options that accept a single value: the spellings of that value, and the reason for refusing any other.
 _FIXED = {
     "acks": (("all", "-1"), "every record is acknowledged by all replicas in sync"),
     "enable.idempotence": (("true",), "idempotence keeps repeated requests from writing records twice"),
@@ -52,7 +52,8 @@ _NOT_PASSED_ON = frozenset({*REFUSED, *_FIXED, *_IGNORED})
 class WriteSettings:
     """The settings of a write task. ``columns`` has the position of each column by name."""
 
-    kafka: dict[str, str] = field(repr=False)  #: By dotted name. Values may be secrets.
+    #: The ``kafka.*`` options under Kafka's dotted names, without that prefix. Values may be secrets: not in repr().
+    kafka: dict[str, str] = field(repr=False)
     columns: dict[str, int]
     topic: str | None = None  #: Topic of all records, overrides the column.
 
@@ -138,5 +139,6 @@ def _producer_config(kafka: Mapping[str, str]) -> dict[str, str]:
     """Return the producer's configuration without consumer options: jobs use the same ones for reading and writing."""
     left_out = _NOT_PASSED_ON | exclusive_names()[1]
     config = {name: value for name, value in kafka.items() if name not in left_out}
-    # As with Java's producer, auto.create.topics.enable of the brokers decides.
+    # As with Java's producer, a Metadata request for a missing topic asks for its creation, and the broker's option
+    # auto.create.topics.enable decides whether it is created.
     return {"allow.auto.create.topics": "true", **config}

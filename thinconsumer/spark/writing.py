@@ -40,7 +40,8 @@ def connect(settings: ProducerSettings) -> Producer:
     return Producer(settings, driver=SelectorDriver())
 
 
-#: A global of an importable module, since Spark unpickles everything else again for each task.
+#: The producers that tasks of this process use one after another. A global of an importable module keeps its value
+#: between tasks; everything else is unpickled anew for each task.
 PRODUCERS: ClientCache[Producer] = ClientCache(lambda producer: producer.close(0))
 
 
@@ -72,7 +73,7 @@ class _BatchWriter:
     def __init__(self, settings: WriteSettings, connect: Callable[[], Producer]) -> None:
         self._settings = settings
         self._connect = connect
-        self._producer: Producer | None = None  #: None until the first row.
+        self._producer: Producer | None = None  #: Created for the first batch that has rows; None before it.
         self._unsettled: deque[SendFuture] = deque()
         self.written = Written()
 
@@ -99,7 +100,8 @@ class _BatchWriter:
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
             except BufferFullError:
-                # The buffer is full because earlier records cannot be sent: flush() and _check() raise their error.
+                # The buffer stayed full for ``max_block_ms``, since earlier records cannot be sent. The error of these
+                # records is more helpful than this one: flush() and _check() raise it if there is one.
                 producer.flush()
                 self._check()
                 raise
