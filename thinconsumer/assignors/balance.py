@@ -35,7 +35,10 @@ from .racks import member_racks, partition_racks, racks_matter
 def balanced(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription], owners: Mapping[TopicPartition, str]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """Return the partitions of each member. ``owners`` are previous owners, and ignored if not in the group."""
+    """Return the partitions of each member.
+
+    ``owners`` maps partitions to their previous owners; an owner that has left the group is ignored.
+    """
     members = sorted(subscriptions, key=sort_key)
     problem = _Problem(cluster, subscriptions, members)
     shares = problem.solve(owners)
@@ -43,7 +46,11 @@ def balanced(
 
 
 class _Pool:
-    """Partitions with the same subscribers and racks. ``near`` are members in these racks, ``far`` the others."""
+    """Partitions with the same subscribers, and with replicas in the same racks.
+
+    ``near`` is the bit mask of the subscribers in one of these racks or without a rack, ``far`` that of all other
+    subscribers.
+    """
 
     def __init__(self, near: int, far: int) -> None:
         self.near = near
@@ -60,7 +67,8 @@ class _Pool:
         """Return for each member as many partitions as ``counts`` says: owned ones first, then others round robin."""
         kept = {}
         for member, owned in self.owned.items():
-            # Sorted by number first, so that the partitions that move come from all topics.
+            # Sorted by partition number before topic: a member that has to give up partitions gives up some of each
+            # topic, not all of one topic.
             kept[member] = sorted(owned, key=lambda tp: (tp.partition, sort_key(tp.topic)))[: counts.get(member, 0)]
         stay = {tp for owned in kept.values() for tp in owned}
         shares = {member: kept.get(member, []) for member in counts}
@@ -117,7 +125,7 @@ class _Problem:
         return shares
 
     def _pools(self, owners: Mapping[TopicPartition, str]) -> list[_Pool]:
-        """Find the blocks and the pools in them, divided by racks; set the members' bounds."""
+        """Return the pools of all blocks, divided by rack; store each member's least and most number of partitions."""
         alike: dict[int, list[str]] = {}
         for topic in self.topics:
             alike.setdefault(self.readers[topic], []).append(topic)

@@ -21,8 +21,8 @@ __all__ = ["Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtoco
 class GroupMetadata(NamedTuple):
     """A member's identity, for transactional producers (KIP-447) and assignors. The fields are those of kafka-python.
 
-    Outside of a group's generation, ``generation_id`` is -1 and ``member_id`` empty. kafka-python's producer takes
-    ``kafka.ConsumerGroupMetadata(*metadata)``, confluent-kafka's takes ``metadata.for_confluent()``.
+    While the consumer is not a member of a generation, ``generation_id`` is -1 and ``member_id`` empty. kafka-python's
+    producer takes ``kafka.ConsumerGroupMetadata(*metadata)``, confluent-kafka's takes ``metadata.for_confluent()``.
     """
 
     group_id: str
@@ -85,7 +85,9 @@ class PartitionAssignor(ABC):
 
     @abstractmethod
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
-        """Return the assignment of every member id in ``subscriptions``. Unknown topics have no partitions.
+        """Return the assignment of every member id in ``subscriptions``.
+
+        A subscribed topic that ``cluster`` does not contain has no partitions to assign.
 
         Only the group's leader calls this method. If it raises an exception, the leader's ``poll`` raises that
         exception, and the group rebalances again.

@@ -23,7 +23,11 @@ class Claim(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """Owners by partition. Several members claim the ``disputed`` partitions from the same, newest generation."""
+    """The owner of each partition that has one, and the ``disputed`` partitions.
+
+    A partition is disputed, and has no owner, if several members claim it from the same generation and none from a
+    newer one.
+    """
 
     owners: Mapping[TopicPartition, str]
     disputed: frozenset[TopicPartition]

@@ -15,12 +15,16 @@ from .balance import balanced
 from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from .claims import NO_GENERATION, Claim, find_owners
 
-#: User data with the generation, for leaders that do not read it from the subscription (KIP-792).
+#: The layout of this assignor's user data: the generation, for leaders that do not read it from the subscription (older
+#: than KIP-792).
 _GENERATION = Struct(">i")
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions; the others stay readable."""
+    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions.
+
+    Members keep reading all partitions that do not move.
+    """
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -29,7 +33,7 @@ class CooperativeStickyAssignor(PartitionAssignor):
         self._generation = NO_GENERATION
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the generation that assigned the owned partitions."""
+        """Return, encoded, the generation in which the owned partitions were assigned."""
         return _GENERATION.pack(self._generation)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:

@@ -1,14 +1,16 @@
 """Assign partitions to members at minimum cost: the algorithm of the sticky assignors.
 
-A *pool* is a set of partitions with the same subscribers, its members; only their number matters. A partition costs 0
-at a *near* member, ``FAR`` at a *far* one, and 1 less for as many partitions of the pool as the member *owned* before.
-The caller limits the loads: partitions wait as *excess* at their pool or an overloaded member until ``route`` moves
-them to members with *room* along the cheapest paths. A path may also move partitions from one member to another.
+A *pool* is a set of partitions with the same subscribers, its members; only the number of partitions matters. A
+partition costs 0 at a *near* member (in the rack of a replica) and ``FAR`` at a *far* one; the cost at a member is 1
+less for as many partitions of the pool as the member *owned* before. The caller limits the loads: partitions wait as
+*excess* at their pool or an overloaded member until ``route`` moves them to members with *room* along the cheapest
+paths. A path may also move partitions from one member to another.
 
-This is minimum-cost flow by successive shortest paths, with node potentials for Dijkstra's algorithm and all paths of
-one length at once (Dinic's layers). Costs take few values, so potentials do, too; sets of members are bit masks, so
-that a pool with a thousand members takes a few operations on long integers instead of a thousand steps. Each round
-makes the shortest path longer or, at equal length, the layers deeper, so the algorithm ends.
+This is minimum-cost flow by successive shortest paths: Dijkstra's algorithm with node potentials, here called
+*heights*, finds the length of the shortest path, and Dinic's layers move partitions along all paths of that length at
+once. Costs have few different values, and therefore heights do, too; sets of members are bit masks, so that a pool with
+a thousand members takes a few operations on long integers instead of a thousand steps. Each round makes the shortest
+path longer or, at equal length, the layers deeper, so the algorithm ends.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from .masks import bits
 #: The cost of a partition at a far member: more than the sum of all other costs on a path.
 FAR = 1 << 40
 
-#: Kinds of steps in :class:`_Search`, in order of priority at equal distance: it ends at the first _SINK.
+#: Kinds of entries in the heap of :class:`_Search`. At equal distance the smallest kind comes first, so that the search
+#: ends as soon as it reaches a member with room (_SINK).
 _SINK, _POOL, _MEMBER, _NEAR, _FAR = range(5)
 
 
 class Flow:
-    """The number of each pool's partitions at each member; ``owned`` has the numbers before the rebalance."""
+    """Track how many partitions of each pool each member has; ``owned`` holds these numbers before the rebalance."""
 
     def __init__(
         self,
@@ -45,15 +48,17 @@ class Flow:
         self.owned = owned if owned is not None else [{}] * pools
         #: For each member, its number of partitions by pool.
         self.units: list[dict[int, int]] = [{} for _ in range(members)]
-        #: For each pool, by member, how many of its partitions the member owned and does not have now.
+        #: For each pool, by member: how many of its partitions the member owned before the rebalance and does not have
+        #: now.
         self.missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
         self.room = [0] * members
-        #: Potentials of Dijkstra's algorithm: the cost of the cheapest path from excess partitions, as far as known.
+        #: Height (potential in Dijkstra's algorithm) of each pool and member: its difference to the height of the
+        #: source is the cost of the cheapest path there from excess partitions, as far as known.
         self.pool_height = [0] * pools
         self.member_height = [0] * members
-        self.at_height = {0: (1 << members) - 1}  #: By potential, the bit mask of its members.
+        self.at_height = {0: (1 << members) - 1}  #: For each height, the bit mask of its members.
         self._source_height = 0
         self.sink_height = 0
 
@@ -61,7 +66,11 @@ class Flow:
         return sum(self.units[member].values())
 
     def put(self, pool: int, member: int, count: int) -> None:
-        """Give excess partitions of the pool to the member. After ``route``, it must be the cheapest member."""
+        """Give excess partitions of the pool to the member.
+
+        After a call of :meth:`route`, only the cheapest member may get them: the next call starts from an assignment
+        that must be optimal.
+        """
         self.pool_excess[pool] -= count
         self.move(pool, member, count)
 
@@ -81,7 +90,8 @@ class Flow:
     def fill(self, most: Sequence[int]) -> None:
         """Give each excess partition to the least loaded near member, up to the load ``most`` of each member.
 
-        This saves ``route`` work. Pools with few members come first, as their partitions have the least choice.
+        Each partition assigned here saves :meth:`route` a search. Pools with few members come first, as their
+        partitions have the least choice.
         """
         loads = [self.load(member) for member in range(len(self.units))]
         for pool in sorted(range(len(self.near)), key=lambda pool: self.near[pool].bit_count()):
@@ -115,7 +125,7 @@ class Flow:
         return FAR if self.far[pool] >> member & 1 else 0
 
     def back_cost(self, member: int, pool: int) -> tuple[int, int]:
-        """Return the cost of moving a partition from the member back to its pool, and how many have this cost."""
+        """Return the cost of moving a partition from the member back to its pool, and how many partitions have it."""
         count = self.units[member][pool]
         owned = self.owned[pool].get(member, 0)
         cost = self.step_cost(pool, member)
@@ -137,7 +147,7 @@ class Flow:
         return None if is_plain else self.missing[pool][member]
 
     def leads_back(self, member: int, pool: int) -> bool:
-        """Return whether a shortest path leads from the member back to this pool, of which it has partitions."""
+        """Return whether a shortest path leads from the member back to a pool of which the member has partitions."""
         return self.pool_height[pool] == self.member_height[member] + self.back_cost(member, pool)[0]
 
     def sources(self) -> tuple[list[int], list[int]]:
@@ -160,7 +170,7 @@ class Flow:
         return self.room[member] > 0 and self.member_height[member] == self.sink_height
 
     def _raise_heights(self) -> bool:
-        """Search the shortest path to a member with room, and update the potentials; return False if there is none."""
+        """Search the shortest path to a member with room, and update all heights; return False if there is no path."""
         search = _Search(self)
         reach = search.run()
         if reach is None:
@@ -180,7 +190,11 @@ class Flow:
 
 
 class _Search:
-    """One run of Dijkstra's algorithm over reduced costs, up to the nearest member with room."""
+    """One run of Dijkstra's algorithm over reduced costs, up to the nearest member with room.
+
+    The reduced cost of a step is its cost, plus the height where it begins, minus the height where it ends. It is never
+    negative.
+    """
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -211,7 +225,10 @@ class _Search:
         return self.flow.near if kind == _NEAR else self.flow.far
 
     def sweep(self, kind: int, pool: int, top: int, index: int) -> None:
-        """Queue the pool's members with the next lower potential; the higher the potential, the shorter the distance.
+        """Queue those members of the pool that have the next lower height, at ``index`` of :attr:`heights` or later.
+
+        The higher a member, the shorter its distance from the pool. Members of still lower height are queued only when
+        the members queued here are reached, since most searches end before.
 
         Lower potentials are queued only when this one is reached, since most searches end before.
         """
@@ -230,7 +247,8 @@ class _Search:
         flow = self.flow
         top = distance + flow.pool_height[pool]
         for kind, cost in ((_NEAR, 0), (_FAR, FAR)):
-            # Reduced costs are never negative, so no member of the pool has a higher potential than this.
+            # The reduced cost of a step from the pool to a member is never negative, so no member that the pool can
+            # reach is higher than the pool's own height plus the cost. The search begins at that height.
             highest = bisect_left(self.heights, -flow.pool_height[pool] - cost, key=operator.neg)
             self.sweep(kind, pool, top + cost, highest)
         for member in flow.missing[pool]:
@@ -253,12 +271,16 @@ class _Search:
 
 
 class _Layers:
-    """Pools and members by their steps from excess partitions on shortest paths, up to the first with room."""
+    """The layers of Dinic's algorithm: pools and members, by their number of steps on shortest paths.
+
+    The first layer holds the pools and members with excess partitions, the last one a member with room.
+    """
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.pool_layer: dict[int, int] = {}
-        self.member_layers: list[int] = []  #: By layer, the bit mask of its members without dead ends.
+        #: For each layer, the bit mask of its members, except those from which no path leads to a member with room.
+        self.member_layers: list[int] = []
 
     @classmethod
     def of(cls, flow: Flow) -> _Layers | None:
@@ -294,7 +316,10 @@ class _Layers:
                     excess[start] -= self.push(kind, path, excess[start])
 
     def path(self, kind: int, start: int) -> list[int] | None:
-        """Return a path from ``start`` to a member with room, pools and members alternating; removes dead ends."""
+        """Return a path from ``start`` to a member with room, pools and members alternating; None if there is none.
+
+        Pools and members found to be dead ends are removed from the layers, so that no later search enters them.
+        """
         path = [start]
         while path:
             here, depth = path[-1], len(path)
@@ -322,7 +347,7 @@ class _Layers:
         return None
 
     def pool_after(self, member: int, layer: int) -> int | None:
-        """Return a pool of that layer to which a shortest path leads back."""
+        """Return a pool of the layer to which a shortest path leads back from the member; None if there is none."""
         for pool in self.flow.units[member]:
             if self.pool_layer.get(pool) == layer and self.flow.leads_back(member, pool):
                 return pool

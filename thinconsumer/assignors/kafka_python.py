@@ -37,7 +37,7 @@ def built_in_name(entry: object) -> str | None:
 
 
 class _OfTopic(NamedTuple):
-    """Partitions of a topic: attributes for kafka-python 3.0, a pair for 2.0."""
+    """The partitions of one topic. kafka-python 3.0 reads the attributes of such an object, 2.0 unpacks a pair."""
 
     topic: str
     partitions: list[int]
@@ -129,7 +129,7 @@ class KafkaPythonAssignor(PartitionAssignor):
             self.supported_protocols = tuple(RebalanceProtocol(int(protocol)) for protocol in protocols())
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the user data of the assignor's metadata; the consumer provides the other fields."""
+        """Return the user data that the assignor's ``metadata()`` contains; the consumer fills in the other fields."""
         return _as_bytes(self._inner.metadata(set(topics)).user_data)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:

@@ -8,7 +8,8 @@ It divides pools and members into *blocks*: members of a block get partitions of
 by one at most (Frank and Murota's "canonical partition" of decreasingly minimal vectors). The caller then chooses each
 member's partitions within these bounds.
 
-Blocks are found by bisection: distribute the partitions with the average, rounded up, as every member's limit.
+Blocks are found by dividing the problem until each part is a block. To test a part, its partitions are distributed with
+the same limit for every member: the average load, rounded up.
 
 * If partitions are left over, the members that they can reach, directly or by displacing others, have loads above the
   average. These members and their pools are one part, the rest is the other.
@@ -27,7 +28,10 @@ from .masks import bits
 
 
 class Block(NamedTuple):
-    """Some pools, and the bit mask of the members that each get ``least`` or ``most`` of their partitions."""
+    """Some pools, and the bit mask of the members that share their partitions.
+
+    Each of these members gets ``least`` or ``most`` partitions, all of them from these pools.
+    """
 
     pools: tuple[int, ...]
     members: int
@@ -52,7 +56,7 @@ def blocks(supplies: Sequence[int], members_of: Sequence[int]) -> list[Block]:
 
 
 class _Part(NamedTuple):
-    """A part of the problem: the partitions of these pools, for these members (a bit mask) only."""
+    """A part of the problem: spread the partitions of these pools over these members (a bit mask) only."""
 
     pools: tuple[int, ...]
     members: int
@@ -98,7 +102,8 @@ def _divide(
 ) -> tuple[_Part, _Part]:
     """Return the part that is reachable from these pools and members, and the rest.
 
-    For each pool, ``of_pool`` is the mask of the members reachable from it, ``of_member`` of those that reach it.
+    For each pool, ``of_pool`` is the mask of the members reachable from the pool, and ``of_member`` the mask of the
+    members from which the pool is reachable.
     """
     inside, size = set(pools), (-1, -1)
     while size != (len(inside), members):

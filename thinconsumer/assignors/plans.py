@@ -1,4 +1,4 @@
-"""Check an assignor's result before the leader sends it, and sort as all assignors do.
+"""Check an assignor's result before the leader sends it; define the order in which built-in assignors sort.
 
 A partition assigned to two members would be read twice; one assigned to a member that is not subscribed to its topic
 would make the group rebalance again and again.

@@ -60,7 +60,11 @@ class _Topic:
         self.racks_matter = racks_matter(known, self.replicas)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions the member may get; one above the equal share while there are ``extras``."""
+        """Return how many more partitions of the topic the member may get.
+
+        The limit is the equal share (rounded down), plus one as long as ``extras`` partitions remain beyond all equal
+        shares.
+        """
         return max(0, self.least + (self.extras > 0) - len(self.given.get(member, ())))
 
     def fits(self, member: int, partition: int) -> bool:
@@ -77,7 +81,10 @@ class _Topic:
             self.extras -= 1
 
     def give_runs(self, *, heed_racks: bool) -> None:
-        """Assign to each member as many partitions as it may get, the lowest numbers first."""
+        """Assign to each member as many partitions as it may get, the lowest numbers first.
+
+        With ``heed_racks``, a member in a rack gets only partitions with a replica in that rack.
+        """
         for member in bits(self.members):
             if not self.left:
                 break
@@ -88,7 +95,10 @@ class _Topic:
 
 
 def _within_racks(topics: Sequence[_Topic]) -> None:
-    """Assign partitions within racks. Topics with the same subscribers and partition count are handled together."""
+    """Assign partitions to members in the rack of a replica, up to each member's share.
+
+    Topics with the same subscribers and partition count are handled together, so that they stay co-partitioned.
+    """
     together: dict[tuple[int, int], list[_Topic]] = {}
     for topic in topics:
         together.setdefault((topic.members, len(topic.replicas)), []).append(topic)
@@ -100,7 +110,11 @@ def _within_racks(topics: Sequence[_Topic]) -> None:
 
 
 def _give_in_step(topics: Sequence[_Topic]) -> None:
-    """Assign each partition number of all these topics to one member whose rack has replicas of all of them."""
+    """Assign each partition number of all these topics to one member.
+
+    In each topic, the partition must have a replica in the member's rack. A number for which there is no such member
+    stays unassigned for now.
+    """
     waiting = list(bits(topics[0].members))
     for partition in range(len(topics[0].replicas)):
         for member in waiting:

@@ -23,7 +23,8 @@ def name_of(entry: object) -> str:
     """Return the name of an assignor class or instance.
 
     Raises:
-        ValueError: ``entry`` is no assignor. The message goes on after the name of ``entry``: "which has no name".
+        ValueError: ``entry`` is no assignor. The message is the end of a sentence that begins with the name of
+            ``entry``, for example "which has no name".
     """
     if not issubclass(class_of(entry), PartitionAssignor) and not is_kafka_python_assignor(entry):
         raise ValueError("which is no PartitionAssignor")

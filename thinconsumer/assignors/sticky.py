@@ -27,7 +27,8 @@ class _UserData(Message):
     generation: int = int32("1+", default=NO_GENERATION)
 
 
-#: The layouts to try, as (version, offset of the first field). kafka-python 3.0 writes a version first, Java does not.
+#: The layouts of user data to try, as (version, offset of the first field in bytes). kafka-python 3.0 writes a version
+#: number of two bytes before the fields, Java does not.
 _LAYOUTS = ((1, 0), (0, 0), (1, 2))
 
 
@@ -40,7 +41,11 @@ class StickyAssignor(PartitionAssignor):
         self._previous: Claim | None = None
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return the last assignment: under eager rebalancing a member that joins owns no partitions."""
+        """Return the last assignment, encoded.
+
+        The subscription itself does not contain it: under eager rebalancing a member revokes all partitions before it
+        joins, so it owns none.
+        """
         if self._previous is None:
             return None
         previous = to_topics(in_order(self._previous.partitions))
@@ -59,7 +64,7 @@ class StickyAssignor(PartitionAssignor):
 
 
 def read_claim(user_data: bytes | None) -> Claim:
-    """Return the previous assignment in a member's user data; an empty claim without valid user data."""
+    """Return the previous assignment from a member's user data; an empty claim if that is missing or invalid."""
     for version, start in _LAYOUTS if user_data else ():
         try:
             decoded = _UserData.decode(user_data or b"", version, start, ignore_trailing=True)

@@ -54,7 +54,9 @@ class Answers:
         self._backoff = Backoff.from_settings(settings)
         self._read_committed = settings.isolation_level == "read_committed"
         self._outages = OutageLog(log)
-        self._generation = -1  #: The generation when ``_outages`` last dropped unassigned partitions.
+        #: The version of the assignment (``Partitions.generation``) at which the outages of unassigned partitions were
+        #: last dropped.
+        self._generation = -1
         #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first one.
         self.completed = 0
         self.records = 0  #: Number of records received so far, according to the batch headers.
@@ -62,7 +64,8 @@ class Answers:
     def handle(self, answer: Answer, now: float) -> bool:
         """Handle one response: update the session, and buffer records of partitions that no seek or reset has moved.
 
-        Returns True if only the planner needs a step next: no error, and all partitions are still FETCHING.
+        Returns True if the response had no error and all its partitions are still FETCHING. Then only the planner needs
+        a step, to send the next Fetch.
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
@@ -94,13 +97,15 @@ class Answers:
                 unconfirmed.add(tp)
                 self._partition_error(asked, partition, data, nodes, now)
             elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:
-                # Another node's response has advanced the fetch offset since. Either node may be a deposed leader with
-                # a diverged log, so its records must never be appended to the other's.
+                # While this Fetch was in flight, the response of another node has advanced the partition's fetch
+                # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
+                # appended to those of the other.
                 log.debug("dropping data of node %s for %s-%s: another node's came first", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
         for tp, (partition, _) in asked.cursors.items():
-            # An incremental response omits partitions without new data (KIP-227): their log end is confirmed too.
+            # An incremental response omits partitions without new data (KIP-227), so it confirms the log ends of these
+            # partitions, too.
             if tp not in unconfirmed:
                 partition.confirmed_at = now
             is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
@@ -108,12 +113,16 @@ class Answers:
         return is_smooth and not unconfirmed
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
-        """Delay the next Fetch after several responses without records, unless the broker has waited before each."""
+        """Delay the next Fetch to a node after several consecutive responses without records.
+
+        The delay has no effect if the broker has waited for records before the last response, as it should.
+        """
         session = asked.session
         session.fruitless = 0 if fruitful else session.fruitless + 1
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
-            # Counted from the request: after a response that took this long, the next Fetch is sent at once.
+            # The pause is counted from the request: if the broker waited for that long before it responded, the next
+            # Fetch is sent at once.
             session.retry.not_before = asked.at + pause
 
     # -- failed responses
@@ -125,11 +134,13 @@ class Answers:
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
-        # A rejected API version or login is raised, because the broker would reject the next request, too.
+        # Polls raise the error of a rejected API version or login, because the broker would reject the next request,
+        # too.
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
         for partition in self._planner.wanted(asked.node_id, now):
             partition.failed(error or KafkaError("the Fetch got no response"), is_raised=is_raised)
-        for partition in self._partitions:  # all: a request that was never written has no list of its own
+        # not only partitions in ``asked``: a request that was never written lists none
+        for partition in self._partitions:
             self._leave_replica(partition, asked.node_id, now)
 
     def _session_error(self, asked: Asked, code: int, now: float) -> None:
@@ -196,7 +207,8 @@ class Answers:
             return  # a late response: the partition is being reset or validated, with a backoff of its own
         self._pause(partition, now)
         if isinstance(error, TopicAuthorizationFailedError):
-            error = asked.refused.setdefault(tp.topic, error)  # one error per topic and response
+            # all partitions of the topic share one error object, so that polls raise it once
+            error = asked.refused.setdefault(tp.topic, error)
         elif data.error_code == Code.CORRUPT_MESSAGE:
             error = _corrupt(tp, partition.cursor.fetch_offset, f"{error}")
         self._note(partition, data.error_code, error, now, is_raised=action is Action.RAISE)
@@ -278,7 +290,8 @@ class Answers:
         end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
         batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
         if not batches and broken is None:
-            # A broker sends at least one whole batch whatever the size limits (KIP-74). As in Java: raise, and retry.
+            # A broker sends at least one whole batch whatever the size limits (KIP-74), so the data is corrupt. As in
+            # Java, polls raise an error, and the Fetch is retried.
             error = _corrupt(partition.tp, cursor.fetch_offset, f"its {len(records)} bytes hold no complete batch")
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
@@ -311,8 +324,8 @@ class Answers:
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
-                # The previous leader's response came after the leader change. The new leader has validated the
-                # position, if at all, without these records: validate it again.
+                # The response of the previous leader came after the leader change was detected. If the new leader has
+                # validated the position meanwhile, it did so without these records: validate again, with them.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

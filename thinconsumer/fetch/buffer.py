@@ -51,8 +51,11 @@ class Fetched:
     batches: list[RecordBatch | None]
     frame: Frame
     size: int
-    cursor: Cursor  #: The partition's cursor. If the partition has another one now, these batches are stale.
-    start: int  #: The fetch offset; whole batches may begin below it.
+    #: The partition's cursor (position object) at the Fetch. A seek or reset replaces the partition's cursor, so these
+    #: batches are stale if the partition has another one now.
+    cursor: Cursor
+    #: The offset in the Fetch request. Brokers return whole batches, so the first batch may begin below this offset.
+    start: int
     error: RecordError | None = None  #: Why the bytes after the last batch could not be parsed.
     aborted: AbortedTransactions | None = None
     chunks: list[Chunk | None] = field(default_factory=list)
@@ -139,7 +142,10 @@ class Buffer:
         return bool(queue) and queue[-1].error is not None  # type: ignore[index]
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
-        """Drop all batches not yet returned, and keep ``error`` in their place: only a seek gets past it."""
+        """Drop the partition's batches not yet returned, and keep ``error`` in their place.
+
+        Polls raise the error until the application seeks to another offset.
+        """
         fetched.error = error
         del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
         queue = self._queues[fetched.partition]
@@ -152,8 +158,8 @@ class Buffer:
     def make_room(self) -> None:
         """Drop the batches of one partition, preferably a paused one, to be fetched again later.
 
-        Called when no partition has records to return and no memory is left for a Fetch. Without it, paused partitions
-        could hold all the memory and block fetching for ever.
+        Called when no partition has records to return and no memory is left for a Fetch. If nothing were dropped, the
+        batches of paused partitions could hold all the memory, and no partition would be fetched ever again.
         """
         holders = [p for p in self._turns if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:

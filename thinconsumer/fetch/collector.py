@@ -36,7 +36,7 @@ _offset_of = attrgetter("offset")
 
 
 class Move(NamedTuple):
-    """Progress of a poll in one ``Fetched``, and the resulting position of its partition."""
+    """The part of one ``Fetched`` that a poll returns, and the position of its partition after that part."""
 
     fetched: Fetched
     adds: int  #: Number of records that the poll returns from ``fetched``.
@@ -67,7 +67,8 @@ class PollResult:
     moves: list[Move] = field(default_factory=list)
     turns: list[Partition] = field(default_factory=list)  #: Partitions to move to the end of the round-robin order.
     count: int = 0
-    #: How many of the records an iteration has returned so far; None: ``poll`` has returned all of them.
+    #: If the application iterates over the consumer: how many of these records the iteration has returned so far. None
+    #: if ``poll`` has returned all of them at once.
     taken: int | None = None
 
 
@@ -81,11 +82,14 @@ class Collector:
         self._partitions = partitions
         self._buffer = buffer
         self._deserialize = deserialize
-        #: The batches in which a poll found a broken record after good ones: the next poll raises its error first.
+        #: The batches in which the last poll found a record that cannot be returned, after good records. That poll
+        #: returned the good records, and the next one raises the error first.
         self._overdue: Fetched | None = None
 
     def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
-        """Return up to ``max_records`` records. With ``ends``, a partition's records end before its offset there.
+        """Return up to ``max_records`` records.
+
+        With ``ends``, only records below their partition's offset in ``ends`` are returned.
 
         Raises ``RecordError`` when the next record cannot be returned.
         """
@@ -103,7 +107,8 @@ class Collector:
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return whole batches as columns, until their size without headers reaches ``max_bytes``.
 
-        With ``ends``, only batches that begin before the partition's offset there are returned, each of them whole.
+        With ``ends``, only batches that begin below their partition's offset in ``ends`` are returned, but these as a
+        whole: the last one may contain records beyond that offset.
 
         Raises ``RecordError`` as :meth:`gather`. Columns are not deserialized, so a deserialization error recorded by
         an earlier poll is not raised.
@@ -167,7 +172,8 @@ class Collector:
     def place(self, poll_result: PollResult) -> None:
         """Advance the positions. Idempotent, so an interrupted call can be repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
-            # Release the returned batches' memory. The entries stay, since the list's length counts batches.
+            # Release the memory of the returned batches. None takes their place, because the length of ``chunks`` says
+            # how many batches were decoded.
             nothing = [None] * (chunk - fetched.chunk)
             fetched.chunks[fetched.chunk : chunk] = nothing
             fetched.batches[fetched.chunk : chunk] = nothing
@@ -177,7 +183,10 @@ class Collector:
             fetched.cursor.epoch = epoch
 
     def restart(self) -> None:
-        """Forget the error that the next poll would raise first, since its record is fetched again."""
+        """Forget the error that the next poll would raise first.
+
+        Called when the engine restarts after an interrupted step: the record with the error is fetched again.
+        """
         self._overdue = None
 
     # -- inside
@@ -247,7 +256,7 @@ class Collector:
                 record = stop
             if stop < len(chunk.records):
                 if end is not None and chunk.records[stop].offset >= end:
-                    offset = end  # compaction or a transaction marker left no record before ``end``
+                    offset = end  # no record is left before ``end``: compacted, or a transaction marker
                 break
             if chunk.error is not None:
                 if end is not None and chunk.error.offset >= end:
@@ -275,7 +284,8 @@ class Collector:
         while index < len(fetched.batches) and decoder.size < max_bytes:
             batch = fetched.batches[index]
             assert batch is not None
-            # Only format 2: in older ones the header of a compressed batch has only its last offset.
+            # Checked only for format 2. In older formats, the header of a compressed batch contains its last offset,
+            # not its first.
             if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
                 return Span(fetched, begin, indices, index, None, stop)
             try:

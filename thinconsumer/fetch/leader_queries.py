@@ -34,9 +34,12 @@ class LeaderQuery:
     wanted: Callable[[], bool]  #: Whether the caller still needs the result.
     found: Callable[[Any, float], None]  #: Receives the partition's part of the response.
     failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final.
-    least_epoch: int = -1  #: A leader with an older epoch gets the query only after ``outdated_until``.
+    #: Until ``outdated_until``, the query is not sent to a leader with an older epoch than this: metadata may be
+    #: outdated.
+    least_epoch: int = -1
     outdated_until: float = 0.0
-    leaderless_in: int = -1  #: Metadata version without a leader for ``tp``; a newer version ends the backoff.
+    #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
+    leaderless_in: int = -1
     retry: Retry = field(init=False)
 
 
@@ -123,7 +126,11 @@ class LeaderQueries(ABC):
             self._again(query, error, now, final=final)
 
     def restart(self, now: float) -> None:
-        """Drop all queries: an exception has ended the calls that waited, and other callers add theirs again."""
+        """Drop all queries.
+
+        Called when the engine restarts after an interrupted step. The exception has ended the calls that waited for a
+        result; resets and validation add their queries again.
+        """
         self._queries.clear()
         self.version += 1
 
@@ -158,7 +165,8 @@ class LeaderQueries(ABC):
             missing = f": the topic has {len(topic.partitions)} partitions"
             query.failed(KafkaError(words + missing * (tp.partition not in topic.partitions)), False)
         self._metadata.request_update(words)
-        # The backoff grows, since thousands of clients may lack the same leader. A newer metadata version ends it.
+        # The backoff grows with each failure, since thousands of clients may wait for the same leader and load the
+        # brokers with requests. A newer metadata version ends the backoff.
         query.leaderless_in = self._metadata.version
         query.retry.failed(now)
 

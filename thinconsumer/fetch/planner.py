@@ -35,7 +35,8 @@ CHANNEL = "fetch"
 #: First Fetch version with sessions, and last one with topic names instead of ids.
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
-#: Minimum bytes of a Fetch while the buffer is not empty: many small responses cost more than a short wait.
+#: While the buffer is not empty, no Fetch is sent that may return fewer bytes than this. Waiting until polls release
+#: memory costs less than many small responses.
 LEAST_WORTH_ASKING = 64 * 1024
 #: Number of responses per node that fit into the buffer. With 1, no Fetch could be sent until all records of the
 #: previous response are returned.
@@ -44,15 +45,19 @@ ANSWERS_IN_BUFFER = 4
 
 @dataclass(slots=True)
 class Asked:
-    """Context of one Fetch: its partitions and their cursors, by which stale response data is recognized."""
+    """Context of one Fetch: its partitions and their cursors (position objects) when it was written.
+
+    A seek or reset replaces a partition's cursor, so that data for the old cursor is recognized as stale and dropped.
+    """
 
     node_id: int
     session: FetchSession
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
-    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: Fields sent.
+    #: The fields of each partition that the session holds after this request.
+    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: The session epoch sent.
-    at: float = 0.0  #: When it was written; monotonic seconds.
+    at: float = 0.0  #: When the request was written, in monotonic seconds.
     refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
 
 
@@ -229,7 +234,10 @@ class Planner:
         return WantedPartition(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
 
     def _partition_bytes(self) -> int:
-        """Return ``partition_max_bytes``. If it varied, each Fetch would send all partitions of its session again."""
+        """Return ``partition_max_bytes``, the same for all partitions.
+
+        If the value differed from Fetch to Fetch, each request would have to send all partitions of the session again.
+        """
         settings = self._settings
         if not self.batches:
             return settings.max_partition_fetch_bytes

@@ -10,8 +10,8 @@ from __future__ import annotations
 from ..timers import Backoff, Random
 
 #: How long to avoid a failed follower, in seconds. The initial value is longer than a cluster takes to notice a dead
-#: broker. The time grows for a follower that only this client cannot reach, since each attempt may cost
-#: ``request_timeout_ms``.
+#: broker. The time grows with each failure: if only this client cannot reach the follower, leaders keep naming it, and
+#: each attempt may cost ``request_timeout_ms``.
 SHUNNED = Backoff(initial=12.0, maximum=300.0)
 
 
@@ -24,14 +24,21 @@ class Replicas:
         self._until: dict[int, float] = {}
 
     def failed(self, node_id: int, now: float) -> None:
-        """Avoid a follower after a failed Fetch. Several partitions may report one failure; it counts once."""
+        """Avoid a follower after a failed Fetch.
+
+        Several partitions may report the failure of the same Fetch, so a follower that is avoided already is not
+        counted again.
+        """
         if not self.may_follow(node_id, now):
             return
         failures = self._failures[node_id] = self._failures.get(node_id, 0) + 1
         self._until[node_id] = now + SHUNNED.delay(failures, self._random)
 
     def worked(self, node_id: int) -> None:
-        """Reset the node's failure count after a successful response; a running pause still ends at its time."""
+        """Reset the node's failure count after a successful response.
+
+        If the node is being avoided, it is avoided until the time already set.
+        """
         self._failures.pop(node_id, None)
 
     def may_follow(self, node_id: int, now: float) -> bool:

@@ -75,7 +75,7 @@ class Validation(LeaderQueries):
         return min(super().wake_at(now), blocked)
 
     def restart(self, now: float) -> None:
-        """Validate every pending partition anew."""
+        """Compare all leader epochs again, and send a new query for every partition in state VALIDATING."""
         super().restart(now)
         self._asked.clear()
         self._seen = (-1, -1)
@@ -142,8 +142,8 @@ class Validation(LeaderQueries):
             del self._asked[partition]
             self._found(partition, data)
 
-        # A leader of an older epoch does not know the epoch of the records read, and the reset policy would discard a
-        # valid position.
+        # A leader of an older epoch than the records read does not know their epoch, and by its response the reset
+        # policy would discard a valid position. So the query waits for newer metadata.
         if 0 <= leader_epoch < fetch_epoch:
             text = "%s-%s: metadata has leader epoch %s, but epoch %s was read: waiting up to %s s for newer metadata"
             log.info(text, *partition.tp, leader_epoch, fetch_epoch, BEHIND_S)
@@ -187,7 +187,7 @@ class Validation(LeaderQueries):
         position = partition.cursor.offset
         if timestamp_of(self._settings.auto_offset_reset, 0.0) is None:
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
-            partition.blocked_until = NEVER  # until a seek
+            partition.blocked_until = NEVER  # no Fetch or query until a seek
         elif data is None:
             log.warning("%s-%s: log truncated at an unknown offset: resetting position %s", *partition.tp, position)
             partition.ask_reset(None)

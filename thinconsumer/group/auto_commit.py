@@ -1,4 +1,4 @@
-"""Auto-commit: decide when ``poll`` commits positions by itself, and which.
+"""Auto-commit: decide when ``poll`` commits positions without a call of ``commit()``, and which positions.
 
 ``poll`` commits before it returns records, so that a position covers only records of *earlier* polls. Only positions
 that moved since the last commit are committed, and none once the membership is lost: the new owner has gone on from the
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which all positions are committed again, moved or not. Brokers delete the offsets of a group without
-#: members offsets.retention.minutes after the last commit; brokers before 2.1 do so for every group.
+#: Seconds after which all positions are committed again, even if they have not moved. Brokers delete an offset
+#: offsets.retention.minutes after its commit: brokers since 2.1 only if the group has no members (as under manual
+#: assignment), older brokers in any case.
 REFRESH = 3600.0
 
 
@@ -45,14 +46,17 @@ class AutoCommit:
         self._outages = OutageLog(log)
 
     def poll(self, now: float) -> bool:
-        """Commit the positions if the interval has passed. Return whether a step is due because of it."""
+        """Commit the positions if the interval has passed.
+
+        Return whether the engine needs a step: a commit was queued, or the time of the next auto-commit has changed.
+        """
         if self._next_at is None:
             self._next_at, self._refresh_at = now + self._interval, now + REFRESH
             return True
         ended = self._call
         if ended is not None:
             if not ended.done:
-                return False  # the previous auto-commit is being retried: wait for it
+                return False  # the previous auto-commit has no result yet: start the next one only after it
             self._report(ended, now)
             self._call = None
         if now < self._next_at:
@@ -69,7 +73,11 @@ class AutoCommit:
         return self._commit(partitions, deadline, everything=False, callback=log_failure)
 
     def wake_at(self, now: float) -> float:
-        """Return when the next auto-commit is due; NEVER once it is overdue, since only a ``poll`` sends it."""
+        """Return when the next auto-commit is due, to wake a waiting ``poll``; NEVER if it is overdue or not possible.
+
+        An overdue auto-commit waits for the application's next ``poll``: if this method returned a time in the past,
+        the engine would step in a tight loop.
+        """
         due = self._next_at
         return due if due is not None and due > now and self._call is None and len(self._partitions) else NEVER
 
@@ -84,11 +92,13 @@ class AutoCommit:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions to commit: all of them with ``everything``, else those that differ from the last commit.
 
-        A position excludes the record that an iteration returned last: the user may still be processing it.
+        If the application iterates over the consumer, its position excludes the record returned last: the application
+        may still be processing that record.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition in partitions:
-            # While on_partitions_assigned is due, no record of the partition was returned: there is nothing to commit.
+            # Until on_partitions_assigned has been called, no record of the partition is returned, so there is nothing
+            # to commit.
             if not partition.has_position or partition.callback_pending:
                 continue
             value, committed = self._partitions.processed(partition), partition.committed
@@ -106,6 +116,7 @@ class AutoCommit:
             call.result()
             self._outages.recovered(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
-            log.debug("auto-commit failed in a rebalance: %s", error)  # the revocation commits the positions again
+            # not a failure: the revocation commits the positions
+            log.debug("auto-commit failed in a rebalance: %s", error)
         except KafkaError as error:
             self._outages.failed(None, now, str(error))

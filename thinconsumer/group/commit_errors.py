@@ -22,7 +22,7 @@ from ..wire.error_codes import Code, to_error
 from .settings import GroupSettings
 
 API = "OffsetCommit"
-#: The number of partitions that a message names; it only counts the rest.
+#: The number of partitions that a message names; of the other partitions it gives only the number.
 NAMED_MAX = 5
 
 #: :attr:`CommitFailedError.reason` by error code; "refused" for all other codes.

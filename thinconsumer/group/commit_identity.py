@@ -22,8 +22,8 @@ class Objection(NamedTuple):
 class CommitIdentity(NamedTuple):
     """The state of the membership at the moment when a commit is queued, checked or written."""
 
-    #: The member id, generation and instance id. Under manual assignment all are unset: the coordinator would fence a
-    #: commit with the instance id of a static member.
+    #: The member id, generation and instance id. Under manual assignment all three are unset: if a commit without a
+    #: member id carried the instance id of a static member, the coordinator would reject it with FENCED_INSTANCE_ID.
     identity: Identity
     is_subscribed: bool = False  #: Whether the group assigns the partitions; False with manual assignment.
     is_rebalancing: bool = False  #: Whether a JoinGroup or SyncGroup is due or in flight.
@@ -41,8 +41,9 @@ class CommitIdentity(NamedTuple):
     def consumed_as(self) -> Identity | None:
         """The identity under which newly queued offsets were consumed.
 
-        If the member has missed a generation, this is the identity before it until SyncGroup succeeds; the member then
-        drops all partitions that it had kept.
+        If the member has missed a generation, this is the identity before the missed one, until SyncGroup succeeds.
+        Then the member drops all partitions that it had kept, and their queued offsets fail: other members may have
+        owned the partitions meanwhile.
         """
         who, before = self.who, self.settled
         if who is None or before is None or who.member_id != before.member_id or not self.is_rebalancing:
@@ -51,7 +52,10 @@ class CommitIdentity(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether commits wait: late in a rebalance the coordinator would reject them."""
+        """Whether commits wait.
+
+        Once all members have joined, and until SyncGroup succeeds, the coordinator would reject them.
+        """
         who = self.who
         return self.is_rebalancing and who is not None and (who != self.settled or who == self.refused)
 
@@ -72,7 +76,8 @@ class CommitIdentity(NamedTuple):
                 "illegal_generation" if has_member_id else "unknown_member", f"{member} is not in the group any more"
             )
         if who.generation_id > before.generation_id + 1:
-            # In the missed generation another member may have owned the partition and committed a later offset.
+            # In the missed generation another member may have owned the partition and committed a later offset, which
+            # this commit would reset.
             return Objection("rebalance_in_progress", f"{member} has missed a later generation")
         if is_assigned:
             return None

@@ -1,10 +1,12 @@
-"""The queue of commits: merged per partition in call order, each call settled once, each callback queued once.
+"""The queue of commit calls: merge their offsets per partition, and give each call one result and one callback.
 
-Owns the state of calls, and sends nothing. Each call (:class:`Pending`) records the outcome of each partition; the
-merged entries are computed from the calls, and computed again after Ctrl-C inside a step.
+The queue holds the state of the calls, and sends nothing. Each call (:class:`Pending`) records which of its offsets are
+written or have failed. The entries to send, one per partition, are computed from the calls; after Ctrl-C has
+interrupted a step, they are computed anew.
 
-The last call's offset of a partition is sent even if it is smaller, since a rewind is legal. It is sent even if that
-call has timed out while an earlier one still waits, because the coordinator may have written it already.
+For each partition the offset of the last call is sent, even if it is smaller than an earlier one, since a rewind is
+legal. If the last call has timed out while an earlier call still waits, the offset of the last call is sent all the
+same: the coordinator may have written it already, and the offset of the earlier call must not replace it.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ Callback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None
 #: Builds the error of a commit call from its failed partitions and its description ("commit", "auto-commit").
 Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
 
-#: The largest request, in bytes that the coordinator writes: all offsets of a request go into one record batch, and
-#: brokers reject a batch larger than a megabyte (message.max.bytes) as a whole.
+#: The maximum size of one request, in bytes that the coordinator appends to its log. All offsets of a request go into
+#: one record batch, and brokers reject a batch that is larger than message.max.bytes (1 MB by default) as a whole.
 BYTES_MAX = 512 * 1024
-#: The number of offsets that a log line names; it only counts the rest.
+#: The number of offsets that a log line names; of the other offsets it gives only the number.
 LISTED_MAX = 100
-#: Bytes of one offset in the coordinator's log, without topic, group id and metadata.
+#: Bytes that one committed offset takes in the coordinator's log, not counting topic, group id and metadata.
 ROW_BYTES = 80
 
 
@@ -94,7 +96,8 @@ class CommitQueue:
         self._deadlines: list[tuple[float, int]] = []
         self._empty: deque[Pending] = deque()
         self.ready: Entries = {}  #: Offsets for the next request.
-        self.delayed: Entries = {}  #: Offsets after a retriable error, sent after :meth:`release`.
+        #: Offsets that wait for a backoff after a retriable error of their partition, until :meth:`release`.
+        self.delayed: Entries = {}
         self.finished: deque[Finished] = deque()  #: Calls with a callback due, in settling order.
 
     @property
@@ -115,7 +118,7 @@ class CommitQueue:
         callback: Callback | None = None,
         what: str = "commit",
     ) -> Pending:
-        """Queue a call. A call without offsets settles as soon as all calls before it have."""
+        """Queue a call. A call without offsets is settled as soon as all calls before it are settled."""
         self._numbers += 1
         pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, Call(what), set(offsets))
         self.newest = pending.call
@@ -135,7 +138,10 @@ class CommitQueue:
         return list(self._calls.values())
 
     def due_at(self) -> float:
-        """Return the next deadline; it may belong to a call that is settled already, and thus be too early."""
+        """Return the earliest deadline.
+
+        The deadline may belong to a call that is settled already, so the engine may step once without effect.
+        """
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
@@ -146,7 +152,8 @@ class CommitQueue:
             if number in self._calls:
                 found.append(self._calls[number])
         if len(self._deadlines) > 2 * len(self._calls) + 64:
-            # Commits settle in milliseconds and have deadlines of a minute: without this, old deadlines pile up.
+            # Most calls settle in milliseconds, but their deadlines are a minute away: without this cleanup, the heap
+            # would hold the deadlines of all calls of the last minute.
             self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
             heapify(self._deadlines)
         first = next(iter(self._calls.values()), None)
@@ -157,7 +164,7 @@ class CommitQueue:
     def fail_call(self, pending: Pending, failure: Failure) -> None:
         """Fail a call now; its offsets in flight may still be written."""
         if pending.number not in self._calls:
-            return  # it has no offsets, and settled when the call before it failed
+            return  # a call without offsets was settled when the call before it failed
         for tp in pending.outstanding:
             pending.failed[tp] = failure
         pending.outstanding.clear()
@@ -184,7 +191,10 @@ class CommitQueue:
         return taken
 
     def put_back(self, tp: TopicPartition, entry: Entry, *, delayed: bool = False) -> None:
-        """Queue a taken entry again; an offset queued for the partition meanwhile is newer, and wins."""
+        """Queue an entry again that :meth:`take` has returned.
+
+        If another offset was queued for the partition meanwhile, that newer offset is sent.
+        """
         newer = self.ready.pop(tp, None)
         where = self.delayed if delayed else self.ready
         where[tp] = entry
@@ -203,7 +213,7 @@ class CommitQueue:
             self.put_back(tp, entry)
 
     def waiting(self) -> Iterable[tuple[TopicPartition, Entry]]:
-        """Return the ready and the delayed entries: all that are in no request."""
+        """Return the ready and the delayed entries: all except those in the OffsetCommit in flight."""
         return [*self.ready.items(), *self.delayed.items()]
 
     # -- outcomes
@@ -230,7 +240,11 @@ class CommitQueue:
                 self.failed(tp, entry, failure)
 
     def rebuild(self, taken: Mapping[TopicPartition, Entry]) -> None:
-        """Compute all entries again, from the calls and the ``taken`` entries; settle calls that Ctrl-C left open."""
+        """Compute all entries again, and settle calls that Ctrl-C left open.
+
+        The entries are computed from the unsettled calls. ``taken`` are the entries of the last request, which gets no
+        response; if one has a newer offset than a call that waits for the partition, the newer offset is sent.
+        """
         known: Entries = dict(taken)
         for tp, entry in [*self.delayed.items(), *self.ready.items()]:
             if tp not in known or entry.number > known[tp].number:
@@ -255,8 +269,8 @@ class CommitQueue:
     def run_first_callback(self) -> None:
         """Call the first callback that is due.
 
-        Ctrl-C loses no callback: Python raises KeyboardInterrupt only after calls, and none lies between the removal of
-        the callback and its call.
+        Ctrl-C loses no callback: Python raises KeyboardInterrupt only when a call returns, and there is no call between
+        the removal of the callback from :attr:`finished` and the call of the callback.
         """
         _, callback, offsets, error = self.finished[0]
         given = dict(offsets)

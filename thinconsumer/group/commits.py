@@ -1,9 +1,10 @@
-"""OffsetCommit: one request in flight; later commits wait and are merged. A request gets its generation when written.
+"""Send OffsetCommit, one request at a time: commits made meanwhile wait, and are merged into the next request.
 
-Owns when a commit may be sent, under which member id and generation, and what its response means for the calls in it.
-The coordinator rejects a commit under a dropped member id. A commit without a member id counts as one of a consumer
-with manual assignment, and could reset the group's offsets. So a request, when written, leaves out all offsets that
-must no longer be committed.
+This module decides when a commit may be sent and under which member id and generation, and settles commit calls by the
+response. The member id and generation are filled in when the request is written, since a rebalance may change them
+while the request is queued. The coordinator rejects a commit under a member id that it has dropped; it takes a commit
+without a member id as one of a consumer with manual assignment, so it could reset the group's offsets. Therefore
+offsets that a rebalance has invalidated are left out when the request is written.
 
 ``CommitIdentity`` decides the member id for commits, and which queued offsets a rebalance has invalidated. Errors about
 the member id or generation are reported to the membership. Follows Java's ``ConsumerCoordinator``.
@@ -90,7 +91,8 @@ class Commits:
         self._stragglers = Retry(backoff, random)  #: Backoff after retriable errors of single partitions.
         self.queue = CommitQueue(partial(final_error, settings, self._group_id))
         self._flight: OffsetCommitInFlight | None = None
-        self._judged: Identity | None = None  #: The identity that all waiting offsets were last checked against.
+        #: The identity for which :meth:`_judge` has checked all waiting offsets; None if it must check them again.
+        self._judged: Identity | None = None
         self._stale_error: KafkaError | None = None
         self._now = 0.0
         #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
@@ -121,11 +123,11 @@ class Commits:
         callback: Callback | None = None,
         what: str = "commit",
     ) -> Call[None]:
-        """Commit these offsets, after those added before. Retriable errors are retried until ``deadline``.
+        """Commit these offsets, after those of earlier calls. Retriable errors are retried until ``deadline``.
 
-        The call settles when for each partition its offset, or that of a later call, was written or has failed. It
-        fails with a CommitFailedError that names the partitions not written, or with an AuthorizationError. Its
-        callback, if any, is then due in :attr:`CommitQueue.finished`.
+        The call is settled once every partition has a result: its offset, or the offset of a later call, was written or
+        has failed. A failed call raises a CommitFailedError that names the partitions not written, or an
+        AuthorizationError. Once the call is settled, its callback, if any, is due in :attr:`CommitQueue.finished`.
         """
         if self.queue.idle:
             self._stale_error = self._coordinator.error
@@ -133,7 +135,8 @@ class Commits:
         who = current.consumed_as
         pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what)
         if who is None and offsets:
-            # Fail now: an unsubscribe() before the next step would turn it into a commit without a member id.
+            # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
+            # followed before the next step, its offsets would be sent as a commit without a member id.
             self.queue.fail_call(pending, self._failure(*current.outside(), self._now))
         return pending.call
 
@@ -151,7 +154,7 @@ class Commits:
         """Fail every call that is not settled, because the consumer closes or stops waiting."""
         if self.queue.idle:
             return
-        self.restart(now)  # Ctrl-C may have left a step half done
+        self.restart(now)  # Ctrl-C may have interrupted a step: rebuild the queue first
         for pending in self.queue.unsettled():
             self.queue.fail_call(pending, self._timeout(pending, now))
 
@@ -175,7 +178,7 @@ class Commits:
         return self._send(now) if self._may_send(now) else []
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due next without a new event."""
+        """Return when :meth:`step` is due next if no response arrives before."""
         if self.queue.idle:
             return NEVER
         due = self.queue.due_at()
@@ -203,7 +206,11 @@ class Commits:
         self._take_response(flight, answer, now)
 
     def restart(self, now: float) -> None:
-        """Queue the offsets in flight again: after a restart of the engine the response cannot arrive."""
+        """Queue the offsets in flight again.
+
+        Called when the engine restarts after an interrupted step: all connections were closed, so the response cannot
+        arrive.
+        """
         flight, self._flight = self._flight, None
         self.queue.rebuild({} if flight is None else flight.entries)
         self._judged = None
@@ -251,12 +258,15 @@ class Commits:
         return self._failure(reason, why if last is None else f"{why}; the last error was: {last}", now, last)
 
     def _fail_without_coordinator(self, now: float) -> None:
-        """Fail all waiting offsets if FindCoordinator has failed since the first of them was added."""
+        """Fail all waiting offsets if FindCoordinator has an error that lasts until the application acts.
+
+        An error from before the first of these offsets was added does not count, since it may be over.
+        """
         error = self._coordinator.error
         if self._flight is not None or error is None or error is self._stale_error or self.queue.idle:
             return
         if self._coordinator.target(CHANNEL) is None:
-            # reason_of() does not apply: this is an error of FindCoordinator, not of OffsetCommit.
+            # reason_of() maps the error codes of OffsetCommit, but this error is from FindCoordinator.
             reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
             failure = self._failure(reason, str(error), now, error)
             for tp, _ in self.queue.waiting():
@@ -267,7 +277,8 @@ class Commits:
         flight = self._flight
         if flight is None or self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
             return
-        # The former coordinator writes nothing more. The new one gets these offsets again, or newer ones.
+        # The group has moved. Its former coordinator writes no more commits, so the new one gets these offsets again,
+        # or newer ones of the same partitions.
         log.debug("group %s: repeating OffsetCommit to new coordinator %s", self._group_id, self._coordinator.node_id)
         self._flight = None
         self._judged = None
@@ -331,7 +342,9 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or Identity(self._group_id)  # a request without offsets may have any identity
+        # Without a membership to commit under, all offsets are left out, and a request without offsets may have any
+        # identity.
+        stamp = who or Identity(self._group_id)
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,
@@ -411,35 +424,43 @@ class Commits:
         current, stamp = self._commit_identity(), flight.stamp
         who = current.who
         if stamp is None or not stamp.is_member:
-            # The commit had no member id and the group has members: the error says nothing about this membership.
+            # The commit was made under manual assignment, without a member id, and the coordinator rejects it because
+            # the group has members. The error says nothing about the membership that this consumer may have now.
             if error.code == Code.REBALANCE_IN_PROGRESS:
                 self._again(entries, error, now)
             else:
                 self._fail(entries, error, now)
         elif error.code == Code.REBALANCE_IN_PROGRESS:
-            # Kafka returns this only between JoinGroup and SyncGroup, when this client sends no commits; other brokers
-            # may return it at any time of a rebalance.
+            # Kafka returns REBALANCE_IN_PROGRESS only between JoinGroup and SyncGroup, when this client sends no
+            # commits; brokers that are not Kafka may return it at any time of a rebalance.
             self._refused = stamp
             self._again(entries, error, now)
             self.on_membership_error(error, stamp, now)
         elif who is not None and who != stamp and who.member_id == stamp.member_id:
-            # The member has a newer generation by now: commit again under it the partitions that are still assigned.
+            # The member has a newer generation than the request. Queue the offsets again: those of partitions that are
+            # still assigned are committed under the newer generation.
             self._again(entries, error, now)
         elif who == stamp and error.code == Code.ILLEGAL_GENERATION and current.awaits_rebalance_response:
-            # All members have joined and the JoinGroup response is on its way: commit again under its generation.
+            # All members have joined, so the generation of the request is over, and the JoinGroup response with the
+            # next one is on its way. Queue the offsets again, to commit them under the next generation.
             self._refused = stamp
             self._again(entries, error, now)
         else:
             self._fail(entries, error, now)
             if error.code == Code.GROUP_ID_NOT_FOUND:
-                # The group has no members: report it to the membership as UNKNOWN_MEMBER_ID.
+                # GROUP_ID_NOT_FOUND: the group has no members, so this consumer is no member. The member handles only
+                # UNKNOWN_MEMBER_ID, which means the same here.
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=flight.node_id, detail="there is no such group"
                 )
             self.on_membership_error(error, stamp, now)
 
     def _again(self, entries: Entries, error: KafkaError, now: float, *, delayed: bool = False) -> None:
-        """Queue the entries again after a backoff, which also holds up other entries unless ``delayed``."""
+        """Queue the entries again, to be sent after a backoff.
+
+        With ``delayed``, only these entries wait for the backoff; otherwise all commits wait, since the error concerns
+        the coordinator or the whole group.
+        """
         if delayed:
             self._stragglers.failed(now)
         else:
@@ -458,7 +479,7 @@ class Commits:
             self.queue.failed(tp, entry, failure)
 
 
-#: Error codes that say nothing about later commits.
+#: Error codes about the offset or metadata of a single commit; later commits need not fail.
 _OF_ONE_CALL = frozenset({Code.OFFSET_METADATA_TOO_LARGE, Code.INVALID_COMMIT_OFFSET_SIZE})
 #: Actions about the coordinator or the member, not about single partitions.
 _OF_COORDINATOR = frozenset(

@@ -43,7 +43,8 @@ API = "OffsetFetch"
 CHANNEL = ""
 NAMES_UNTIL, IDS_SINCE = 9, 10
 GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE = 2, 7, 8
-#: Partitions in one request. The response holds up to 4 KB of metadata for each (offset.metadata.max.bytes).
+#: The maximum number of partitions in one request: for each of them, the response may hold up to 4 KB of metadata
+#: (offset.metadata.max.bytes).
 PARTITIONS_MAX = 5000
 
 Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
@@ -67,7 +68,8 @@ class OffsetFetchInFlight:
     node_id: int
     since: float
     tps: dict[TopicPartition, None] = field(default_factory=dict)
-    #: Waiting partitions, each with the cursor that it had at the request: a seek meanwhile replaces the cursor.
+    #: Partitions that wait for a committed offset, each with its cursor (position object) when the request was made. A
+    #: seek replaces the cursor, and the response is then dropped for the partition.
     cursors: dict[Partition, Cursor] = field(default_factory=dict)
     questions: list[CommittedQuery] = field(default_factory=list)
     names: dict[bytes, str] = field(default_factory=dict)
@@ -97,9 +99,12 @@ class Committed:
         self._questions: list[CommittedQuery] = []
         self._flight: OffsetFetchInFlight | None = None
         self._outages = OutageLog(log)
-        self._compared: set[str] = set()  #: Topics of which all partitions are requested, not only assigned ones.
-        #: The error of the latest response, if the application has to act. Requests go on, so that a permission granted
-        #: later ends it; polls raise the error once per response.
+        #: Topics of which the committed offsets of all partitions are requested, not only of the assigned ones: they
+        #: tell a partition that was added later from a topic without committed offsets.
+        self._compared: set[str] = set()
+        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example); polls
+        #: raise it once per response. Requests are repeated meanwhile, so that the error ends once a permission is
+        #: granted.
         self.error: KafkaError | None = None
 
     def __repr__(self) -> str:
@@ -107,7 +112,10 @@ class Committed:
         return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{flight}>"
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
-        """Request these partitions' committed offsets; None if a partition has none. Retriable errors are retried."""
+        """Read the committed offsets of these partitions; the result is None for a partition without one.
+
+        Retriable errors are retried until the caller stops waiting.
+        """
         retry = Retry(self._backoff, self._shared_jitter)
         question = CommittedQuery(set(tps), retry, Call("asking for committed offsets"))
         if question.left:
@@ -123,14 +131,14 @@ class Committed:
         self._questions = [question for question in self._questions if not question.call.over]
         waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
         if not waiting and not self._questions:
-            self.error = None  # no partition or call waits for an offset
+            self.error = None  # no committed offset is needed any more: forget the last error
             if self._flight is None:
                 self._coordinator.unwant(self.asker)
                 return []
         self._coordinator.want(self.asker)
         flight = self._flight
         if flight and not self._coordinator.still_serves(flight.node_id, CHANNEL, flight.since, now, self.asker):
-            self._flight = None  # the new coordinator gets the request again
+            self._flight = None  # the group has moved: repeat the request at the new coordinator
         target = self._coordinator.target(CHANNEL)
         if target is None:
             self._explain_silence(waiting)
@@ -157,7 +165,7 @@ class Committed:
         ]
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends."""
+        """Return when the earliest backoff ends; NEVER while a request is in flight or the coordinator is not known."""
         if self._flight is not None or self._coordinator.target(CHANNEL) is None:
             return NEVER
         waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
@@ -193,7 +201,11 @@ class Committed:
         self._take(flight, rows, answer.node_id, now)
 
     def restart(self, now: float) -> None:
-        """Repeat the request in flight: after a restart of the engine its response cannot arrive."""
+        """Forget the request in flight, so that it is sent again.
+
+        Called when the engine restarts after an interrupted step: all connections were closed, so the response cannot
+        arrive.
+        """
         self._flight = None
         self._retry.succeeded()
 
@@ -232,7 +244,7 @@ class Committed:
         return OffsetFetchRequest(groups=groups, require_stable=True)
 
     def _explain_silence(self, waiting: list[Partition]) -> None:
-        """Store on waiting partitions and calls the error that keeps the coordinator from being found."""
+        """Store the last FindCoordinator error on waiting partitions and calls, for the message of their timeouts."""
         error = self._coordinator.error or self._coordinator.last_error
         if error is None:
             return
@@ -292,20 +304,23 @@ class Committed:
                 partition.place(PositionEvent.COMMITTED_FOUND, value.offset, value.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, value.offset)
             elif tp.topic in unknown:
-                self._compared.add(tp.topic)  # request all partitions: if another has an offset, this one is new
+                # The next request has all partitions of the topic: if another one has a committed offset, this one was
+                # added later.
+                self._compared.add(tp.topic)
             else:
                 missing += 1
                 partition.is_new = tp.topic in committed
                 partition.missing_committed()
         if found or missing:
             text = "group %s: %d partitions start at their committed offsets, %d have none"
-            # DEBUG unless the reset policy applies: a group that keeps rebalancing would log a line each time.
+            # INFO only if a partition has no committed offset, so that the reset policy applies; otherwise a group that
+            # keeps rebalancing would log a line each time.
             log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
         for question in flight.questions:
             self._answer(question, flight, rows, node_id, now)
 
     def _unknown_topics(self, flight: OffsetFetchInFlight) -> set[str]:
-        """Return topics with more partitions than the request had: the other partitions may have committed offsets."""
+        """Return topics of which only some partitions were requested: the others may have committed offsets."""
         asked = Counter(tp.topic for tp in flight.tps)
         known = {
             name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()
@@ -352,7 +367,8 @@ class Committed:
             question.retry.failed(now)
 
 
-#: Codes that concern the whole group; version 1 has no group error code and repeats them for each partition.
+#: Error codes that concern the whole group. A response of version 1 has no error code of the group: each partition has
+#: it.
 _GROUP_CODES = frozenset(
     {
         Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -368,7 +384,7 @@ def _passes(error: KafkaError) -> bool:
 
 
 def _read(response: OffsetFetchResponse, version: int, group_id: str, names: dict[bytes, str]) -> tuple[int, Rows]:
-    """Return the group's error code and its rows, from a response of any version."""
+    """Return the group's error code and the results of its partitions, from a response of any version."""
     if version < GROUPS_SINCE:
         rows = _rows(response.topics, {})
         code = next((row.error_code for row in rows.values() if row.error_code in _GROUP_CODES), Code.NONE)

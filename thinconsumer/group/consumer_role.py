@@ -1,7 +1,7 @@
-"""The consumer's role in its group: encode subscriptions, compute assignments as the leader, apply its own one.
+"""The consumer's role in its group: encode its subscription, compute assignments as the leader, apply its assignment.
 
-Follows KIP-429 and Java's ``ConsumerCoordinator``. The list of assignors decides whether rebalances are eager or
-cooperative: the highest protocol that all of them support, whichever assignor the coordinator elects.
+Follows KIP-429 and Java's ``ConsumerCoordinator``. Rebalances are cooperative if all assignors in
+``partition_assignment_strategy`` support it, else eager, whichever of these assignors the coordinator chooses.
 """
 
 from __future__ import annotations
@@ -55,14 +55,18 @@ class ConsumerRole:
         self._joined_with: frozenset[str] = frozenset()
         self._matched: frozenset[str] = frozenset()
         self._matched_with: tuple[int, int] | None = None
-        #: The versions of metadata and subscription at the last comparison that gave no reason to rejoin.
+        #: The versions of metadata and subscription for which :meth:`rejoin_reason` has found no reason to rejoin.
+        #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None
-        self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; empty on a follower.
-        self._assigned_with: dict[str, TopicShape] | None = None  #: Topics at the assignment; None on a follower.
+        #: The subscribed topics of all members, if this member leads the group; else empty.
+        self._group_topics: frozenset[str] = frozenset()
+        #: The topic metadata from which this member, as group leader, computed the last assignment; None on a follower.
+        self._assigned_with: dict[str, TopicShape] | None = None
         #: The leader only: whether the assignment withholds partitions that their owners must revoke first
         #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
         self._withholds_partitions = self._keeps_unknown_assignment = False
-        self._rejoin_by = NEVER  #: When the leader rejoins even if owners of withheld partitions have not rejoined.
+        #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
+        self._rejoin_by = NEVER
         self._assignment = Assignment()
         self._assignment_source: PartitionAssignor | None = None
         self._rejoin_due: str | None = None  #: The reason to join again as soon as this rebalance is over.
@@ -78,7 +82,8 @@ class ConsumerRole:
 
     def own_topics(self) -> frozenset[str]:
         """Return the subscribed topics; with a pattern, those that match it."""
-        # Cached, because every step calls this: matching thousands of names to a pattern would dominate its time.
+        # The result is cached, because every step calls this method: to match thousands of names each time would
+        # dominate the time of a step.
         seen = self._metadata.version, self._subscription.version
         if seen != self._matched_with:
             self._matched_with = seen
@@ -87,7 +92,7 @@ class ConsumerRole:
         return self._matched
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        """Return the encoded subscription with owned partitions, once per assignor with that assignor's user data."""
+        """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
         self._joined_with = self.own_topics()
         self._rejoin_due = None
         self._withholds_partitions = self._keeps_unknown_assignment = False
@@ -130,7 +135,8 @@ class ConsumerRole:
     ) -> Mapping[str, bytes]:
         """Return the encoded assignment of every member.
 
-        Store the topics' partition counts, and whether partitions wait for their owners to revoke them (KIP-429).
+        The partition counts of the topics are stored, to detect later changes, and whether the assignment withholds
+        partitions until their owners have revoked them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
         self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
@@ -184,7 +190,8 @@ class ConsumerRole:
         """
         owned = self._partitions.tps()
         if missed and owned:
-            # An owner in the missed generation may have committed later offsets: a commit here would reset them.
+            # In the missed generation, another member may have owned these partitions and committed later offsets,
+            # which a commit by this member would reset.
             log.info("group %s: missed a generation: %d kept partitions are lost", identity.group_id, len(owned))
             self.revocation.lose(now)
             self._previous = frozenset()
@@ -192,7 +199,8 @@ class ConsumerRole:
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
         self._assignment = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
-            raw.user_data if note is None else None,  # the leader's note (rejoin_triggers.py) is not for the assignor
+            # The note of a leader (see rejoin_triggers.py) is not from the assignor, so the assignor does not get it.
+            raw.user_data if note is None else None,
         )
         self._assignment_source = self._assignor(protocol)
         self._generation = identity.generation_id
@@ -241,12 +249,14 @@ class ConsumerRole:
     def rejoin_reason(self, now: float) -> str | None:
         """Return why to join again, or None.
 
-        Compare the current topics with those of the last JoinGroup and, on the leader, with those of the assignment.
+        The current topics are compared with those of the last JoinGroup. The leader also compares the partition counts
+        and racks of all members' topics with those at the last assignment.
         """
         if self._rejoin_due is not None:
             return self._rejoin_due
         if now >= self._rejoin_by:
-            # A static owner that restarts gets its old assignment without a rebalance (KIP-345), so it never revokes.
+            # The owner of a withheld partition may never revoke it and rejoin: a static member that restarts gets its
+            # old assignment without a rebalance (KIP-345).
             return "members that had to revoke partitions did not join again"
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:

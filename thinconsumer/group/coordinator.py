@@ -34,7 +34,8 @@ MEMBERSHIP = "group"
 #: The connection for LeaveGroup while a JoinGroup or SyncGroup blocks :data:`MEMBERSHIP`.
 LEAVING_CONNECTION = "leave"
 PORT_MAX = 65_535
-#: The loss of a coordinator known for more than this many seconds starts a new backoff, even if it never responded.
+#: If a coordinator was known for longer than this many seconds when it is lost, the search for the next one starts with
+#: the initial backoff, even if the lost coordinator never responded.
 LASTING = 60.0
 #: A coordinator lost within this many seconds of the previous loss is logged at DEBUG only.
 QUIET = 30.0
@@ -62,7 +63,7 @@ _E = CoordinatorEvent
 
 #: Legal transitions. An event that is not listed for a state is a bug in this package, and raises.
 TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorState]] = {
-    # FOUND: a slow broker may name the coordinator after a faster one has failed to.
+    # FOUND: FindCoordinator may be in flight to two brokers. One may name the coordinator after the other has failed.
     _S.UNKNOWN: {_E.ASK: _S.FINDING, _E.FOUND: _S.KNOWN},
     _S.FINDING: {_E.FAILED: _S.UNKNOWN, _E.FOUND: _S.KNOWN},
     _S.KNOWN: {_E.FOUND: _S.KNOWN, _E.LOST: _S.UNKNOWN},
@@ -90,10 +91,12 @@ class Coordinator:
         self.group_id = group_id
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
-        #: The error of the latest response, if the application has to act. Requests go on, so that a permission granted
-        #: later ends it; polls raise the error once per response.
+        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example); polls
+        #: raise it once per response. Requests are repeated meanwhile, so that the error ends once a permission is
+        #: granted.
         self.error: KafkaError | None = None
-        self.last_error: KafkaError | None = None  #: The last failure of any kind, while there is no coordinator.
+        #: The error of the last search, of any kind, while no coordinator is known; else None.
+        self.last_error: KafkaError | None = None
         self._metadata = metadata
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
@@ -107,7 +110,8 @@ class Coordinator:
         self._sent_at = -NEVER
         self._known_at = -NEVER
         self._lost_at = -NEVER
-        self._pending_since: dict[str, float] = {}  #: By manager's name, since when its response is pending.
+        #: Since when each manager has been waiting for a response of the coordinator, by the manager's name.
+        self._pending_since: dict[str, float] = {}
         self._outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
@@ -154,7 +158,8 @@ class Coordinator:
     def answered(self, node_id: int) -> None:
         """Note that ``node_id`` acts as the coordinator, and end the backoff.
 
-        A FindCoordinator response does not end it: if it named the wrong node, the search would repeat at once.
+        A FindCoordinator response does not end the backoff: if brokers keep naming a node that is not the coordinator,
+        a search without backoff would be a tight loop.
         """
         if node_id == self.node_id:
             self._retry.succeeded()
@@ -169,7 +174,10 @@ class Coordinator:
             self._is_loading = True
 
     def waiting(self, since: float | None, now: float, manager: str = "") -> None:
-        """Note since when the manager waits for a response; None if it does not. A long wait starts a new search."""
+        """Note since when the manager waits for a response of the coordinator; None if it waits for none.
+
+        After a wait of ``ask_another_after`` seconds, other brokers are asked whether the group has moved.
+        """
         if since is None:
             self._pending_since.pop(manager, None)
         else:
@@ -199,7 +207,7 @@ class Coordinator:
         return [] if target is None else [self._ask(target, now)]
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due next without a new event."""
+        """Return when :meth:`step` is due next if no response arrives before."""
         loaded = self._loading.not_before if self._is_loading else NEVER
         return max(now, min(self._due(now), loaded))
 
@@ -219,7 +227,11 @@ class Coordinator:
             self._move(CoordinatorEvent.FAILED)
 
     def restart(self, now: float) -> None:
-        """Forget requests in flight after a restart of the engine; keep a known coordinator."""
+        """Forget requests in flight; keep a known coordinator.
+
+        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
+        arrive.
+        """
         self._in_flight.clear()
         self._pending_since.clear()
         if self.state is CoordinatorState.FINDING:
@@ -308,7 +320,10 @@ class Coordinator:
             log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
     def _note(self, error: KafkaError | None, now: float) -> None:
-        """Store the error in :attr:`error` if retrying does not end it, and log it."""
+        """Log the error of a failed search.
+
+        If the error lasts until the application acts, store it in :attr:`error`, which polls raise.
+        """
         self.last_error = error
         if isinstance(error, BrokerResponseError):
             is_raised = rule("FindCoordinator", error.code, Scope.GROUP).action is Action.RAISE

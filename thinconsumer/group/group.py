@@ -1,4 +1,7 @@
-"""One consumer's group: create its managers, and connect them. They make the decisions."""
+"""One consumer's group: create its managers (coordinator, member, commits, committed offsets), and connect them.
+
+This module passes calls on to the managers, which make all decisions.
+"""
 
 from __future__ import annotations
 
@@ -66,12 +69,17 @@ class Group:
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
         self.commits.on_membership_error = self.member.expelled
         self._polled_at: float | None = None
-        self._away: float | None = None  #: During a poll, the seconds between it and the poll before; else None.
+        #: While a ``poll`` runs, the seconds from the start of the poll before it to its own start; else None.
+        self._away: float | None = None
 
     # -- for the engine
 
     def managers(self) -> tuple[Manager, ...]:
-        """Return the managers in stepping order: the coordinator steps after those that tell it to search."""
+        """Return the managers in the order of their steps.
+
+        The coordinator manager comes after the managers that need the coordinator, so that a search begins in the step
+        in which it is wanted.
+        """
         callbacks = ManagerParts("group callbacks", lambda now: [], wake_at=self._callbacks_wake_at)
         return self.member, self.commits, self.committed, self.coordinator, callbacks
 
@@ -110,18 +118,20 @@ class Group:
         Returns whether a manager has to step because of it.
         """
         self._polled_at = now
-        is_back = self.member.called(now)  # first: after a long gap it sets `held`, which defers the auto-commit
+        is_back = self.member.called(now)  # before the auto-commit: after a long gap, no commit is made
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.held is not None:
             return is_back
         return self.auto_commit.poll(now) or is_back
 
     def has_work(self, now: float) -> bool:
-        """Return whether a listener or assignor is due."""
+        """Return whether a role method, which may call the listener or an assignor, is due."""
         return self.member.has_work(now) and self.revocation.waiting_until(now) == NEVER
 
     def work(self, now: float, *, every: bool) -> bool:
-        """Call the role method that is due, and return whether it made progress. Exceptions of user code propagate.
+        """Call the role method that is due. Exceptions of user code propagate.
+
+        Return False if no method was due, or if the method is not done and will be called again; else True.
 
         Without ``every``, run only what JoinGroup and SyncGroup need, such as the leader's assignment; no listeners.
         """
@@ -141,14 +151,17 @@ class Group:
     # -- for commits
 
     def commit_identity(self) -> CommitIdentity:
-        """Return the membership that a commit would be made under now."""
+        """Return the member id, generation and rebalance state that apply to a commit made now."""
         if not self.subscription.is_subscribed:
             return CommitIdentity(Identity(self.coordinator.group_id))
         member = self.member
         return CommitIdentity(member.identity, True, member.rebalancing, member.awaits_rebalance_response)
 
     def seconds_since_poll(self, now: float) -> float | None:
-        """Return the seconds since the last ``poll``; during a poll, from the one before it. None if there is none."""
+        """Return the seconds since the last ``poll`` began; None if there was no poll.
+
+        While a poll runs, return the seconds between the start of the poll before it and its own start.
+        """
         if self._polled_at is None or self._away is not None:
             return self._away
         return now - self._polled_at

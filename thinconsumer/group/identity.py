@@ -34,7 +34,8 @@ class Identity(NamedTuple):
     def behind(self) -> Identity:
         """Return the identity after ILLEGAL_GENERATION: without generation, with the member id.
 
-        Under a new member id, the next rebalance would wait for the old one until its session expires.
+        The member joins again under its old member id. If it joined under a new one, the next rebalance would wait for
+        the old member until its session expires.
         """
         return self._replace(generation_id=NO_GENERATION)
 

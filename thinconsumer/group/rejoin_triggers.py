@@ -1,8 +1,9 @@
 """Reasons to rejoin, as pure functions: the cluster data that an assignment depends on, and whether it has changed.
 
 Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when a
-topic's partition count changes, or its replicas' racks if the assignment used racks (KIP-881). It compares counts and
-names, not metadata objects: if they were compared, every metadata refresh would cause a rebalance.
+topic's partition count changes, or its replicas' racks if the assignment used racks (KIP-881). The leader compares
+counts and names of racks, not metadata objects: these change with every refresh, and each refresh would cause a
+rebalance.
 
 A static leader that restarts must keep an assignment that it has not computed (KIP-814). It cannot tell from metadata
 which partitions were added since, and these would stay unassigned. So the leader adds a note to the user data of its
@@ -17,13 +18,13 @@ from typing import NamedTuple
 
 from ..types import ClusterView
 
-#: The prefix of the leader's note in user data, which may also come from another client.
+#: The prefix by which a leader recognizes its note: the user data of an assignment may also come from another client.
 NOTE = b"thinconsumer: planned with "
 DIGEST_BYTES = 16
 
 
 class TopicShape(NamedTuple):
-    """The data of one topic that an assignment depends on."""
+    """The properties of one topic that an assignment depends on: if they change, the leader rejoins."""
 
     partitions: int
     racks: tuple[frozenset[str], ...]  #: By partition, the racks of its replicas; empty if racks are ignored.
@@ -73,7 +74,8 @@ def note_of(plan: Mapping[str, TopicShape], *, withheld: bool) -> bytes:
 def reassign_reason(note: bytes | None, now: Mapping[str, TopicShape], *, cooperative: bool) -> str | None:
     """Return why a restarted leader should rejoin to compute an assignment; None if the old one is still valid.
 
-    Without a note, a cooperative group rebalances, since that moves no partition needlessly; an eager one does not.
+    If the assignment has no note, another client may have computed it. A cooperative group then rebalances, since that
+    moves no partition needlessly; an eager group does not, since every member would revoke all its partitions.
     """
     if note is None:
         return "leads with an assignment that it did not compute" if cooperative else None

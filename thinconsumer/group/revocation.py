@@ -47,11 +47,13 @@ class PartitionRevocation:
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
         self._until = -NEVER
-        #: Settles with the commits queued before the wait. Later ones, for partitions that stay, do not prolong it.
+        #: Settled once all commits that were queued before the wait are settled. Commits queued later, for partitions
+        #: that stay assigned, do not prolong the wait.
         self._awaited: Call[None] = Call("committing")
         #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
         self.error: Exception | None = None
-        #: Whether a revocation auto-commits; False in close(autocommit=False): returned records may be unprocessed.
+        #: Whether a revocation commits positions by itself. False in close(autocommit=False), when the application may
+        #: not have processed all returned records.
         self.auto_commits = auto_commit is not None
 
     # -- revoking
@@ -62,7 +64,7 @@ class PartitionRevocation:
         """Advance the revocation of ``tps``; call it again, with steps in between, until it returns True.
 
         With ``always_call`` the listener is called for an empty set, too: an eager rebalance always revokes, then
-        assigns. After ``by`` the revocation waits for no commit.
+        assigns. ``by`` is the latest time until which the revocation waits for commits.
         """
         if self.state is RevocationStep.IDLE:
             self._revoking = [p for p in self._partitions if p.tp in tps]
@@ -88,7 +90,8 @@ class PartitionRevocation:
         if not self._is_wait_over(now, by):
             return False
         revoked = {p.tp for p in self._revoking}
-        # assign() comes first: after Ctrl-C between the two, only this part is repeated, not the whole revocation.
+        # assign() comes before cancel(): if Ctrl-C strikes between the two, the next call repeats only these two lines.
+        # In the reverse order, it would repeat the whole revocation.
         self._partitions.assign([p.tp for p in self._partitions if p.tp not in revoked])
         self.cancel()
         return True
@@ -114,7 +117,8 @@ class PartitionRevocation:
     def waiting_until(self, now: float) -> float:
         """Return when the wait for commits times out; NEVER if there is no wait, or after the timeout.
 
-        A call that a callback makes cannot end the wait: with a time in the past it would run in a tight loop.
+        A consumer call made inside a callback cannot continue the revocation: if this method returned a time in the
+        past, that call would step the engine in a tight loop.
         """
         waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING) and not self._awaited.done
         return self._until if waits and now < self._until else NEVER
@@ -126,7 +130,8 @@ class PartitionRevocation:
         before = self._partitions.tps()
         self._partitions.assign(tps, start=PositionState.AWAITING_CALLBACK)
         for partition in self._partitions:
-            # The state counts, too: Ctrl-C may have interrupted an earlier call between assign() and this loop.
+            # Partitions in AWAITING_CALLBACK count as new, too: if Ctrl-C interrupted an earlier call between assign()
+            # and this loop, they are already in ``before``.
             if partition.tp not in before or partition.state is PositionState.AWAITING_CALLBACK:
                 partition.callback_pending = True
 
@@ -147,7 +152,8 @@ class PartitionRevocation:
         self._awaited = self._commits.mark()
 
     def _is_wait_over(self, now: float, by: float) -> bool:
-        self._until = min(self._until, by)  # a poll may have begun the revocation, and close() has less time
+        # If a poll has begun this revocation and close() continues it, the timeout of close() may be shorter.
+        self._until = min(self._until, by)
         return self._awaited.done or now >= self._until
 
     def _call_listener(self, event: str, tps: list[TopicPartition]) -> None:

@@ -1,7 +1,8 @@
 """A member's requests in flight to its coordinator: which request may follow, and when to stop waiting.
 
-Owns the rule that nothing follows a JoinGroup or SyncGroup on the membership connection: the coordinator holds back
-their responses until the whole group has joined or synced, and reads no later request, such as a heartbeat, until then.
+No request may follow a JoinGroup or SyncGroup on the membership connection until its response has arrived: the
+coordinator holds back these responses until the whole group has joined or synced, and reads no later request on the
+connection, such as a heartbeat, before it has responded.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class CoordinatorChannel:
         current_identity: Callable[[], Identity],
     ) -> None:
         self._asker = asker
-        self._current_identity = current_identity  #: Read when a request is queued, and again when it is written.
+        #: Returns the member id and generation. Called when a request is queued, and again when the request is written,
+        #: since the membership may change in between.
+        self._current_identity = current_identity
         self._settings = settings
         self._coordinator = coordinator
         self._random = random
@@ -75,7 +78,11 @@ class CoordinatorChannel:
         return self._send(JoinGroupRequest, message, now, timeout, self._rebalance_timeout)
 
     def sync(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
-        """Return a SyncGroup request, if the channel is open. The coordinator answers followers after the leader."""
+        """Return a SyncGroup request, if the channel is open.
+
+        The coordinator responds to followers only after the leader has sent the assignment, so a follower may wait for
+        its response as long as the request timeout without a fault of the coordinator.
+        """
 
         def message(identity: Identity) -> Message:
             return requests.sync(identity, protocol_type, attempt.protocol, attempt.plan or {})
@@ -128,7 +135,10 @@ class CoordinatorChannel:
         )
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Report to ``Coordinator`` if the answer shows that the node lost the group, is loading it, or serves it."""
+        """Report to ``Coordinator`` the state of the node that the answer shows.
+
+        The node may be no longer the coordinator, may still be loading the group, or serves it.
+        """
         node_id = answer.request.target.node_id
         if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)
@@ -156,7 +166,11 @@ class CoordinatorChannel:
         return request
 
     def leave_answered(self, now: float, *, again: bool) -> None:
-        """Process the response to LeaveGroup; with ``again`` the coordinator did not process it, and it is retried."""
+        """Process the response to LeaveGroup.
+
+        ``again`` says that the coordinator has not processed the LeaveGroup, so the request is sent again after a
+        backoff.
+        """
         if self.leave_attempt is not None:
             self.leave_attempt.answered(now, again=again)
             self.leave_attempt = None if self.leave_attempt.is_over else self.leave_attempt
@@ -168,7 +182,10 @@ class CoordinatorChannel:
     # -- abandoned requests
 
     def withdraw_unwritten(self) -> None:
-        """Withdraw a JoinGroup or SyncGroup not yet written, and abandon the heartbeat: the identity has changed."""
+        """Withdraw a JoinGroup or SyncGroup not yet written, and abandon the heartbeat in flight.
+
+        Called when the member id or generation has become invalid: both requests belong to a membership that has ended.
+        """
         self.heartbeats.in_flight = None
         if self.in_flight is not None and not self._is_written:
             self.in_flight = None
@@ -180,13 +197,16 @@ class CoordinatorChannel:
             self.in_flight = None
 
     def check_pending(self, now: float) -> bool:
-        """Tell ``Coordinator`` since when a response has been pending; abandon requests to a former coordinator.
+        """Report pending responses to ``Coordinator``, and abandon requests to a former coordinator.
+
+        The report says since when the oldest response is pending: after a long wait, ``Coordinator`` asks other brokers
+        whether the group has moved.
 
         Return whether a JoinGroup or SyncGroup was abandoned.
         """
         node_id = self._coordinator.node_id
         if node_id is None:
-            return False  # keep the requests: FindCoordinator may name the same node again
+            return False  # the coordinator is unknown: keep the requests, FindCoordinator may name the same node again
         moved = self.in_flight is not None and self.in_flight.target.node_id != node_id
         if moved:
             self.abandon_rebalance_request()
@@ -203,7 +223,11 @@ class CoordinatorChannel:
             self.connections_to_drop.append(target)
 
     def restart(self, now: float) -> None:
-        """Forget requests in flight after a restart of the engine; send heartbeat and LeaveGroup again."""
+        """Forget the JoinGroup or SyncGroup in flight; send the heartbeat and LeaveGroup again.
+
+        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
+        arrive.
+        """
         self.in_flight = None
         self.heartbeats.restart(now)
         self.connections_to_drop.clear()

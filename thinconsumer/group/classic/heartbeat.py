@@ -34,12 +34,16 @@ class Heartbeats:
         self._due = now + self.interval
 
     def answered(self) -> None:
-        """Note a response without an error, or with REBALANCE_IN_PROGRESS: it ends the backoff."""
+        """End the backoff after a response without an error or with REBALANCE_IN_PROGRESS: the coordinator works."""
         self.in_flight = None
         self._retry.succeeded()
 
     def failed(self, now: float, *, after_interval: bool = False) -> None:
-        """Note a failed heartbeat. The next one waits for a backoff; with ``after_interval`` also for the interval."""
+        """Note a failed heartbeat: the next one waits for a backoff.
+
+        With ``after_interval``, the next heartbeat also waits for ``heartbeat_interval_ms``: an error that lasts until
+        the application acts needs no quick retries.
+        """
         self.in_flight = None
         self._retry.failed(now)
         if not after_interval:
@@ -51,13 +55,17 @@ class Heartbeats:
         self._due = now + self.interval
 
     def restart(self, now: float) -> None:
-        """Abandon the heartbeat in flight, and send one at once."""
+        """Abandon the heartbeat in flight, and make the next one due at once.
+
+        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
+        arrive.
+        """
         self.answered()
         self._due = now
 
 
 class PollTimer:
-    """Record when the application last called the client at all, and when it last called ``poll``."""
+    """Record when the application last called any method of the client, and when it last called ``poll``."""
 
     def __init__(self, settings: GroupSettings) -> None:
         self._poll_interval = settings.max_poll_interval_ms / 1000

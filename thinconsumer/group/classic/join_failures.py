@@ -12,12 +12,15 @@ from ..settings import GroupSettings
 
 log = logging.getLogger(__name__)
 
-#: Failed joins in a row that are retried without a backoff: while many members join, a generation may end before a
-#: member has synced. In a group whose generations all end so, further retries without a backoff would be a tight loop.
+#: Number of failed joins in a row that are retried without a backoff. While many members join, a generation may end
+#: before this member has synced, and the member should join the next generation at once. If every generation ends that
+#: early, unlimited retries without a backoff would be a tight loop.
 AT_ONCE_MAX = 3
-#: The most log lines from a failed join to the next successful heartbeat; further lines are logged at DEBUG.
+#: Number of log lines about failed joins that keep their level until a heartbeat succeeds; later ones are logged at
+#: DEBUG.
 LINES_MAX = 4
-#: Actions that are logged elsewhere: the member logs an expulsion, ``Coordinator`` a lost coordinator.
+#: Actions for which this class logs nothing: the member logs its expulsion from the group, and ``Coordinator`` the loss
+#: of the coordinator.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
 
 
@@ -28,7 +31,8 @@ class JoinFailurePolicy:
         self._group_id = group_id
         self._backoff = Backoff.from_settings(settings)
         self._retry = Retry(self._backoff, random)
-        #: The error of the last response if retrying does not end it, else None. One poll raises each error object.
+        #: The error of the last response, if it lasts until the application or an operator acts (a missing ACL, for
+        #: example); else None. Each response has an error object of its own, and polls raise each object once.
         self.error: KafkaError | None = None
         self.is_final = False  #: Whether the member must not join again.
         self._raised_by: type[Message] | None = None
@@ -43,7 +47,8 @@ class JoinFailurePolicy:
     def back_off(self, now: float, *, at_once: bool = False, at_maximum: bool = False) -> None:
         """Count a failure and set the time of the next join.
 
-        ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_maximum`` waits for the maximum.
+        ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_maximum`` waits for the maximum
+        backoff (``retry_backoff_max_ms``).
         """
         self._retry.failed(now)
         if at_once and self._retry.attempts <= AT_ONCE_MAX:
@@ -52,7 +57,10 @@ class JoinFailurePolicy:
             self._retry.not_before = now + self._backoff.maximum
 
     def heartbeat_succeeded(self) -> None:
-        """End the backoff after a successful heartbeat. JoinGroup and SyncGroup alone do not prove a stable group."""
+        """End the backoff after a successful heartbeat.
+
+        A successful JoinGroup or SyncGroup does not end the backoff: the generation may end before its first heartbeat.
+        """
         if self._lines > LINES_MAX:
             about = self._group_id, self._lines - LINES_MAX
             log.info("group %s: stable after failed joins; %d log lines about them are at DEBUG", *about)
@@ -65,7 +73,10 @@ class JoinFailurePolicy:
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
-        """Log a failed request of the member, and keep its error in :attr:`error` if retrying does not end it."""
+        """Log a failed request of the member.
+
+        If the error lasts until the application acts, store it in :attr:`error`.
+        """
         if action is Action.GIVE_UP:
             self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
         elif action not in _LOGGED_ELSEWHERE:

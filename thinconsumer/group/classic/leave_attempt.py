@@ -1,7 +1,7 @@
 """Leave a group: send one LeaveGroup, retried for a few seconds.
 
-Without LeaveGroup the partitions of this member stay unassigned until its session expires. If the coordinator cannot be
-reached, that delay is the only cost, so the retries end after a few seconds.
+Without LeaveGroup, the partitions of this member stay unassigned until its session expires. If the coordinator cannot
+be reached, the member accepts this delay and stops retrying after a few seconds, so that ``close()`` does not block.
 """
 
 from __future__ import annotations
@@ -48,13 +48,17 @@ class LeaveGroupAttempt:
         return None
 
     def wake_at(self, target: Target | None) -> float:
-        """Return when :meth:`step` is due next without a new event."""
+        """Return when :meth:`step` is due next if no response arrives before."""
         if self.is_over or self.in_flight is not None:
             return NEVER
         return self._deadline if target is None else min(self._deadline, self._retry.wake_at())
 
     def answered(self, now: float, *, again: bool) -> None:
-        """Process the response. With ``again`` the coordinator did not process the request, and it is retried."""
+        """Process the response. It ends the attempt, unless ``again`` is true.
+
+        ``again`` says that the coordinator has not processed the LeaveGroup, so the request is sent again after a
+        backoff.
+        """
         self.in_flight = None
         self._retry.failed(now)
         self.is_over = not again or now >= self._deadline

@@ -38,17 +38,19 @@ log = logging.getLogger(__name__)
 _S = MemberState
 _E = MemberEvent
 
-#: Seconds before a role method that returned False is called again; meanwhile steps send and receive.
+#: Seconds before a role method is called again that returned False (not done yet: a revocation may wait for a commit).
+#: Meanwhile, steps of the engine send requests and receive responses.
 PAUSE = 0.01
 
 #: States in which a JoinGroup or SyncGroup is due or in flight.
 _JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
-#: States in which a successful Heartbeat response is about the new generation, not about the previous one.
+#: States after a successful SyncGroup. A successful Heartbeat response in these states confirms the new generation;
+#: earlier in a rebalance, it is about the previous generation.
 _CONFIRMING = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
-    """Take part in a classic group. As a manager it sends the requests; :meth:`work` calls role methods."""
+    """Take part in a classic group: send its requests as a manager of the engine; call role methods in :meth:`work`."""
 
     asker = "member"
 
@@ -57,7 +59,8 @@ class ClassicMember:
     ) -> None:
         self.state = MemberState.UNSUBSCRIBED
         self.identity = identity
-        #: Why polls must return no records: other members may own the partitions by now. None if polls may return some.
+        #: The reason for polls to return no records: the membership may have ended, so other members may own the
+        #: partitions by now. None if polls may return records.
         self.held: str | None = None
         self.stats = MemberStats()
         self._settings = settings
@@ -69,15 +72,17 @@ class ClassicMember:
         self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
         self._awaits_poll = False
-        self._unconfirmed_since = -NEVER  #: Only responses to requests sent after this moment prove the membership.
-        self._expulsion: str | None = None  #: Why the member was expelled; None once its state is LOSING.
+        #: The end of the last gap between calls longer than the session timeout. Only a response to a request sent
+        #: after this moment proves that the coordinator has kept the member in the group.
+        self._unconfirmed_since = -NEVER
+        self._expulsion: str | None = None  #: Why the membership has ended, until the state is LOSING; else None.
         self._in_role_method = False
         self._listener_may_have_run = False  #: Whether a rebalance listener may have run since the last step.
         #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
         self.drop_connection: Callable[[Target], None] = lambda target: None
-        self._transitions = 0  #: Counts transitions: :meth:`work` detects one made while a role method ran.
+        self._transitions = 0  #: Number of transitions: :meth:`work` detects one made while a role method ran.
         self._call_again_at = -NEVER  #: When to call a role method again that returned False.
-        #: By state, the role method that is due in it, if that method may call the rebalance listener.
+        #: The role method that is due in each state, for those methods that may call the rebalance listener.
         self._tasks: dict[MemberState, Callable[[float], MemberEvent | None]] = {
             _S.REVOKING_BEFORE_JOIN: lambda now: self._unless_done(role.prepare(self.identity, now), _E.PREPARED, now),
             _S.REVOKING_AFTER_SYNC: self._revoke,
@@ -92,7 +97,7 @@ class ClassicMember:
 
     @property
     def error(self) -> KafkaError | None:
-        """The error that lasts until the application acts; polls raise it once per response that carries it."""
+        """The last response's error, which polls raise once, if it lasts until the application acts; else None."""
         return self._join_failures.error
 
     @property
@@ -102,7 +107,11 @@ class ClassicMember:
 
     @property
     def awaits_rebalance_response(self) -> bool:
-        """Whether a JoinGroup or SyncGroup was written: its response decides the membership, not an OffsetCommit's."""
+        """Whether a JoinGroup or SyncGroup is in flight.
+
+        If so, a membership error in an OffsetCommit response is ignored, as the response to the JoinGroup or SyncGroup
+        tells whether this consumer is still a member.
+        """
         return self._channel.awaits_rebalance_response
 
     @property
@@ -149,13 +158,20 @@ class ClassicMember:
         self._finish_leave()
 
     def polled(self, now: float) -> bool:
-        """Note a ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62). Return whether a join waited for it."""
+        """Note a ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62).
+
+        Return whether the member waited for this poll to join again, after ``max_poll_interval_ms`` had made it leave
+        the group.
+        """
         self._poll_timer.polled(now)
         waited, self._awaits_poll = self._awaits_poll, False
         return waited
 
     def called(self, now: float) -> bool:
-        """Note a call of the application. After a gap longer than the session timeout, polls wait for a heartbeat.
+        """Note a call of the application, and react to a long gap since the call before.
+
+        If the gap is longer than the session timeout, the coordinator may have removed the member: polls return no
+        records until a heartbeat succeeds.
 
         Return whether the gap changed a deadline, so that a step is due.
         """
@@ -173,7 +189,8 @@ class ClassicMember:
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Act on a membership error that a commit under ``identity`` returned, unless the identity has changed.
 
-        The error is ignored while a written JoinGroup or SyncGroup awaits its response, which decides the membership.
+        The error is ignored while a JoinGroup or SyncGroup is in flight: its response tells whether this consumer is
+        still a member.
         """
         if identity != self.identity or not identity.is_member or self.awaits_rebalance_response:
             return
@@ -190,7 +207,7 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # first: it may end the attempt that LEAVING waits for
+        leave_request = self._channel.leave_request(now)  # before _finish_leave(): may end the attempt to leave
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._in_role_method:
@@ -204,7 +221,7 @@ class ClassicMember:
         return [request for request in found if request is not None]
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due next without a new event, or a role method is to be called again."""
+        """Return when :meth:`step` or a role method is due next, if no response arrives before."""
         due = [self._call_again_at if self._call_again_at > now else NEVER, self._channel.leave_at()]
         if self._channel.in_flight is None and self.identity.is_member and not self._in_role_method:
             due.append(self._poll_timer.overdue_at())
@@ -213,7 +230,7 @@ class ClassicMember:
         return max(now, min(due))
 
     def _wakes(self, now: float) -> list[float]:
-        """Return the moments at which a request or transition is due, given that the channel is open."""
+        """Return when the next requests and transitions are due, if no JoinGroup or SyncGroup is in flight."""
         due = [self._channel.heartbeats.due_at() if self.identity.is_member else NEVER]
         if self.state is _S.UNJOINED and not self._awaits_poll and not self._in_role_method:
             due.append(now)
@@ -243,7 +260,11 @@ class ClassicMember:
             self._channel.leave_answered(now, again=again)
 
     def restart(self, now: float) -> None:
-        """Repeat the requests in flight: after a restart of the engine their responses cannot arrive."""
+        """Forget the requests in flight, so that they are sent again.
+
+        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
+        arrive.
+        """
         self._in_role_method = False
         self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
@@ -265,7 +286,7 @@ class ClassicMember:
         self._move(event)
 
     def _advance(self, now: float) -> None:
-        """Make the transitions that depend only on the time, the coordinator or a reason to rejoin."""
+        """Make the state transitions that need neither a response nor a role method, such as the poll timeout."""
         if self._listener_may_have_run:
             self._listener_may_have_run = False
             self._poll_timer.polled(now)  # max_poll_interval_ms does not limit a listener, which runs inside poll
@@ -282,7 +303,7 @@ class ClassicMember:
             self._move(_E.BEGIN)
 
     def _may_rejoin(self) -> bool:
-        """Return whether the rebalance is over, or only waits for an on_partitions_assigned that has failed."""
+        """Return whether another rebalance may begin: the last is over, or its on_partitions_assigned has failed."""
         done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.install_called)
         return done and not self._in_role_method
 
@@ -384,8 +405,8 @@ class ClassicMember:
         """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
         if action is Action.USE_MEMBER_ID and answer.request.api is JoinGroupRequest and answer.response.member_id:
             if self.identity.member_id:
-                self._join_failures.back_off(now)  # a second MEMBER_ID_REQUIRED
-            # The next JoinGroup repeats the protocols, so the role is not asked for them again.
+                self._join_failures.back_off(now)  # MEMBER_ID_REQUIRED, although the JoinGroup had a member id
+            # The encoded protocols of this attempt are kept: the next JoinGroup repeats them, under the new member id.
             self.identity = self.identity.named(answer.response.member_id)
             return
         self.stats.failed += 1
@@ -409,7 +430,8 @@ class ClassicMember:
                 self._join_failures.heartbeat_succeeded()
             elif error is not None and self.state not in _JOINING:
                 if self.state in _CONFIRMING and not self._attempt.is_confirmed:
-                    # The generation ended before its first successful heartbeat: back off, counted from the sync.
+                    # The generation ended before its first successful heartbeat, so this counts as a failed join. The
+                    # backoff starts at the SyncGroup response: the time since then is not waited for again.
                     self._join_failures.back_off(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
@@ -421,7 +443,10 @@ class ClassicMember:
             self._expel(action, error, now)
 
     def _note_accepted(self, sent_at: float, now: float) -> None:
-        """Note that the coordinator accepted the member in a request sent at ``sent_at``."""
+        """Note that the coordinator accepted the member in a request sent at ``sent_at``.
+
+        If the request was sent after the last gap longer than the session timeout, polls may return records again.
+        """
         self.stats.answered_at = now
         if sent_at >= self._unconfirmed_since:
             self.held = None
@@ -429,11 +454,18 @@ class ClassicMember:
     # -- role methods
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
-        """Return whether a role method is due; without ``every``, only one that JoinGroup or SyncGroup needs."""
+        """Return whether a role method is due.
+
+        Without ``every``, count only the methods that JoinGroup and SyncGroup need (to encode the subscription and to
+        compute the assignment), not those that may call the rebalance listener.
+        """
         return not self._in_role_method and now >= self._call_again_at and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
-        """Call the role method that is due, which may call the listener or assignor. Return whether it made progress.
+        """Call the role method that is due, which may call the listener or assignor.
+
+        Return False if no method was due, or if the method is not done and will be called again after :data:`PAUSE`;
+        else True.
 
         Raises:
             Exception: raised by the role. A prepare, revoke or lose that raises counts as done, so that the rebalance
@@ -456,7 +488,7 @@ class ClassicMember:
             self._in_role_method = False
         if self._expulsion is not None:
             self._settle()
-        elif self._transitions == before:  # the role method itself changed no state, for example by leave()
+        elif self._transitions == before:  # no call inside the role method, such as leave(), has changed the state
             if failure is not None:
                 event = self._after_failure(now)
             if event is not None:
@@ -514,7 +546,8 @@ class ClassicMember:
     def _after_failure(self, now: float) -> MemberEvent | None:
         """Return the event that follows a role method that raised."""
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
-            # The assignment cannot be decoded: join again, or its partitions stay unread.
+            # The assignment cannot be decoded. Join again: otherwise no member would read the partitions assigned to
+            # this one.
             self._join_failures.back_off(now)
             return _E.REJOIN
         if self.state is _S.COMPLETING_REBALANCE:
@@ -557,5 +590,6 @@ class ClassicMember:
         )
 
 
-#: Events after a prepare, revoke or lose that raised: each counts as done, because the rebalance waits for it.
+#: The event that follows a prepare, revoke or lose that raised, by state: the method counts as done, because the
+#: rebalance waits for it.
 _AFTER_EXCEPTION = {_S.REVOKING_BEFORE_JOIN: _E.PREPARED, _S.REVOKING_AFTER_SYNC: _E.REVOKED, _S.LOSING: _E.LOST}

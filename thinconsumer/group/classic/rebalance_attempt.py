@@ -11,13 +11,16 @@ from ..identity import Identity
 from ..role import JoinedMember
 
 #: Seconds that a leader waits for metadata of the group's topics, before it leaves topics without metadata unassigned.
-#: A long gap between two calls of the application extends the wait.
+#: A long gap between two calls of the application extends the wait, since no response is read during the gap.
 READY_WITHIN = 5.0
 
 
 @dataclass(slots=True)
 class RebalanceAttempt:
-    """Hold one rebalance, from its reason to the end of the callbacks. A retried join belongs to the same attempt."""
+    """Hold the data of one rebalance, from the decision to join until the callbacks have returned.
+
+    If JoinGroup is retried, the retry belongs to the same attempt.
+    """
 
     reason: str  #: Why the member joins, for the broker's log (KIP-800) and this client's.
     started_at: float
@@ -25,12 +28,16 @@ class RebalanceAttempt:
     protocols: Sequence[tuple[str, bytes]] | None = None
     protocol: str = ""  #: The name of the protocol that the coordinator has chosen.
     leads: bool = False
-    skips: bool = False  #: Whether this leader computes no assignment, and the group keeps its own (KIP-814).
+    skips: bool = False  #: Whether the group keeps its assignment, so that this leader computes none (KIP-814).
     members: tuple[JoinedMember, ...] = ()
-    missed: bool = False  #: Whether a generation passed without this member, as it can for a static one.
+    #: Whether the group had a generation without this member since the member's last one, as can happen to a static
+    #: member.
+    missed: bool = False
     ready_by: float = NEVER
     ready: bool = False
-    plan: Mapping[str, bytes] | None = None  #: Assignments for SyncGroup, by member id; a follower's is empty.
+    #: Assignments for SyncGroup, by member id; None until the leader has computed them. A follower sends none, so its
+    #: plan is empty.
+    plan: Mapping[str, bytes] | None = None
     assignment: bytes = b""
     synced_at: float = 0.0  #: When the SyncGroup response arrived.
     is_decoded: bool = False  #: Whether the role has decoded the assignment.
@@ -39,7 +46,10 @@ class RebalanceAttempt:
 
     @property
     def drops_kept_partitions(self) -> bool:
-        """Whether a generation was missed, and the partitions kept across it are still to be dropped."""
+        """Whether the member has missed a generation, and still holds the partitions that it owned before.
+
+        The role drops these partitions when it decodes the new assignment: other members may have owned them meanwhile.
+        """
         return self.missed and not self.is_decoded
 
     def restart_join(self) -> None:
