@@ -32,7 +32,7 @@ def topic_partition(tp: object) -> TopicPartition:
 
 
 def topic_partitions(given: object, call: str) -> list[TopicPartition]:
-    """Return the TopicPartitions of a collection without duplicates, in order."""
+    """Return the TopicPartitions of a collection in order, without duplicates; ``call`` names the method in errors."""
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, TopicPartition)):
         one = f": write [{given!r}]" if isinstance(given, TopicPartition) else ""
         raise IllegalArgumentError(f"{call} takes a collection of TopicPartition, not {given!r}{one}")
@@ -40,7 +40,7 @@ def topic_partitions(given: object, call: str) -> list[TopicPartition]:
 
 
 def topic_name(topic: object, call: str) -> str:
-    """Return the topic name, or raise ``IllegalArgumentError`` if it is not a str."""
+    """Return ``topic``, or raise ``IllegalArgumentError`` if it is not a str; ``call`` is the method in the error."""
     if not isinstance(topic, str):
         instead = f": write {topic.decode(errors='replace')!r}" if isinstance(topic, bytes) else ""
         raise IllegalArgumentError(f"{call} takes a topic's name, a str, not {topic!r}{instead}")
@@ -48,7 +48,10 @@ def topic_name(topic: object, call: str) -> str:
 
 
 def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets of a mapping, or the offset after a record. Values may be offset classes of other clients.
+    """Return the offsets to commit by partition, from the argument of ``commit`` or ``commit_async``.
+
+    The argument is a mapping with offsets, or a record: then the offset after that record. A mapping's values may be of
+    the classes that other clients use for offsets.
 
     Raises:
         IllegalArgumentError: a value is not an offset, or an OffsetCommit request cannot encode it.
@@ -85,13 +88,13 @@ def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
 
 
 def refuse_async(function: object, what: str) -> None:
-    """Raise IllegalArgumentError if calling ``function`` returns a coroutine."""
+    """Raise IllegalArgumentError if ``function`` is asynchronous: its coroutine would never be awaited."""
     if is_async(function):
         raise IllegalArgumentError(f"{what} is {ASYNC_DEF}")
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Return whether ``value`` is an int, not a bool, from ``least`` to the maximum of Kafka's INT64."""
+    """Return whether ``value`` is an int (but not a bool) from ``least`` to the maximum of Kafka's INT64."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INT64_MAX
 
 
@@ -99,7 +102,7 @@ def to_seconds(timeout_ms: object) -> float:
     """Return a user's timeout in seconds.
 
     Raises:
-        IllegalArgumentError: it is not a number of milliseconds from 0 on.
+        IllegalArgumentError: ``timeout_ms`` is not a number of milliseconds from 0 on.
     """
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)) or not timeout_ms >= 0:
         raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {timeout_ms!r}")

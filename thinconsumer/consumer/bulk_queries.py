@@ -1,4 +1,4 @@
-"""Internal calls for readers of fixed offset ranges: queries of many partitions, and polls that end at given offsets.
+"""Internal calls for reading fixed ranges of offsets: queries of many partitions, and polls that end at given offsets.
 
 Spark's source plans reads of thousands of partitions and needs their metadata and offsets in one round trip, while the
 public calls make one query each. Each function is one call of the given consumer and keeps no state.
@@ -54,8 +54,9 @@ def look_up(
 ) -> list[dict[TopicPartition, int]]:
     """Return the offset for each partition of each query; -1 if no record has the timestamp or a later one.
 
-    A query maps each partition to a timestamp in ms since 1970, to -1 (the end; under read_committed the last stable
-    offset) or to -2 (the start). All queries are in flight together: one ListOffsets for each leader and query.
+    A query maps each partition to a timestamp in ms since 1970, or to -1 for the end (under read_committed the last
+    stable offset), or to -2 for the start. All queries are in flight together: the client sends one ListOffsets request
+    for each pair of leader and query.
     """
     reader, shell = consumer._reader, consumer._shell
     with shell.enter():
@@ -82,9 +83,9 @@ def poll_up_to(
 ) -> PollResult:
     """Poll for records before these ends; return as soon as there are any, or once all partitions are at their end.
 
-    A log may end with offsets that are never returned, such as a transaction marker: a plain poll would wait there.
-    With ``columns``, the limit is in bytes and batches are returned whole, so that records and positions may lie beyond
-    the ends.
+    A log may end with offsets that are never returned, such as a transaction marker. There a plain poll would wait for
+    records until its timeout; this one returns once the position has reached the end. With ``columns``, the limit is in
+    bytes and batches are returned whole, so that records and positions may lie beyond the ends.
     """
     with consumer._shell.enter():
         poll_result = consumer._reader.poll(to_seconds(timeout_ms), limit, ends, columns=columns)

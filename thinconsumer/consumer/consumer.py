@@ -41,11 +41,13 @@ if TYPE_CHECKING:
     Deserialize: TypeAlias = Callable[[Any], T] | TopicDeserializer[T] | HeadersDeserializer[T]
 
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
-#: The module that needs numpy.
+#: The module that decodes batches to columns. It needs numpy, so it is imported by the first ``poll_batches``.
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
-#: Default ``max_bytes`` of ``poll_batches``. Calls that return more take longer per byte, since they wait for memory.
+#: Default ``max_bytes`` of ``poll_batches``. Calls that return more take longer per byte: their result no longer fits
+#: into the CPU caches.
 MAX_BYTES = 8 << 20
-#: Upper limit of ``max_bytes``: byte offsets in one result must fit into 31 bits, and the last batch may add 256 MB.
+#: Upper limit of ``max_bytes``: positions in the bytes of one result must fit into 31 bits, and the last batch may
+#: exceed the limit by 256 MB.
 MAX_BYTES_LIMIT = 1 << 30
 
 
@@ -135,7 +137,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         """The options of this consumer."""
         return self._reader.config
 
-    # -- choose
+    # -- choosing topics and partitions
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign exactly these partitions. Partitions that stay assigned keep their positions.
@@ -162,7 +164,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter(touches=False):
             return self._partitions.tps()
 
-    # -- read
+    # -- reading records
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
@@ -181,8 +183,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         """
         with self._shell.enter(touches=False):
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), self._limit(max_records))
-        # The last statement, with no call after it: an exception before it leaves the positions unchanged, so no record
-        # is lost.
+        # This assignment must be the last statement, with no call after it. If an exception such as KeyboardInterrupt
+        # comes earlier, the positions do not change, and the next poll returns the same records.
         if update_offsets:
             self._reader.poll_result = poll_result
         return poll_result.records
@@ -190,8 +192,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def poll_batches(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, RecordColumns]:
         """Return records as columns: numpy arrays, and on request an Arrow batch (:meth:`RecordColumns.to_arrow`).
 
-        Waits, moves positions and raises errors as :meth:`poll` does; both methods can be used in turn. Returns whole
-        batches as the producers wrote them, until their decompressed size reaches ``max_bytes`` (default: 8 MB).
+        Waits, moves positions and raises errors as :meth:`poll` does; both methods can be used in turn. Returns batches
+        whole, as the producers wrote them, until their decompressed size reaches ``max_bytes`` (default: 8 MB).
         Deserializers are not applied: keys and values are bytes.
 
         Raises:
@@ -206,7 +208,8 @@ class Consumer(GroupCalls, Generic[K, V]):
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
         with self._shell.enter(touches=False):
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
-        # The last statement, as in poll: an exception before it leaves the positions unchanged, so no record is lost.
+        # This assignment must be the last statement, as in poll: if an exception comes earlier, the positions do not
+        # change, and the next poll returns the same records.
         self._reader.poll_result = poll_result
         return poll_result.columns
 
@@ -240,7 +243,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def drive(self) -> None:
         """Do pending I/O, heartbeats included, without returning records or running callbacks.
 
-        Call it while processing takes long.
+        Call it from time to time while the application processes records for long: the group's coordinator removes a
+        member that sends no heartbeat for ``session_timeout_ms``.
         """
         with self._shell.enter():
             self._reader.open_calls.drop_old(self._shell.run_once(self._shell.driver.now()))
@@ -248,8 +252,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def wakeup(self) -> None:
         """Make the current call, or else the next call that waits, raise ``WakeupError``.
 
-        Safe to call from signal handlers and other threads. A call inside a callback continues; the poll that runs the
-        callback raises.
+        Safe to call from signal handlers and other threads. If user code, such as a listener, is running when it is
+        called, its calls of the consumer continue; the poll that runs the user code raises.
         """
         self._shell.driver.wakeup()
 
@@ -262,12 +266,15 @@ class Consumer(GroupCalls, Generic[K, V]):
             return self._shell.driver.fileno()
 
     def wake_at(self) -> float:
-        """Return the latest time for the next poll in ``time.monotonic()`` seconds: now, if records are buffered."""
+        """Return when to call :meth:`poll` again at the latest, in ``time.monotonic()`` seconds.
+
+        If records are buffered, this is now.
+        """
         with self._shell.enter(touches=False):
             return self._reader.wake_at()
 
     def skip(self, error: RecordError) -> None:
-        """Move the position past the record of ``error``; does nothing if the position is past it already."""
+        """Move the position past the record that ``error`` names; do nothing if the position is already past it."""
         if not isinstance(error, RecordError):
             raise IllegalArgumentError(f"only a RecordError says what to skip, not {error!r}")
         with self._shell.change():
@@ -275,7 +282,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             if partition.has_position and partition.cursor.offset < error.next_offset:
                 partition.place(PositionEvent.SEEK, error.next_offset)
 
-    # -- move
+    # -- changing positions
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Set the position, and drop the partition's buffered records.
@@ -302,14 +309,14 @@ class Consumer(GroupCalls, Generic[K, V]):
         self._seek_to(partitions, LATEST, "seek_to_end")
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record to return, looking it up if it is unknown.
+        """Return the partition's position, the offset of the next record to return; look it up if it is unknown.
 
         Raises what :meth:`poll` raises for this partition, and ``KafkaTimeoutError``.
         """
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))
             if found.state is PositionState.AWAITING_CALLBACK:
-                found.move(PositionEvent.CALLBACK_DONE)  # inside on_partitions_assigned: look it up now
+                found.move(PositionEvent.CALLBACK_DONE)  # on_partitions_assigned asks: look up now
             call: Call[None] = Call(f"position of {found.tp.topic}-{found.tp.partition}")
 
             def settled() -> bool:
@@ -334,7 +341,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter():
             return {p.tp for p in self._partitions if p.paused}
 
-    # -- ask
+    # -- queries about topics, offsets and the consumer itself
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all topics that this consumer is authorized to describe."""
@@ -379,15 +386,14 @@ class Consumer(GroupCalls, Generic[K, V]):
         }
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark from the last Fetch response; None before the first one. No I/O."""
+        """Return the partition's high watermark from its last Fetch response; None before the first one. No I/O."""
         with self._shell.enter():
             return self._partitions.require(topic_partition(partition)).high_watermark
 
     def lag(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Return each partition's lag (default: all assigned) as of its last Fetch response. No I/O.
 
-        The lag is the distance from the position to the high watermark, under read_committed to the last stable offset.
-        It is None if the partition has no position, or if no Fetch has confirmed the end within half of
+        A partition's lag is None if the partition has no position, or if no Fetch has confirmed the end within half of
         ``session_timeout_ms`` (without a group: of ``request_timeout_ms``).
         """
         with self._shell.enter():
@@ -395,11 +401,11 @@ class Consumer(GroupCalls, Generic[K, V]):
             return {tp: self._lag(tp) for tp in tps}
 
     def health(self) -> Health:
-        """Return the consumer's health for a liveness probe: its state, obstacles, and their duration. No I/O.
+        """Return the consumer's health for a liveness probe: its state, and what keeps it from progress. No I/O.
 
-        The report reflects the last call; if that was too long ago, this is itself an obstacle. ``STUCK`` means that an
-        obstacle has lasted for half of ``session_timeout_ms`` (without a group: of ``request_timeout_ms``), or that it
-        will not end without intervention.
+        The report reflects the state at the last call of the consumer; if that call was too long ago, this is itself an
+        obstacle. ``STUCK`` means that an obstacle has lasted for half of ``session_timeout_ms`` (without a group: of
+        ``request_timeout_ms``), or that it will not end without intervention.
         """
         with self._shell.stay():
             return self._reader.watch.report(self._reader.managers, self._shell.driver.now())
@@ -417,7 +423,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
         """Wait for the first Metadata response; with ``refresh``, request metadata again even after it.
 
-        Optional, since other calls do this when needed. Useful to fail early at start-up.
+        Optional, since the other calls that need metadata wait for it. Useful to fail early at start-up.
         """
         with self._shell.enter():
             if refresh or not self._reader.managers.metadata.nodes:
@@ -429,7 +435,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter():
             return self._shell.engine.network.any_ready()
 
-    # -- life
+    # -- closing
 
     def close(
         self, autocommit: bool = True, timeout_ms: float | None = None, *, leave_group: bool | None = None
@@ -453,7 +459,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         self.close(autocommit=error is None)
 
     def __del__(self) -> None:
-        shell: Shell | None = getattr(self, "_shell", None)  # missing if the options were invalid
+        shell: Shell | None = getattr(self, "_shell", None)  # no _shell if the constructor raised for invalid options
         if shell is not None and not shell.closed and self._shell.engine.network.any_open():
             words = f"unclosed {self!r}: call close(), or use a with block"
             warnings.warn(words, ResourceWarning, stacklevel=2, source=self)
@@ -463,11 +469,12 @@ class Consumer(GroupCalls, Generic[K, V]):
         state = "closed" if self._shell.closed else repr(self._shell.engine.network)
         return f"<Consumer {self.config.client_id} {len(self._partitions)} partitions, {state}>"
 
-    # -- inside
+    # -- private helpers
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
-        # A float with more than two decimals was probably computed (the time left until a deadline): no warning.
+        # No warning for a float with more than two decimals: it was probably computed, as the time left until a
+        # deadline.
         seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
         if seconds and not self._warned_of_seconds:
             self._warned_of_seconds = True

@@ -1,6 +1,7 @@
 """Run the group's user code (listeners, assignors, commit callbacks) between steps, and leave the group.
 
-This module decides in which order user code runs. Decisions about the group are made in the ``group`` package.
+This module decides when and in which order user code runs. The ``group`` package decides what happens in the group:
+joining, revoking, committing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class GroupCallbacks:
     # -- the queue of user code
 
     def next(self, now: float, every: bool) -> UserCallback | None:
-        """Return the next user code that is due; without ``every``, only callbacks that block the group's rebalance."""
+        """Return the next user code that is due, or None; without ``every``, only code that the rebalance waits for."""
         if every and self._group.commits.queue.finished:
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
@@ -39,8 +40,9 @@ class GroupCallbacks:
         Raises:
             Exception: the exception of a listener, an assignor or a commit callback.
         """
-        # A waiting poll resets the poll timer in each step: on an idle topic it may wait longer than
-        # max_poll_interval_ms, and offsets of earlier polls must be committed meanwhile.
+        # A poll that waits for records resets the timer of max_poll_interval_ms in each step. On an idle topic it may
+        # wait longer than that interval, and the coordinator must not remove the member. It also commits the offsets of
+        # earlier polls when the automatic commit is due.
         if self._group.polled(now):
             self._shell.engine.touch()
         now = self._shell.run_callbacks(now)
@@ -58,7 +60,7 @@ class GroupCallbacks:
         return True
 
     def _run_member_work(self, now: float, every: bool) -> bool:
-        """Run one due callback of the member; return whether the member made progress."""
+        """Run one callback of the member that is due; return whether another one may be due now."""
         driver, kind = self._shell.driver, CALLBACKS.get(self._group.member.state)
         began = driver.now()
         goes_on = self._group.work(now, every=every)
@@ -78,7 +80,8 @@ class GroupCallbacks:
         group, now = self._group, self._shell.driver.now()
         group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
-            # Wait for I/O only while a commit is pending: else the wait might last until the next heartbeat is due.
+            # Wait for I/O only while a commit is pending. Otherwise the step would have nothing to wait for, and would
+            # last until the next heartbeat is due.
             now = self._step(now, now if group.commits.queue.idle else deadline)
         group.revocation.auto_commits = group.auto_commit is not None
         while not group.commits.queue.idle and now < deadline:
@@ -100,13 +103,15 @@ class GroupCallbacks:
         with self._shell.callback():
             if not group.commits.may_commit:
                 return group.revocation.lose(now)
-            # A revocation of some partitions may already be in progress; the remaining ones are revoked after it.
+            # ``revoke`` may first have to complete a revocation of some partitions that is in progress. Repeat it until
+            # no partition is left.
             return group.revocation.revoke(partitions.tps(), now, by=deadline) and not partitions
 
     def _step(self, now: float, deadline: float) -> float:
-        """Step once while giving up the partitions, and run the leader's assignor if it is due.
+        """Step once while giving up the partitions; if this member leads the group, first run its assignor when due.
 
-        Until the leader sends SyncGroup, the coordinator rejects commits and the other members wait.
+        During a rebalance the coordinator rejects commits, and the other members wait, until the leader has sent the
+        new assignment in SyncGroup.
         """
         shell, group = self._shell, self._group
         if group.member.state is MemberState.COMPLETING_REBALANCE:
@@ -125,7 +130,8 @@ class GroupCallbacks:
         self.give_up_all(now + self._managers.config.default_api_timeout_ms / 1000, commit=True)
         group.member.leave("the consumer unsubscribed", shell.driver.now())
         group.subscription.clear()
-        # Send LeaveGroup now: the group waits for it, and the application may make its next call much later.
+        # Send LeaveGroup now. Otherwise the application's next call would send it, perhaps much later, and until then
+        # no other member would get the partitions.
         shell.run_once(shell.driver.now(), may_wake=False)
         self._raise_error()
 

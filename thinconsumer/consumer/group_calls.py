@@ -22,12 +22,12 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | 
 
 
 class GroupCalls:
-    """A base class of :class:`Consumer`."""
+    """The base class of :class:`Consumer` that has its public methods for groups."""
 
     _reader: ConsumerCore
     _shell: Shell
 
-    # -- choose
+    # -- subscriptions
 
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
@@ -70,9 +70,9 @@ class GroupCalls:
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Make this member rejoin in the next ``poll`` (KIP-568), which rebalances the group if it is the leader.
 
-        For another member, the coordinator starts a rebalance only if the member's metadata has changed: its topics,
-        its rack or its assignor's user data. Meant for assignors that depend on state outside the group. ``reason`` is
-        for the coordinator's log (KIP-800).
+        When a member that is not the leader rejoins, the coordinator starts a rebalance only if the member's metadata
+        has changed: its topics, its rack or its assignor's user data. Meant for assignors that depend on state outside
+        the group. ``reason`` is for the coordinator's log (KIP-800).
         """
         with self._shell.change():
             group = self._reader.managers.require_group()
@@ -80,7 +80,7 @@ class GroupCalls:
                 raise IllegalStateError("there is nothing to rebalance: subscribe() first")
             group.member.request_rejoin(reason or "enforce_rebalance() was called")
 
-    # -- commit
+    # -- committed offsets
 
     def commit(self, offsets: ToCommit | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets for the group, and wait until the coordinator has accepted them.
@@ -101,11 +101,13 @@ class GroupCalls:
         with self._shell.enter():
             commits, found, began = reader.managers.require_group().commits, self._to_commit(offsets), now()
             queue = commits.queue
-            # A commit that times out is kept: a repeated call with the same offsets waits for it without sending again.
+            # A commit that times out stays queued for a few seconds. If the application repeats the call with the same
+            # offsets, that call waits for the queued commit and sends no second one.
             deadline = began + max(KEPT, reader.default_timeout(timeout_ms))
             key = "commit", frozenset(found.items())
             try:
-                # A kept commit is invalid once another commit was queued: its offsets may be older.
+                # But if another commit was queued after the one that timed out, the repeated call queues a new commit:
+                # otherwise the offsets of the commit in between would remain.
                 reader.ask(key, lambda: commits.add(found, deadline), timeout_ms, lambda call: call is queue.newest)
             except KafkaTimeoutError as error:
                 raise commits.timeout_error(found, now()) from error
@@ -116,9 +118,9 @@ class GroupCalls:
     def commit_async(self, offsets: ToCommit | None = None, callback: CommitCallback | None = None) -> None:
         """Queue a commit, which later calls send; do not wait for it.
 
-        Commits are sent one at a time in the order of the calls. Queued commits are merged, so that an older offset
-        never overwrites that of a later call. ``callback(offsets, error_or_None)`` runs inside a later ``poll``,
-        ``commit`` or ``close``. ``close`` sends the commits that are still queued.
+        Commits are sent one at a time in the order of the calls. Commits that wait in the queue are merged to one
+        request, in which the offset of the latest call counts. ``callback(offsets, error_or_None)`` runs inside a later
+        ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued.
         """
         refuse_async(callback, "the callback")
         told: Any = callback or self._reader.config.default_offset_commit_callback or log_failure
@@ -150,7 +152,8 @@ class GroupCalls:
     ) -> Any:
         """Return the group's committed offset of a partition, or None; for several partitions, a dict.
 
-        With ``metadata``, return an :class:`OffsetAndMetadata`. Always sends a request to the coordinator.
+        With ``metadata``, return an :class:`OffsetAndMetadata` instead of an int. Always sends a request to the
+        coordinator.
         """
         one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
         tps = topic_partitions([partition] if one else partition, "committed()")
@@ -172,10 +175,14 @@ class GroupCalls:
         with self._shell.enter():
             return GroupMetadata(*self._reader.managers.require_group().member.identity)
 
-    # -- inside
+    # -- private helpers
 
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit. The record in hand counts as processed, unless a callback commits."""
+        """Return the offsets to commit: ``offsets``, or by default the positions of all assigned partitions.
+
+        The last record that iteration returned counts as processed if it is covered by this commit and the application
+        makes the call. A call inside a callback, such as a listener's, may come while the record is being processed.
+        """
         group, partitions = self._reader.managers.require_group(), self._reader.partitions
         found = None if offsets is None else offsets_to_commit(offsets)
         hand = partitions.in_hand

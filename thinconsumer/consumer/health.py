@@ -26,41 +26,42 @@ __all__ = ["Health", "HealthState"]
 
 log = logging.getLogger(__name__)
 
-#: Interval of the checks in seconds: a check in every step would cost too much.
+#: Seconds between two checks of all partitions. A check in every step would slow down polls.
 LOOK_EVERY = 0.5
-#: Tolerated delay of a response, in seconds, beyond the time for which the broker may delay it.
+#: A heartbeat or Fetch that is unanswered for this many seconds beyond its normal time counts as an obstacle.
 GRACE = 1.0
-#: Maximum number of partitions that a reason names; further ones are only counted.
+#: Maximum number of partitions that an obstacle's text names; it only counts the others.
 NAMED_MAX = 5
-#: Number of polls that raise an error for the same record after which the consumer is stuck.
+#: A consumer is stuck after this many polls in a row have raised an error for the same record.
 RECORD_ERRORS_MAX = 3
 
 
 class HealthState(enum.Enum):
     """Summary of a consumer's health."""
 
-    IDLE = "idle"  #: There is no subscription and no assignment.
+    IDLE = "idle"  #: The consumer has neither a subscription nor assigned partitions.
     OK = "ok"
-    WORKING = "working"  #: Joining, rebalancing, looking up offsets or failing over: should end by itself.
-    STUCK = "stuck"  #: An obstacle has lasted too long, or will not end by itself.
+    #: The consumer joins, rebalances, looks up offsets or waits for a broker: it should continue by itself.
+    WORKING = "working"
+    STUCK = "stuck"  #: Something has prevented progress for too long, or will not end by itself.
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A consumer's health. Ages are in seconds since the last such event, None if there was none."""
+    """A consumer's health. An age is in seconds since the last such event, None if there was none."""
 
     state: HealthState
-    reason: str  #: The obstacles, the most serious first; empty if there are none.
-    since: float | None  #: For how many seconds the first obstacle has lasted.
+    reason: str  #: Everything that prevents progress, the most serious first; empty if nothing does.
+    since: float | None  #: For how many seconds the first reason has prevented progress; None without a reason.
     group_state: str  #: The member's state (docs/states.md); empty without a group.
     generation_id: int
     member_id: str
-    coordinator: int | None  #: Node id; None if unknown.
+    coordinator: int | None  #: Node id of the group's coordinator; None if unknown.
     assigned: int  #: Number of assigned partitions.
     last_poll_age: float | None
     last_heartbeat_age: float | None  #: Seconds since the last successful Heartbeat, JoinGroup or SyncGroup.
     last_fetch_age: float | None  #: Seconds since the last successful Fetch.
-    last_error: Exception | None  #: The error of the first obstacle.
+    last_error: Exception | None  #: The error behind the first reason, if any.
 
 
 @dataclass(slots=True)
@@ -69,35 +70,41 @@ class Obstacle:
 
     words: str
     error: Exception | None = None
-    key: str = ""  #: Identifies the obstacle if ``words`` may change while it lasts; empty if not.
-    since: float | None = None  #: When it began; None if that is when a check first found it.
-    final: bool = False  #: Whether it will not end by itself.
+    #: The obstacle's identity from one check to the next, for an obstacle with changing ``words``; empty to use
+    #: ``words``.
+    key: str = ""
+    #: When the obstacle began. None if unknown: then the time of the first check that found it.
+    since: float | None = None
+    final: bool = False  #: Whether the obstacle lasts until the application or an operator acts.
 
 
 class HealthMonitor:
-    """Checks the progress of each partition, and reports what it waits for.
+    """Checks the progress of each partition, and reports what prevents it.
 
     Each successful Fetch response counts as progress of its partitions, with or without new records. Partitions that
     are paused or have buffered records are not fetched, so no progress is expected of them.
     """
 
     def __init__(self, patience: float) -> None:
-        self._patience = patience  #: Seconds without progress after which a consumer is stuck.
+        self._patience = patience  #: Seconds without progress after which the consumer counts as stuck.
         self._outages = OutageLog(log)
         self._since: dict[str, float] = {}
-        self._reported: set[str] = set()  #: Errors of missing topics and partitions in the last check.
-        #: When each partition was last not expected to make progress. Time without progress counts from then.
+        #: Texts of the errors for missing topics and partitions that the last check found.
+        self._reported: set[str] = set()
+        #: By partition: the last time at which no progress was expected of it, since it was paused or had buffered
+        #: records. The time without progress is counted from there.
         self._excused: dict[TopicPartition, float] = {}
         self._look_at = 0.0
         self._completed = 0
         self._fetched_at: float | None = None
-        self._record: RecordError | None = None  #: The last error that a poll raised for a record not yet passed.
-        self._record_at = 0.0  #: When a poll first raised an error for that record.
-        self._record_errors = 0  #: How many polls in a row have raised an error for it.
+        #: The last error that a poll raised for one record; None once the position is past that record.
+        self._record: RecordError | None = None
+        self._record_at = 0.0  #: When a poll first raised an error for the record of ``_record``.
+        self._record_errors = 0  #: How many polls in a row have raised an error for the record of ``_record``.
         self.polled_at: float | None = None
 
     def step(self, managers: ConsumerManagers, now: float) -> bool:
-        """Run a check if one is due; return whether it was."""
+        """Check all partitions if the last check was ``LOOK_EVERY`` seconds ago; return whether a check was made."""
         due = now >= self._look_at
         if due:
             self._look_at = now + LOOK_EVERY
@@ -117,7 +124,8 @@ class HealthMonitor:
     def is_stale(self, managers: ConsumerManagers, partition: Partition, now: float) -> bool:
         """Return whether no recent Fetch has confirmed the log end, so that the lag is unknown.
 
-        While records are buffered, the partition may not be fetched, but the lag to the known end is still reported.
+        A partition with buffered records may not be fetched for long. Its lag is still reported, as the distance to the
+        last known end of the log.
         """
         confirmed_at = partition.confirmed_at
         return not managers.buffer.held(partition) and (confirmed_at is None or now - confirmed_at > self._patience)
@@ -153,7 +161,7 @@ class HealthMonitor:
             first.error if first is not None else None,
         )
 
-    # -- inside
+    # -- private helpers
 
     def _begun(self, obstacle: Obstacle, now: float) -> float:
         return obstacle.since if obstacle.since is not None else self._since.get(obstacle.key or obstacle.words, now)
@@ -214,13 +222,14 @@ class HealthMonitor:
             yield Obstacle(words, error)
 
     def _silent(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
-        """Yield one obstacle per reason for the partitions without progress."""
+        """Yield an obstacle for each reason why partitions make no progress, with the names of those partitions."""
         found: dict[str, list[Partition]] = {}
         begun: dict[str, float] = {}
         excused, self._excused = self._excused, {}
         has_ready = managers.buffer.has_ready()
         for partition in managers.partitions:
-            # While the buffer is full, the partition is not fetched before the next poll.
+            # With records buffered for the next poll, a partition may wait for room in the buffer: no Fetch is expected
+            # for it then.
             full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
             idle = full or partition.paused or partition.pending_revocation or partition.callback_pending
             if idle or managers.buffer.held(partition):
@@ -228,7 +237,7 @@ class HealthMonitor:
                 continue
             since = self._excused[partition.tp] = excused.get(partition.tp, now)
             if partition.error is not None:
-                continue  # one of managers.persistent_errors()
+                continue  # already an obstacle: persistent_errors() has the error
             if partition.confirmed_at is not None and partition.confirmed_at > since:
                 since = partition.confirmed_at
             words = self._why_silent(managers, partition, now - since)
@@ -243,7 +252,7 @@ class HealthMonitor:
             yield Obstacle(_because(text, error), error, since=begun[words])
 
     def _why_silent(self, managers: ConsumerManagers, partition: Partition, silence: float) -> str | None:
-        """Return what the partition waits for; None if the wait is not unusually long."""
+        """Return a description of what the partition waits for; None if it has not waited for unusually long."""
         node_id = managers.planner.node_for(partition, 0.0)
         if node_id is None:
             return "no leader is known"

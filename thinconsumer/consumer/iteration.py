@@ -1,7 +1,7 @@
 """Return one record at a time, for ``for record in consumer`` and ``read_to_end``.
 
-An iteration returns the records of one poll result and counts them. The next other call advances the positions by that
-count, so iterating and polling can be mixed.
+An iteration polls, then returns the records of the poll result one by one and counts them. The next call of another
+method advances the positions by that count, so iterating and polling can be mixed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from ..fetch.collector import PollResult
 from ..types import ConsumerRecord, TopicPartition
 from .reader import ConsumerCore
 
-#: Interval of engine steps between two records, in seconds.
+#: While records of one poll result are returned, the engine steps at this interval in seconds, for heartbeats for
+#: example.
 DRIVE_EVERY = 0.05
-#: Interval, in seconds, of checks whether a first Fetch has succeeded, from which ``consumer_timeout_ms`` counts.
+#: ``consumer_timeout_ms`` counts from the first successful Fetch. Until then, iteration checks at this interval in
+#: seconds whether there was one.
 LOOK_EVERY = 0.1
 
 
 class Iteration:
-    """Returns the records of one poll result after the other, one record per call."""
+    """Returns the records of poll results, one record per call of :meth:`peek`."""
 
     def __init__(self, reader: ConsumerCore) -> None:
         self._reader = reader
         self._shell = reader.shell
-        self.poll_result = PollResult()  #: The poll result with the records to return.
-        self.after = 0  #: The value for ``poll_result.taken`` once the record from :meth:`peek` is returned.
+        self.poll_result = PollResult()  #: The poll result from which records are returned.
+        #: How many records of ``poll_result`` are returned, including the one that :meth:`peek` has just returned.
+        self.after = 0
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf
 
@@ -39,7 +42,8 @@ class Iteration:
         KeyboardInterrupt must not come between counting a record and returning it.
         """
         poll_result = self.poll_result
-        # If another call has settled this result, it may have moved the positions: the remaining records are stale.
+        # If another call has settled this poll result, it may also have moved the positions. The remaining records are
+        # then stale, and must not be returned.
         reader, shell = self._reader, self._shell
         taken = poll_result.taken
         over = (
@@ -55,7 +59,7 @@ class Iteration:
         return self._records[taken]
 
     def await_share(self, timeout_ms: float | None) -> None:
-        """Poll until the group has assigned partitions; raise if a subscribed topic or partition does not exist."""
+        """Poll until the group has assigned partitions; raise if a subscribed or assigned topic does not exist."""
         reader, shell = self._reader, self._shell
         group, seconds = reader.managers.group, reader.default_timeout(timeout_ms)
         deadline = shell.driver.now() + seconds
@@ -112,7 +116,10 @@ class Iteration:
         self._reader.poll_result = poll_result
 
     def _poll(self) -> PollResult:
-        """Poll until there are records; raise StopIteration ``consumer_timeout_ms`` after fetching first succeeded."""
+        """Poll until there are records; raise StopIteration after ``consumer_timeout_ms`` without any.
+
+        That timeout counts from the first successful Fetch on, see :meth:`_works`.
+        """
         reader, shell = self._reader, self._shell
         limit = reader.config.consumer_timeout_ms / 1000
         now = shell.driver.now
@@ -129,13 +136,13 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether a Fetch has succeeded, or the group has assigned no partitions to this member."""
+        """Return whether fetching works: a Fetch has succeeded, or the group has assigned no partitions here."""
         managers = self._reader.managers
         group = managers.group
         return managers.answers.completed > 0 or (group is not None and group.is_settled and not managers.partitions)
 
     def _drive(self) -> bool:
-        """Step once; return whether a callback is due, which must run before more records are returned."""
+        """Step once; return whether the next call must poll first, since a callback is due or records are held back."""
         shell = self._shell
         with shell.stay():
             now = shell.run_due(shell.driver.now())

@@ -1,4 +1,4 @@
-"""Create and connect the managers of one consumer and their shared state: assignment, metadata, buffer, metrics.
+"""Create and connect the managers of one consumer, and their shared state: assignment, metadata, buffer, metrics.
 
 :class:`~thinconsumer.client.Engine` steps the managers in the order of :meth:`ConsumerManagers._in_order`.
 """
@@ -65,7 +65,8 @@ class ConsumerManagers:
 
     def _in_order(self) -> list[Manager]:
         """Return the managers in the order in which they step."""
-        # First the wanted topics and the lookups of resets, then the managers that send requests for them.
+        # ``topics`` and ``resets`` come first: they determine the topics and offsets that the managers after them
+        # request.
         topics = ManagerParts(
             "topics", self._follow_assignment, wake_at=self._assignment_wake_at, restart=self._restart
         )
@@ -116,9 +117,10 @@ class ConsumerManagers:
         return concerns_planner_only
 
     def _outage_due(self, now: float) -> float:
-        """Return when :meth:`outage` will return an error; NEVER if it does so already.
+        """Return when :meth:`outage` will begin to return an error; NEVER without an outage, or if it does so already.
 
-        A time in the past would make an application that calls only ``drive`` at ``wake_at`` spin.
+        A time in the past would make an application that calls only ``drive``, whenever ``wake_at`` says so, call it
+        without pause: only a poll raises the error.
         """
         since = self.engine.network.outage_since
         due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000
@@ -129,7 +131,7 @@ class ConsumerManagers:
             self.metrics.record_request(answer.sent_size, now)
             self.metrics.record_response(answer.size, now - answer.sent_at, now)
 
-    # -- for calls
+    # -- for public calls
 
     def require_group(self) -> Group:
         """Return the group.
@@ -142,11 +144,12 @@ class ConsumerManagers:
         return self.group
 
     def persistent_errors(self) -> Iterable[KafkaError]:
-        """Yield the errors of the latest responses that the application must act on, except of paused partitions."""
+        """Yield the errors that last until the application or an operator acts, except those of paused partitions."""
         for partition in self.partitions:
             if partition.error is not None and not partition.paused:
                 yield partition.error
-        # A group leader also refreshes the topics of other members; those members raise the errors themselves.
+        # A group leader also refreshes the topics of the other members, but their errors are not yielded here: each
+        # member raises the errors of its own topics.
         yield from self.metadata.final_errors(self._own_topics())
         if self.group is not None:
             yield from self.group.errors()
@@ -163,7 +166,7 @@ class ConsumerManagers:
         return own | self.partitions.topics()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
-        """Return an error, once per outage, when no broker was reachable for ``bootstrap_timeout_ms``; else None."""
+        """Return an error, once per outage, if no broker was reachable for ``bootstrap_timeout_ms``; otherwise None."""
         network = self.engine.network
         outage = network.outage(now)
         if outage is None or now - outage.since < self.config.bootstrap_timeout_ms / 1000:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..group.classic.stats import Timing
     from .managers import ConsumerManagers
 
-#: The listener callback that runs in each of these member states.
+#: The listener callback that runs in each of these states of the member, by its name in the metrics.
 CALLBACKS = {
     MemberState.REVOKING_BEFORE_JOIN: "revoked",
     MemberState.REVOKING_AFTER_SYNC: "revoked",
@@ -32,7 +32,8 @@ def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) 
     for move in poll_result.moves:
         partition, topic = move.fetched.partition, move.fetched.partition.tp.topic
         counts[topic] += move.adds
-        # A batch's bytes count when its last record is returned: the share of a single record is unknown.
+        # The bytes of a batch are counted when its last record is returned: how many of them belong to each record is
+        # unknown.
         done = move.fetched.batches[move.begin[0] : move.chunk]
         sizes[topic] += sum(batch.size for batch in done if batch is not None)
         end, start = partition.high_watermark, partition.log_start_offset
@@ -56,7 +57,11 @@ def figures(managers: ConsumerManagers, now: float) -> MetricValues:
 
 
 def read_off(managers: ConsumerManagers, now: float) -> None:
-    """Copy the counters of connections and the group. Called often, so that no maximum within a sample is missed."""
+    """Copy the counters of connections and the group into the metrics.
+
+    The group keeps only its latest durations, from which the metrics compute maxima. If copied too rarely, a longer one
+    in between would be missed.
+    """
     metrics = managers.metrics
     opened, ready = managers.engine.network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)

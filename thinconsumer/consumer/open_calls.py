@@ -13,24 +13,26 @@ from ..errors import KafkaTimeoutError
 
 T = TypeVar("T")
 
-#: Seconds for which a call is kept after it was last made. Repeating it may return a result of this age.
+#: A call that timed out is kept for this many seconds after the application last made it. A repeated call may get a
+#: result that is this old.
 KEPT = 5.0
-#: Maximum seconds for which a call is kept even if it is repeated: an interrupted step may have lost its request.
+#: Maximum age in seconds of a kept call that is repeated again and again. An exception in a step may have lost its
+#: request, and then only a new call sends another one.
 KEPT_MAX = 30.0
-#: Maximum number of calls kept. Each may cause further requests.
+#: Maximum number of calls kept: the managers may send further requests for each of them.
 COUNT_MAX = 16
 
 
 class OpenCall(NamedTuple):
-    """A call without a result, or with a result that was not returned yet."""
+    """A call that timed out: its result has not arrived yet, or was not returned to the application yet."""
 
     call: Call[Any]
     began: float
-    asked: float  #: When the call was last made.
+    asked: float  #: When the application last made this call.
 
 
 class OpenCalls:
-    """The timed-out calls of one consumer, by key."""
+    """The timed-out calls of one consumer, by key: a key has the method and its arguments."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, OpenCall] = {}
@@ -43,9 +45,10 @@ class OpenCalls:
         now: float,
         is_valid: Callable[[Call[T]], bool] = lambda call: True,
     ) -> T:
-        """Return what ``wait`` returns for the call kept under ``key``, or else for a new one.
+        """Wait for the call kept under ``key``, or for a new one from ``ask`` if none is kept; return its result.
 
-        A call that times out is kept. A kept call is not used if ``is_valid`` rejects it or its error is retriable.
+        A call that times out (``wait`` raises KafkaTimeoutError) is kept. A kept call is replaced by a new one if
+        ``is_valid`` returns False for it, or if it has failed with a retriable error.
         """
         self.drop_old(now)
         kept = self._open.get(key)
@@ -65,7 +68,10 @@ class OpenCalls:
             raise
 
     def drop_old(self, now: float) -> None:
-        """Abandon calls that were not repeated, so that managers send no more requests for them."""
+        """Abandon the kept calls that the application has not repeated for ``KEPT`` seconds.
+
+        Managers send no more requests for an abandoned call.
+        """
         for key, kept in list(self._open.items()):
             if now - kept.asked > KEPT or now - kept.began > KEPT_MAX:
                 self._drop(key)

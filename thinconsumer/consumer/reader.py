@@ -33,8 +33,9 @@ from .open_calls import OpenCalls
 T = TypeVar("T")
 Ends = Mapping[TopicPartition, int]
 
-#: How long close() waits for brokers to close fetch sessions, in seconds. A Fetch in flight may delay the response by
-#: up to fetch_max_wait_ms, which should not delay the end of the program.
+#: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
+#: holds back a Fetch on the same connection answers only after up to fetch_max_wait_ms, which should not delay the end
+#: of the program.
 GOODBYE = 0.2
 
 
@@ -66,17 +67,21 @@ class ConsumerCore:
             self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
         default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
         self.watch = HealthMonitor(default_timeout / 2000)
-        #: The last returned poll result. The next call applies its positions, see :meth:`settle`.
+        #: The poll result that was last returned to the application. The next call moves the positions past its
+        #: records, see :meth:`settle`.
         self.poll_result: PollResult | None = None
         self.open_calls = OpenCalls()
-        self._raised: dict[int, KafkaError] = {}  #: By id(), errors that a poll has raised and that are still current.
+        #: By id(): errors that a poll has raised and that persist, so that no poll raises them again at once.
+        self._raised: dict[int, KafkaError] = {}
         self._error_free_at = -1  #: The value of ``engine.steps`` when a poll last found no error to raise.
-        self._owes_records = True  #: Whether the latest poll raised: the next one returns records first.
+        #: Whether the latest poll has raised an error: the next poll then returns available records before it raises
+        #: another.
+        self._owes_records = True
 
     # -- positions
 
     def settle(self) -> None:
-        """Advance the positions past the last returned records. Every call begins with this."""
+        """Advance the positions past the records that the last call returned. Every public call begins with this."""
         poll_result = self._to_settle()
         if poll_result is not None:
             self.shell.step_interrupted = True
@@ -88,11 +93,12 @@ class ConsumerCore:
         """Return the part of the last poll result that was returned to the user."""
         poll_result = self.poll_result
         if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
-            self.partitions.in_hand = None  # poll() has returned records since the last iteration
+            self.partitions.in_hand = None  # records of a poll(): no record of an iteration is in hand
         if poll_result is not None and poll_result.taken is not None:
             if poll_result.taken:
                 self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
-            # Stored before any position changes: afterwards, an interrupted call would compute another part.
+            # This is stored before any position changes. If the call were interrupted later, and the next one computed
+            # the part anew from changed positions, it would skip or repeat records.
             poll_result = self.poll_result = self.managers.collector.first(poll_result, poll_result.taken)
         return poll_result
 
@@ -124,10 +130,10 @@ class ConsumerCore:
     # -- polling
 
     def wake_at(self) -> float:
-        """Return the latest time for the next poll."""
+        """Return when the application has to call the consumer again at the latest."""
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.member.held):
-            return self.shell.driver.now()  # ``held`` is the reason for holding records back, if any
+            return self.shell.driver.now()  # ``held``: why the group's rebalance holds records back
         self._note_room()
         return self.shell.wake_at()
 
@@ -164,7 +170,8 @@ class ConsumerCore:
         now = self._run_due(deadline if self._may_wait_at_once(now) else now)
         while True:
             if self.callbacks is not None:
-                # Callbacks run before records are returned, since one may be due for the revocation of a partition.
+                # Callbacks run before records are returned: one may be due because a partition is revoked, and its
+                # records must not be returned after that.
                 now = self.callbacks.run(now)
             error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
@@ -177,9 +184,9 @@ class ConsumerCore:
             if error is not None and not poll_result.moves:
                 self._raise(error)
             if poll_result.moves:
-                # The batches contain no records to return (control batches, aborted transactions, compaction), and the
-                # positions move past them. The result is stored first, so that the next call completes an interrupted
-                # settle.
+                # The fetched batches contain no records to return (control batches, aborted transactions, compaction),
+                # so only the positions move past them. The result is stored first: if settle is interrupted, the next
+                # call completes it.
                 self.poll_result = poll_result
                 self.settle()
                 continue
@@ -189,7 +196,7 @@ class ConsumerCore:
             now = self._run_due(deadline)
 
     def _may_wait_at_once(self, now: float) -> bool:
-        """Return whether a poll has nothing to return, to raise, to call or to send before it waits for I/O."""
+        """Return whether a poll may wait for I/O at once: no record, error, callback or request is due before."""
         engine = self.managers.engine
         if self.managers.buffer or self._error_free_at != engine.steps or engine.is_due(now):
             return False
@@ -200,12 +207,15 @@ class ConsumerCore:
         return self.shell.run_due(deadline)
 
     def _note_room(self) -> None:
-        """Step the planner next if records that were returned or dropped since its step make room for a Fetch."""
+        """Make the next step run the fetch planner, if the buffer has room for another Fetch again.
+
+        Records that were returned or dropped since the planner's last step make such room.
+        """
         if self.managers.planner.has_room_again:
             self.managers.engine.touch(FETCH)
 
     def behind(self, ends: Ends) -> list[Partition]:
-        """Return the partitions that have not reached these ends, without paused ones."""
+        """Return the partitions with positions before the given ends, without paused ones."""
         wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
@@ -228,8 +238,8 @@ class ConsumerCore:
 
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
         key, value = self.config.key_deserializer, self.config.value_deserializer
-        # A deserializer that calls the consumer would make it recover from an interrupted step, and these records would
-        # be returned twice. The guard rejects such calls.
+        # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
+        # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):
             return deserialize(records, key.call if key else None, value.call if value else None)
 
@@ -246,7 +256,11 @@ class ConsumerCore:
         return call.result()
 
     def while_waiting(self, now: float) -> float:
-        """Run callbacks that block a rebalance, and raise an outage or a refused Metadata request; return the time."""
+        """Do what a call does between two steps while it waits; return the time.
+
+        It runs the callbacks that a rebalance waits for, and raises if no broker is reachable or a broker has rejected
+        the Metadata request.
+        """
         now = self.shell.run_callbacks(now, every=False)
         if (error := self.managers.metadata.refresh_error) is not None:
             raise error
@@ -260,7 +274,7 @@ class ConsumerCore:
         timeout_ms: float | None,
         is_valid: Callable[[Call[T]], bool] = lambda call: True,
     ) -> T:
-        """Wait for the result of a call, which may be a kept one that timed out earlier (see ``OpenCalls``)."""
+        """Wait for the call ``ask()``, or for the same call if it timed out earlier and was kept; return its result."""
         now = self.shell.driver.now()
         return self.open_calls.wait(key, ask, lambda call: self.wait(call, timeout_ms), now, is_valid)
 
@@ -269,9 +283,12 @@ class ConsumerCore:
         return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
     def _next_error(self, *, may_wait: bool) -> KafkaError | None:
-        """Return an error that no poll has raised yet, or None. Each response with an error creates a new error object.
+        """Return an error that no poll has raised yet, or None.
 
-        An error that lasts until the application acts is returned by each poll, after its wait for records.
+        Each response with an error creates a new error object, so an error is raised again if the broker repeats it.
+
+        An error that lasts until the application acts is returned to each poll again, but only after the poll has
+        waited for records (``may_wait`` is False).
         """
         steps = self.managers.engine.steps
         if self._error_free_at == steps:
@@ -308,7 +325,7 @@ class ConsumerCore:
             try:
                 shell.driver.check_process()
             except ConcurrentAccessError:
-                pass  # a forked child: its connections belong to the parent
+                pass  # in a forked child, the connections belong to the parent
             else:
                 if self.callbacks is not None:
                     ends.insert(0, self.callbacks.end_commits)
@@ -336,7 +353,7 @@ class ConsumerCore:
         while waiting and driver.now() < deadline:
             driver.step(engine, deadline)
             waiting = engine.closing(driver.now())
-        if engine.network.any_open():  # else the driver's step would only open a selector
+        if engine.network.any_open():  # if none is open, a step would open a selector for nothing
             engine.network.close(driver.now())
             driver.step(engine, driver.now())
 

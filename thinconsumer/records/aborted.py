@@ -20,8 +20,9 @@ class AbortedTransactions:
 
     def __init__(self, aborted: Iterable[tuple[int, int]], topic: str = "", partition: int = -1) -> None:
         """``aborted``: pairs of producer id and first offset, in any order. Topic and partition are for errors only."""
-        # Brokers list aborted transactions by the offset of the abort marker. Processed in that order, records of a
-        # transaction that began early and was aborted late would be delivered.
+        # Brokers list aborted transactions in the order of their abort markers; here they are sorted by first offset.
+        # In the broker's order, a transaction that began early and was aborted late would be added too late, and its
+        # first records would be returned.
         self._pending = sorted(((first, producer) for producer, first in aborted), reverse=True)
         self._open: set[int] = set()
         self._topic = topic
@@ -36,7 +37,8 @@ class AbortedTransactions:
             return False
         pending = self._pending
         while pending and pending[-1][0] < batch.next_offset:
-            # Add before pop: after an interrupt (Ctrl-C) in between, the next call adds the transaction again.
+            # If Ctrl-C interrupts between these two lines, the transaction is still pending, and the next call adds it
+            # again.
             self._open.add(pending[-1][1])
             pending.pop()
         if batch.producer_id not in self._open:

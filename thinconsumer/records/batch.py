@@ -46,7 +46,7 @@ CONTROL = 0x20
 
 
 class ControlType(enum.IntEnum):
-    """The type of a control record. UNKNOWN stands for the other types, which only brokers use (KRaft)."""
+    """The type of a control record. UNKNOWN stands for all other types, which are in KRaft's internal topics only."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -81,18 +81,20 @@ class RecordBatch:
     base_offset: int  #: The offset of the first record when written; compaction may have removed that record.
     next_offset: int  #: The offset after the batch, even if it has no records.
     size: int  #: Size in bytes, with the header.
-    leader_epoch: int  #: -1 when unknown.
+    leader_epoch: int  #: The epoch of the leader that appended the batch; -1 if unknown.
     magic: int  #: Message format: 0, 1 or 2.
     crc: int
     attributes: int
-    base_timestamp: int  #: Base of the records' timestamp deltas; may be the delete horizon (KIP-534).
+    #: The time to which the records' timestamp deltas are added. In a batch rewritten by compaction, the delete horizon
+    #: may replace it (KIP-534).
+    base_timestamp: int
     max_timestamp: int
-    producer_id: int  #: -1: neither idempotent nor transactional.
+    producer_id: int  #: The id of an idempotent or transactional producer; -1 for other producers.
     producer_epoch: int
     count: int  #: Number of records according to the header.
     view: memoryview  #: The batch's bytes; keeps the memory of the whole response alive.
     source: memoryview  #: The partition's bytes in the response, which contain this batch.
-    at: int  #: The batch's position in ``source``.
+    at: int  #: The index of the batch's first byte in ``source``.
 
     def __init__(
         self, view: memoryview, base_offset: int, next_offset: int, leader_epoch: int, magic: int, crc: int,
@@ -132,7 +134,7 @@ class RecordBatch:
 
     @property
     def timestamp_type(self) -> int:
-        """0: CreateTime, 1: LogAppendTime, -1: none (format 0)."""
+        """The type of the timestamps: 0 for CreateTime, 1 for LogAppendTime, -1 for none (format 0)."""
         if self.magic == 0:
             return -1
         return 1 if self.attributes & LOG_APPEND_TIME else 0
@@ -282,14 +284,15 @@ def split(
 
 
 def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
-    """Parse the batch at ``pos``, which is no complete and valid batch of format 2.
+    """Parse the batch at ``pos``, which :func:`split` could not read as a complete, valid batch of format 2.
 
-    Returns a batch of format 0 or 1, None for an incomplete batch, or None and the fault of a corrupt header.
+    Returns a batch and an empty text for a batch of format 0 or 1, None and an empty text for an incomplete batch of
+    any format, and None and the error's text for a corrupt header.
     """
     left = len(view) - pos
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     size = LOG_OVERHEAD + length
-    if offset == -1 and size > left:  # old brokers end down-converted responses with such a header
+    if offset == -1 and size > left:  # end of a response down-converted by an old broker: not corrupt
         return None, ""
     if length < LENGTH_MIN[0]:
         return None, f"its length is {length}, below the minimum of {LENGTH_MIN[0]}"
@@ -316,14 +319,19 @@ def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[RecordBatch | Non
 def _corrupt_header(
     view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
-    """Return the error for a corrupt header; ``next_offset`` is the next batch's offset if its header looks valid."""
+    """Return the error for the corrupt batch header at byte ``pos``.
+
+    The error's ``next_offset`` is the base offset of the batch after the corrupt one, if that batch can be found;
+    otherwise the offset after the corrupt batch's first one.
+    """
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:
         offset = low
     next_offset = offset + 1
     after = pos + LOG_OVERHEAD + length
     if length > 0 and after + LEGACY_HEADER.size <= len(view):
-        # The length itself may be corrupt, so ``next_offset`` is taken only from bytes that look like a batch header.
+        # The corrupt header's length says where the next batch begins, but may itself be corrupt. So the bytes there
+        # count as a batch only if their offset, length and magic are plausible.
         following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
         magic = view[after + 16]
         if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):

@@ -74,14 +74,14 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[bytes, int]:
-    """Return the encoded records of format 2 and the last one's offset delta; -1 if there are no records."""
+    """Return the encoded records of format 2, and the offset delta of the last record (-1 if there are no records)."""
     known, varints = _KNOWN, _VARINTS
     pieces: list[bytes] = []
     delta = -1
     for value, key, headers, timestamp, offset in records:
         delta = delta + 1 if offset is None else offset
         ago = timestamp - base_timestamp
-        # The first byte is the record's attributes, which are unused.
+        # The first byte holds the record's attributes; Kafka defines none, so it is 0.
         head = b"\x00" + (varints[ago] if 0 <= ago < known else _varint(ago))
         head += varints[delta] if delta < known else _varint(delta)
         head += _NULL if key is None else _varint(len(key)) + key
@@ -116,8 +116,9 @@ def build_batch(
 ) -> bytes:
     """Encode a batch of format 2.
 
-    Compacted batches have gaps between the records' ``offset`` values, a ``last_offset_delta`` above the last record's,
-    or a ``delete_horizon`` (KIP-534), which replaces the base timestamp. Times are in milliseconds since the epoch.
+    Some arguments exist to build batches as a broker's compaction leaves them: gaps between the records' ``offset``
+    values, a ``last_offset_delta`` above that of the last record, and a ``delete_horizon`` (KIP-534), which replaces
+    the base timestamp. Times are in milliseconds since the epoch.
     """
     base_timestamp = records[0].timestamp if records else -1
     if delete_horizon is not None:

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "Header", "Malformed"]
 
-#: At least one byte each for length, attributes, timestamp, offset, key, value and headers.
+#: The smallest record: one byte each for length, attributes, timestamp, offset, key length, value length and header
+#: count.
 RECORD_SIZE_MIN = 7
 LOG_APPEND_TIME = 0x08
-#: The fast decoder is slower for runs of fewer records; after several of those the rest is read record by record.
+#: For runs of fewer similar records than this, the fast decoder is slower than reading record by record. After several
+#: such runs in a batch, the rest of the batch is read record by record.
 RUN_MIN = 8
 
 
@@ -60,7 +62,8 @@ def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
     pos = _read_fast(data, count, builder)
     consecutive = builder.offsets == list(range(count))
     if NO_VARINT in builder.deltas or (not consecutive and NO_VARINT in builder.offsets):
-        # The fast decoder assumed a wrong width for a timestamp or an offset: decode again, byte by byte.
+        # The fast decoder marks a timestamp or an offset that is wider than it assumed with NO_VARINT. Decode the whole
+        # batch again, byte by byte.
         builder = ColumnsBuilder()
         pos = _read(data, 0, count, builder)
         consecutive = False
@@ -76,7 +79,10 @@ def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
 
 
 def _read_fast(data: bytes, count: int, builder: ColumnsBuilder) -> int:
-    """Read all records, in runs while that is faster, otherwise one by one; return the position after them."""
+    """Read all records; return the position after them.
+
+    Runs of similar records are read by the fast decoder; after too many short runs, the rest is read record by record.
+    """
     pos = 0
     short_runs_left = 4 + count // 64
     while (done := len(builder.values)) < count:
@@ -92,7 +98,7 @@ def _read_fast(data: bytes, count: int, builder: ColumnsBuilder) -> int:
 
 
 def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
-    """Read records one by one until there are ``count``; return the position after them.
+    """Read records one by one until ``builder`` has ``count``; return the position after them.
 
     Raises: Malformed, IndexError.
     """
@@ -140,7 +146,7 @@ def _timestamps(batch: RecordBatch, deltas: list[int]) -> Sequence[int]:
 
 
 def _check_offsets(batch: RecordBatch, offsets: Sequence[int], consecutive: bool) -> None:
-    """Reject records that are out of order or outside the batch's offsets: they could be delivered twice."""
+    """Reject offsets that do not ascend or are outside the batch's range: records could be delivered twice."""
     if not consecutive:
         for before, after in pairwise(offsets):
             if after <= before:

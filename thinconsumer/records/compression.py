@@ -32,7 +32,8 @@ DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = 16
 XERIAL_BLOCK = 32 * 1024
-#: zstd frames rarely declare their size. The first buffer is large enough for a batch of 64 kB.
+#: zstd frames rarely declare their decompressed size. This first buffer is large enough for a batch of 64 kB; if it is
+#: too small, the frame is decompressed again in small steps.
 ZSTD_FIRST_TRY = 128 * 1024
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
@@ -73,7 +74,10 @@ def _too_large(limit: int) -> CodecError:
 
 
 def _inflate(make: Callable[[], Any], data: memoryview, limit: int, ended: str) -> bytes:
-    """Decompress one or more frames with decompressors from ``make``, which have the standard library's interface."""
+    """Decompress one or more concatenated frames; raise CodecError with the text ``ended`` if the last is cut off.
+
+    ``make`` returns a new decompressor with the interface of ``zlib.decompressobj``.
+    """
     parts: list[bytes] = []
     room = limit
     rest: Any = data
@@ -156,7 +160,8 @@ def _load_lz4() -> _CodecFunctions:
     frame = import_module("lz4.frame")
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        # One decompressor per call: after a frame with a wrong content size, it would fail on the next frame, too.
+        # A decompressor is made for each call: one that has met a frame with a wrong content size fails on the next
+        # frame, too.
         stream = frame.LZ4FrameDecompressor()
         # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
         plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
@@ -199,13 +204,14 @@ def _load_zstandard() -> _CodecFunctions:
     inflater = zstd.ZstdDecompressor()
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        claim = zstd.frame_content_size(data)  # -1: not declared, as written by Java, librdkafka and brokers
+        # -1: the frame declares none, as from Java, librdkafka and brokers
+        claim = zstd.frame_content_size(data)
         if claim > limit:
             raise _too_large(limit)
         try:
             guess = min(limit, max(ZSTD_FIRST_TRY, 32 * len(data)))
             plain: bytes = inflater.decompress(data, max_output_size=guess, allow_extra_data=False)
-        except zstd.ZstdError:  # the data are larger than the buffer, several frames, or corrupt
+        except zstd.ZstdError:  # larger than the buffer, or several frames, or corrupt
             return _unpack_zstd_stepwise(inflater, data, limit)
         return plain
 
@@ -258,7 +264,7 @@ def _functions(codec: int) -> _CodecFunctions:
     try:
         functions = entry.load()
         return functions._replace(errors=(*functions.errors, MemoryError, OverflowError))
-    except ImportError as exc:  # not cached: the package may be installed while the program runs, as in a notebook
+    except ImportError as exc:  # do not cache: the package may be installed while the program runs, as in a notebook
         name = Codec(codec).name.lower()
         raise MissingCodecError(
             f"{name} needs a package that is not installed ({exc}): pip install '{entry.extra}'", name, entry.extra

@@ -28,21 +28,23 @@ _FORMAT = {1: "B", 2: "H"}
 _OFFSETS = raw_offsets()
 _OFFSETS_LOW = bytes(raw & 0xFF for raw in _OFFSETS)
 _OFFSETS_HIGH = bytes(raw >> 8 for raw in _OFFSETS)
-#: By width in bytes: the largest raw value of a timestamp varint; the first bytes of a wider varint exceed it.
+#: By width of a timestamp varint in bytes: its largest possible raw value (the bytes as a little-endian number). If the
+#: varint is wider than assumed, its first bytes give a larger value.
 _STAMP_MAX = {1: 0x7F, 2: 0x7FFF}
-#: Indexed by the first and by the second byte of a two-byte length: two numbers whose sum is the length.
+#: The length in a two-byte varint is ``_FIRST_PART[first byte] + _SECOND_PART[second byte]``.
 _FIRST_PART = [(byte - 128) // 2 if byte > 127 and not byte & 1 else NO_VARINT for byte in range(256)]
 _SECOND_PART = [byte * 64 if byte < 128 else NO_VARINT for byte in range(256)]
 _ASCII = bytes(range(128))
 _NOT_ASCII = bytes(range(128, 256))
-#: Records of one size are unpacked this many at a time, which keeps the cached ``struct`` objects small.
+#: Records of equal size are unpacked this many at a time. The ``struct`` objects are cached, and would be large if each
+#: covered a whole batch.
 CHUNK = 64
-#: Fewer records of one size than this are faster one by one.
+#: If there are fewer records of equal size than this, reading them one by one is faster.
 SAME_SIZE_MIN = 6
 
 
 class ColumnsBuilder:
-    """The columns decoded so far."""
+    """The columns of one batch as far as it is decoded; each decoder appends the records that it reads."""
 
     __slots__ = ("deltas", "header_reader", "headers", "keys", "offsets", "values")
 
@@ -51,14 +53,19 @@ class ColumnsBuilder:
         self.deltas: list[int] = []  #: Timestamp deltas.
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
-        self.headers: dict[int, tuple[Header, ...]] = {}  #: By index of the record; most records have none.
+        #: By index of the record in the batch; only records with headers have an entry.
+        self.headers: dict[int, tuple[Header, ...]] = {}
         self.header_reader = HeaderReader()
 
 
 def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
-    """Read records from ``pos`` on until ``builder`` has ``count`` or one differs; return the first unread position.
+    """Read a run of similar records from ``pos`` on; return the position of the first record not read.
 
-    The caller must check offsets and deltas for :data:`NO_VARINT`, which marks a varint of another width.
+    A run ends when ``builder`` has ``count`` records, or at a record with other varint widths than the first of the
+    run.
+
+    A timestamp or an offset of another width may be noticed too late; it is then stored as :data:`NO_VARINT`. If
+    ``builder`` has one, the caller must decode the batch again.
     """
     done = len(builder.values)
     try:
@@ -69,9 +76,8 @@ def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
         key = data[offset_at + offset_width]
         length = _LENGTH_2[data[pos] | data[pos + 1] << 8] if long else _LENGTH_1[data[pos]]
         stride = 1 + long + length
-        if (
-            data[pos : pos + 2] == data[pos + stride : pos + stride + 2]
-        ):  # does the next record begin with the same length?
+        # If the next record begins with the same length, probably all records of the run have the same size.
+        if data[pos : pos + 2] == data[pos + stride : pos + stride + 2]:
             pos = _same_size(data, pos, stride, count, builder, 1 + long, width, offset_width)
             if len(builder.values) > done:
                 return pos
@@ -91,9 +97,13 @@ def _reject(data: bytes, pos: int) -> tuple[Any, ...]:
 
 @cache
 def _keyless_layout(length_width: int, width: int, offset_width: int) -> tuple[Any, ...]:
-    """Return how to read length, timestamp, offset, key length and value length of a record with these widths.
+    """Return the parts of a reader for records without a key and with varints of these widths.
 
-    The value's length is assumed to be as wide as the record's: certain for one byte, likely for two.
+    The parts are: a function that unpacks length, timestamp, offset, key length and value length; the position of the
+    value in the record; the width of the length; the table that decodes lengths.
+
+    The value's length is assumed to be as wide as the record's. If the record's length takes one byte, this is certain,
+    as the value is shorter than the record; if it takes two, it is likely.
     """
     head = Struct(f"<{_FORMAT[length_width]}x{_FORMAT[width]}{_FORMAT[offset_width]}B{_FORMAT[length_width]}")
     return head.unpack_from, head.size, length_width, LENGTH_TABLES[length_width]
@@ -112,7 +122,7 @@ def _keyless(
         for expected in _OFFSETS[done : min(count, WIDTH_LIMITS[offset_width - 1])]:
             length, stamp, offset, key, value_length = unpack(data, pos)
             end = pos + length_width + lengths[length]
-            if end > size:  # the length is probably a varint of the other width
+            if end > size:  # the record's length has probably another width: swap readers
                 here, other = other, here
                 unpack, value_at, length_width, lengths = here
                 length, stamp, offset, key, value_length = unpack(data, pos)
@@ -132,7 +142,7 @@ def _keyless(
                 put_value(value)
             pos = end
     except (IndexError, StructError, Malformed):
-        pass  # the caller continues byte by byte
+        pass  # the run ends: the caller reads this record byte by byte
     builder.offsets += range(done, len(builder.values))
     builder.keys += [None] * (len(builder.values) - done)
     return pos
@@ -140,7 +150,11 @@ def _keyless(
 
 @cache
 def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[list[Any], list[int]]:
-    """Return two lists indexed by the byte of the key's length: unpackers of a record, and where its value begins."""
+    """Return two lists, indexed by the byte that holds a record's key length, for varints of these widths.
+
+    The first list has functions that unpack a record with such a key, the second the position of the value in the
+    record.
+    """
     readers: list[Any] = [_reject] * 256
     starts = [0] * 256
     for raw in (1, *range(0, 128, 2)):
@@ -193,14 +207,14 @@ def _keyed(
             put_value(value)
             pos = end
     except (IndexError, StructError, Malformed):
-        pass  # the caller continues byte by byte
+        pass  # the run ends: the caller reads this record byte by byte
     return pos
 
 
 def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, builder: ColumnsBuilder) -> bytes | None:
-    """Return the value of a record that has headers, a null value, or a value length of another width than assumed.
+    """Return the value of a record that the fast path cannot read, and add the record's headers to ``builder``.
 
-    Adds the headers to ``builder``.
+    Such a record has headers, or a null value, or a value length with another width than assumed.
     """
     if start <= stop < end:
         value: bytes | None = data[start:stop]
@@ -217,7 +231,7 @@ def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, build
 
 @lru_cache(maxsize=128)
 def _values_of(head: int, key: int, between: int, value: int, times: int) -> Struct:
-    """Return the Struct that reads the values (and keys, unless ``key`` is 0) of ``times`` records of these sizes."""
+    """Return the Struct that reads the values of ``times`` records of these sizes, and the keys unless ``key`` is 0."""
     keys = f"{head}x{key}s{between}x" if key else f"{head + between}x"
     return Struct(f"{keys}{value}sx" * times)
 
@@ -278,7 +292,11 @@ def _same_size(
 
 
 def _timestamp_deltas(low: bytes, high: bytes) -> list[int]:
-    """Return the timestamp deltas in these columns of first and second bytes, up to the first of another width."""
+    """Return the timestamp deltas of records of equal size, up to the first one of another width.
+
+    ``low`` has the first byte of each record's timestamp varint, and ``high`` the second; ``high`` is empty if the
+    varints have one byte.
+    """
     table = NUMBER_TABLES[2 if high else 1]
     if not high:
         times = len(low)

@@ -25,7 +25,8 @@ NAMES_MAX = 1024
 
 def name_of(raw: bytes) -> str:
     """Return a header's key as text. Brokers do not check that it is UTF-8; other bytes become U+FFFD, as in Java."""
-    # An encoded surrogate becomes one U+FFFD in Java, but one per byte in Python.
+    # Bytes that encode a surrogate become a single U+FFFD in Java, but Python would decode each byte to one. Replacing
+    # them by one invalid byte gives Java's result.
     name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
     if len(_names) < NAMES_MAX and len(raw) < 64:
         _names[raw] = name
@@ -33,14 +34,14 @@ def name_of(raw: bytes) -> str:
 
 
 def read_headers(block: bytes) -> tuple[Header, ...]:
-    """Decode ``block``, the bytes of a record from its number of headers on.
+    """Decode ``block``, the end of a record: its header count and its headers.
 
     Raises: Malformed, IndexError.
     """
     number, pos, end = block[0] >> 1, 1, len(block)
     if block[0] > 127 or block[0] & 1:
         number, pos = varint(block, 0)
-    if not 0 <= 2 * number <= end - pos:  # each takes at least two bytes
+    if not 0 <= 2 * number <= end - pos:  # a header takes at least two bytes
         raise Malformed(f"a record claims {number} headers, which {end - pos} bytes cannot hold")
     found: list[Header] = []
     for _ in range(number):
@@ -75,13 +76,14 @@ def _name_length(block: bytes, pos: int) -> tuple[int, int]:
     return length, start
 
 
-#: How to decode headers that differ in the bytes of their values only: an unpacker of alternately a constant part and a
-#: value, the constant parts, the names, and the indexes of null values. A plain tuple, because it unpacks fastest.
+#: A layout says how to decode header blocks that differ only in the bytes of the values. It has: a function that
+#: unpacks constant parts (names and lengths) and values alternately; the constant parts; the names; the indexes of null
+#: values. A plain tuple, because it unpacks fastest.
 Layout = tuple[Callable[[bytes, int], tuple[bytes, ...]], tuple[bytes, ...], tuple[str, ...], tuple[int, ...]]
 
 
 def _layout(block: bytes) -> Layout:
-    """Return the layout of a valid block of headers."""
+    """Return the layout (see :data:`Layout`) of a valid block of headers."""
     number, pos = varint(block, 0)
     form, before = "", 0
     names: list[str] = []
@@ -105,7 +107,8 @@ class HeaderReader:
 
     __slots__ = ("_block", "_headers", "_layouts", "_layouts_left")
 
-    #: Layouts remembered per batch. In a batch with more of them, a layout rarely repeats.
+    #: Maximum number of layouts made per batch. If a batch has more of them, a layout rarely repeats, and making it
+    #: costs more than it saves.
     LAYOUTS_MAX = 6
 
     def __init__(self) -> None:
@@ -124,7 +127,7 @@ class HeaderReader:
             unpack, same, names, nulls = layout
             parts = unpack(data, start)
             if parts[::2] == same:
-                if len(names) == 1 and not nulls:  # faster: zip() takes as long as all other steps
+                if len(names) == 1 and not nulls:  # one and two headers are common: avoid zip(), half of the time
                     return ((names[0], parts[1]),)
                 if len(names) == 2 and not nulls:
                     return ((names[0], parts[1]), (names[1], parts[3]))

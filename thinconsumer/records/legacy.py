@@ -30,7 +30,7 @@ MESSAGE_SIZE_MIN = 14
 
 
 def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
-    """Decode the message, or the messages inside it, which may decompress to ``limit`` bytes.
+    """Decode an uncompressed message, or all messages inside a compressed one, up to ``limit`` decompressed bytes.
 
     Raises: Malformed, CodecError.
     """
@@ -58,7 +58,8 @@ def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     data = compression.decompress(codec, memoryview(value), limit, magic=batch.magic)
     found = _messages(memoryview(data), check_crcs)
     offsets = found.offsets
-    # In a Produce request a wrapper may have offset 0, whatever its inner offsets; the broker assigns it later.
+    # Inner offsets of format 1 are relative to the wrapper's. A wrapper offset of 0 is not applied: in a Produce
+    # request the broker has not assigned it yet, so it may be 0 with any inner offsets.
     if batch.magic == 1 and batch.base_offset:
         shift = batch.base_offset - offsets[-1]
         if shift < 0:

@@ -16,9 +16,10 @@ __all__ = [
     "varlong",
 ]
 
-#: The table entry for bytes that are no varint of that width; larger than all valid entries.
+#: Entry of the tables below for bytes that are not exactly one varint of the table's width. It is larger than all valid
+#: entries, so that a position computed with it is beyond the data.
 NO_VARINT = 1 << 62
-#: Numbers from 0 up to these limits (exclusive) fit into varints of one and two bytes.
+#: A varint of one byte holds numbers from 0 below the first limit, and one of two bytes those below the second.
 WIDTH_LIMITS = (64, 8192)
 
 
@@ -77,14 +78,17 @@ def _two_bytes() -> list[int]:
 
 _ONE = [_unzigzag(raw) if raw < 128 else NO_VARINT for raw in range(256)]
 _TWO = _two_bytes()
-#: Decoding tables by a varint's width in bytes, indexed by its bytes as a little-endian integer.
+#: By width in bytes: a table that decodes varints of that width, indexed by their bytes as a little-endian number.
 NUMBER_TABLES = {1: _ONE, 2: _TWO}
-#: The same for lengths, where negative numbers are invalid.
+#: The same tables for lengths: negative numbers are replaced by NO_VARINT, since no valid length is negative.
 LENGTH_TABLES = {width: [n if n >= 0 else NO_VARINT for n in table] for width, table in NUMBER_TABLES.items()}
 
 
 def raw_offsets() -> list[int]:
-    """Return the varints of 0, 1, 2, ..., each as an integer: its one byte, or its two bytes in little-endian order."""
+    """Return the varints of all numbers that fit into one or two bytes, in ascending order of the numbers.
+
+    Each is returned as an integer: its one byte, or its two bytes in little-endian order.
+    """
     one, two = WIDTH_LIMITS
     pairs = (2 * number for number in range(one, two))
     return [*range(0, 2 * one, 2), *(raw & 127 | 128 | raw >> 7 << 8 for raw in pairs)]

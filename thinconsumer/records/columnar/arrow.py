@@ -35,9 +35,10 @@ SCHEMA = pa.schema(
     ]
 )
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", HEADER))))
-#: Above this average size values are copied one by one, because pyarrow's ``take`` copies the data about twice.
+#: If values are larger than this many bytes on average, they are copied one by one in Python, which is then faster than
+#: pyarrow's ``take``: ``take`` copies the data about twice.
 LARGE_VALUE = 4096
-#: Timestamps beyond this would overflow in microseconds.
+#: The greatest timestamp in milliseconds that, converted to microseconds for Arrow, still fits into 64 bits.
 MILLISECONDS_MAX = (2**63 - 1) // 1000
 
 
@@ -83,8 +84,9 @@ def binary(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
         return pa.nulls(count, pa.binary())
     if int(lengths.sum()) > LARGE_VALUE * count:
         return _binary_of_large(data, starts, lengths)
-    # An array over all of the data, in which slices and the gaps between them alternate; a null has the length 0.
-    # ``take`` then copies the slices at C++ speed.
+    # Build an Arrow array over all of ``data``: its elements at even indexes are the wanted slices, those at odd
+    # indexes the gaps between them (a null becomes an empty slice). ``take`` then copies the even elements in C++,
+    # without a Python object for each.
     places = np.empty(2 * count + 1, np.int32)
     places[:-1:2] = starts
     np.add(starts, np.maximum(lengths, 0) if nulls else lengths, out=places[1::2], casting="unsafe")
@@ -97,7 +99,7 @@ def binary(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
 
 
 def _binary_of_large(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
-    """Return the same as :func:`binary`, faster for few large slices."""
+    """Return the same array as :func:`binary`, by copying slice by slice: faster for few large slices."""
     there = lengths >= 0
     sizes = np.where(there, lengths, 0)
     places = np.zeros(len(sizes) + 1, np.int32)
@@ -124,7 +126,7 @@ def _headers(data: pa.Buffer, places: HeaderPlaces, kind: pa.DataType) -> pa.Arr
 
 
 def _names(raw: pa.Array) -> pa.Array:
-    """Return header names as text. They are nearly always ASCII, which needs no conversion."""
+    """Return header names as strings. Names that are all ASCII, the usual case, are reused without copying."""
     buffers = raw.buffers()
     if not len(buffers[2]) or np.frombuffer(buffers[2], np.uint8).max() < 128:
         return pa.Array.from_buffers(pa.string(), len(raw), buffers)

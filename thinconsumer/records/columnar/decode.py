@@ -29,13 +29,14 @@ __all__ = ["Decoded", "Decoder"]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 NO_ROWS = Columns([], [], [], [], [])
 CODEC_MASK = 0x07
-#: Up to this many records and bytes, the row decoder is faster: numpy takes as long for 1 record as for 100.
+#: If a poll has at most this many records and bytes, the row decoder is faster: each numpy call takes about as long for
+#: 1 record as for 100.
 SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
 
 
 class FlatColumns(NamedTuple):
-    """Columns of many batches over one buffer, from which :class:`RecordColumns` are sliced."""
+    """The columns of all decoded batches, one after the other; :class:`RecordColumns` are slices of these."""
 
     offsets: Int64s
     timestamps: Int64s
@@ -50,11 +51,13 @@ class FlatColumns(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The records of all batches, which are numbered in the order of :meth:`Decoder.add`."""
+    """The records of all batches. A batch's number is its position in the order of the calls of :meth:`Decoder.add`."""
 
     flat: FlatColumns
-    first: list[int]  #: Index of each batch's first record; one more entry at the end.
-    errors: dict[int, RecordError]  #: Errors of corrupt batches, which have no records.
+    #: By batch number: the index of the batch's first record. One more entry at the end: the count of records.
+    first: list[int]
+    #: By batch number: the error of a corrupt batch. Such a batch has no records in ``flat``.
+    errors: dict[int, RecordError]
 
     def columns(self, tp: TopicPartition, begin: int, end: int, start: int) -> RecordColumns:
         """Return the records of batches ``begin`` to ``end`` (exclusive) from offset ``start`` on."""
@@ -75,8 +78,10 @@ class Decoder:
         self._limit = decompressed_bytes_max
         self._batches: list[RecordBatch] = []
         self._partitions: list[TopicPartition] = []
-        self._bodies: list[bytes | memoryview] = []  #: Decompressed; empty if decoded by the row decoder.
-        self._row_decoded: dict[int, Columns] = {}  #: Output of the row decoder, by batch number.
+        #: By batch number: the decompressed records; empty if :meth:`add` has used the row decoder.
+        self._bodies: list[bytes | memoryview] = []
+        #: By batch number: the records of batches that :meth:`add` passed to the row decoder.
+        self._row_decoded: dict[int, Columns] = {}
         self.size = 0  #: Decompressed size of all batches, in bytes.
 
     def __len__(self) -> int:
@@ -98,11 +103,14 @@ class Decoder:
                 if attributes & CODEC_MASK:
                     body = self._decompress(batch, tp, attributes & CODEC_MASK, body)
         size = len(body)
-        # A batch without records, or with fewer bytes than its records need, would break assumptions of walk.
+        # Only batches of format 2 with records may be decoded together: a batch without records would take the last
+        # record of the batch before it for its own, and a header that claims more records than its bytes can hold would
+        # make ``walk`` allocate memory for them.
         if not (plain and 0 < count * RECORD_SIZE_MIN <= size):
             self._add_row_decoded(batch, tp)
             return
-        # Append to _batches last: its length counts the batches, so an interrupt (Ctrl-C) before adds none.
+        # ``_batches`` is appended to last, as its length is the number of batches: if Ctrl-C interrupts before that
+        # line, the batch does not count as added.
         self._bodies.append(body)
         self._partitions.append(tp)
         self._batches.append(batch)
@@ -112,11 +120,12 @@ class Decoder:
         try:
             return compression.decompress(codec, body, self._limit)
         except compression.CodecError:
-            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)  # raises an error with offsets
+            # Fails, too, but names the partition and offsets
+            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)
             raise
 
     def _add_row_decoded(self, batch: RecordBatch, tp: TopicPartition) -> None:
-        """Add a batch decoded by the row decoder, or raise its error."""
+        """Decode a batch by the row decoder, and add its records; raise its error if it is corrupt."""
         found = batch.columns(*tp, self._check_crcs, decompressed_bytes_max=self._limit)
         if found is not None and found.offsets:
             self._row_decoded[len(self._batches)] = found
@@ -146,20 +155,21 @@ class Decoder:
         return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
 
     def _decode_by_rows(self, number: int, body: bytes | memoryview) -> Columns:
-        """Decode an already decompressed batch by the row decoder."""
+        """Decode a batch by the row decoder from ``body``, its decompressed records; empty if it has no records."""
         if not body:
             return NO_ROWS
         batch = self._batches[number]
         try:
             return decode_rows(batch, bytes(body))
         except Malformed:
-            # Raises the same error, with partition and offsets.
+            # ``Malformed`` names neither partition nor offset. Decoding the whole batch again fails with the same
+            # fault, as a CorruptRecordError that names both.
             batch.columns(*self._partitions[number], False, decompressed_bytes_max=self._limit)
             raise
 
 
 def _decode(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]) -> FlatColumns | None:
-    """Decode batches of at least one record each; return None unless all are proven well-formed."""
+    """Decode batches of at least one record each; return None unless every batch is proven to be well-formed."""
     data, begins, ends = _locate_bodies(batches, bodies)
     bytewise = np.frombuffer(data, np.uint8)
     counts = _int64s([batch.count for batch in batches])
@@ -189,7 +199,7 @@ def _decode(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]
         deltas = np.where(_per_record(appended, counts, np.int64), 0, deltas)
     return FlatColumns(
         base.repeat(counts) + fields.offsets,
-        _per_record(stamps, counts, np.int64) + deltas,  # wraps at 64 bits, as in Java
+        _per_record(stamps, counts, np.int64) + deltas,  # a sum beyond 64 bits wraps around, as in Java
         _per_record([log // LOG_APPEND_TIME for log in appended], counts, np.int8),
         _per_record([batch.leader_epoch for batch in batches], counts, np.int32),
         bytewise,
@@ -202,7 +212,7 @@ def _decode(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]
 
 
 def _per_record(values: list[int], counts: Int64s, kind: type) -> npt.NDArray[Any]:
-    """Repeat each batch's value for all of its records; faster if all values are equal."""
+    """Return an array with the batch's value for each record. Faster if all batches have the same value."""
     if values.count(values[0]) == len(values):
         return np.full(int(counts.sum()), values[0], kind)
     return np.array(values, kind).repeat(counts)
@@ -231,7 +241,8 @@ def _locate_bodies(
         places.append(shift + batch.at)
     begins = _int64s(places)
     ends = begins + sizes
-    # Only this range, because the receive buffer around it may hold bytes of other responses.
+    # The result is cut to the range of these batches: the receive buffer around it may also hold other responses, which
+    # the returned columns must not expose.
     low, high = int(begins.min()), int(ends.max())
     return whole[low:high], begins - low, ends - low
 
@@ -246,7 +257,7 @@ def _int64s(values: list[int]) -> Int64s:
 
 
 def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], counts: list[int]) -> FlatColumns:
-    """Convert the output of the row decoder, with ``counts`` records of each batch."""
+    """Convert the row decoder's output to flat columns; ``counts`` has the number of records of each batch."""
     pieces: list[bytes | None] = []
     headers: list[int] = []
     parts: list[bytes | None] = []

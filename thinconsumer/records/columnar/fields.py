@@ -16,21 +16,22 @@ __all__ = ["Fields", "HeaderPlaces", "read"]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-#: Records are read in blocks of this size, so that intermediate arrays fit into the CPU cache: a third faster.
+#: Number of records that are read together: so few that the intermediate arrays fit into the CPU cache, which makes
+#: reading a third faster.
 BLOCK = 8000
-#: Round n reads the n-th header of all records. After this many rounds, if fewer records than the minimum have headers
-#: left, their batches go to the row decoder.
+#: Headers are read in rounds: round n reads the n-th header of all records that have one. After this many rounds, the
+#: batches of the remaining records go to the row decoder if fewer records than the minimum have headers left.
 HEADER_ROUNDS, HEADER_RECORDS_MIN = 16, 32
 
 
 class HeaderPlaces(NamedTuple):
-    """Positions of the headers of several records, in the order of records."""
+    """The positions of several records' headers: first all headers of the first record, then of the second, ..."""
 
     first: Int64s  #: Index of each record's first header in the other arrays; one more entry at the end.
     name_starts: Int64s
     name_lengths: Int64s
     value_starts: Int64s
-    value_lengths: Int64s  #: -1: null.
+    value_lengths: Int64s  #: -1 for a null value.
 
 
 class Fields(NamedTuple):
@@ -39,15 +40,20 @@ class Fields(NamedTuple):
     deltas: Int64s  #: Timestamp deltas.
     offsets: Int64s  #: Offset deltas.
     key_starts: Int64s
-    key_lengths: Int64s  #: -1: null.
+    key_lengths: Int64s  #: -1 for a null key.
     value_starts: Int64s
-    value_lengths: Int64s  #: -1: null.
-    headers: HeaderPlaces | None  #: None: no record has any.
-    bad: npt.NDArray[np.bool_]  #: The record is not proven to be well-formed, and its other fields are meaningless.
+    value_lengths: Int64s  #: -1 for a null value.
+    headers: HeaderPlaces | None  #: None if no record has headers.
+    #: True for a record that is not proven to be well-formed; its other fields are meaningless.
+    bad: npt.NDArray[np.bool_]
 
 
 def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
-    """Read records from their length varint at ``begins`` to ``ends``, which the caller derived from that length."""
+    """Read the fields of records, given where each record begins and ends.
+
+    A record begins at its length varint. The caller has computed ``ends`` from that length, without checking that the
+    fields end there, too.
+    """
     blocks = [slice(at, at + BLOCK) for at in range(0, len(begins), BLOCK)]
     found = [_fields(data, begins[block], ends[block]) for block in blocks]
     columns = found[0] if len(found) == 1 else map(np.concatenate, zip(*found))
@@ -59,10 +65,14 @@ def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
 
 
 def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any], ...]:
-    """Return the columns of :class:`Fields`; in place of headers, their position and whether there are any."""
+    """Return the columns of :class:`Fields`, but without decoding headers.
+
+    In place of the column ``headers``, return two: the position of each record's header count, and whether the record
+    has headers.
+    """
     bad = np.zeros(len(begins), bool)
     pos = begins + 2 + (data.take(begins) >> 7)  # skips the length and the attributes, which are one unused byte
-    if (ends - begins).max() > 8000:  # some length may take three bytes
+    if (ends - begins).max() > 8000:  # a record of 8 kB or more may have a length of three bytes
         pos = varints(data, begins, 5, bad)[1] + 1
     deltas, pos = varints(data, pos, 10, bad)
     offsets, pos = varints(data, pos, 5, bad)
@@ -70,13 +80,16 @@ def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any]
     key_lengths, pos = _skip(key_lengths, key_starts)
     value_lengths, value_starts = varints(data, pos, 5, bad)
     value_lengths, pos = _skip(value_lengths, value_starts)
-    bad |= pos >= ends  # positions only increase, so this check covers all fields before
+    bad |= pos >= ends  # also finds an earlier field beyond the end: positions only increase
     more = (data.take(pos, mode="clip") != 0) | (pos + 1 != ends)
     return deltas, offsets, key_starts, key_lengths, value_starts, value_lengths, pos, more, bad
 
 
 def _skip(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the lengths, with -1 for any null, and the positions after the contents."""
+    """Return the positions after keys or values, given their lengths and starts.
+
+    Also return the lengths, in which -1 replaces every negative length (Kafka reads any of them as null).
+    """
     if lengths.max() < 0:
         return np.full_like(lengths, -1), starts
     if lengths.min() >= 0:
@@ -85,8 +98,12 @@ def _skip(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
-    """Read varints of up to ``length_max`` bytes; return values and ends. Marks longer ones in ``bad``."""
-    # Positions beyond the data read arbitrary bytes; the caller rejects them, because they are beyond the record's end.
+    """Read a varint at each position; return the values, and the positions after the varints.
+
+    A varint of more than ``length_max`` bytes sets its entry in ``bad``.
+    """
+    # A position beyond the data reads some other byte. The caller rejects the record then, as the position is also
+    # beyond the record's end.
     low = data.take(pos, mode="clip")
     long = low >> 7
     if not long.any():
@@ -105,7 +122,7 @@ def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_
 
 
 def _long_varints(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """Read varints of three bytes or more; return values, the positions after them, and which are too long."""
+    """Read varints of three bytes or more; return their values, the positions after them, and which are too long."""
     raw = np.zeros(len(pos), np.uint64)
     after = pos.copy()
     more = np.ones(len(pos), bool)
@@ -122,7 +139,7 @@ def _long_varints(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, In
 
 
 def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.NDArray[np.bool_]) -> HeaderPlaces:
-    """Read the headers of these records from their number at ``pos`` on. Sets ``bad`` for malformed ones."""
+    """Read the headers of records from their header count at ``pos`` on; set ``bad`` for malformed records."""
     too_long = np.zeros(len(records), bool)
     numbers, at = varints(data, pos[records], 5, too_long)
     end = ends[records]
@@ -137,7 +154,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
         going = good & (at < end)
         records, at, end = records[going], at[going], end[going]
         if len(found) >= HEADER_ROUNDS and len(records) < HEADER_RECORDS_MIN:
-            bad[records] = True  # for so few, the row decoder is faster
+            bad[records] = True  # the row decoder decodes the batches of bad records; faster for few
             break
         if not len(records):
             break
@@ -155,7 +172,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
 
 
 def _header_places(found: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]], size: int) -> HeaderPlaces:
-    """Sort headers, found round by round, into the order of records."""
+    """Sort headers by record; ``found`` has the first header of every record, then every second one, and so on."""
     counts = np.zeros(size, np.int64)
     for records, *_ in found:
         counts[records] += 1

@@ -28,7 +28,8 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 class RecordColumns:
     """Records of one partition, one array per field, in offset order. Treat all arrays as read-only.
 
-    Keys and values are not copied: their positions and lengths refer to ``data``, which also holds other bytes.
+    Keys and values are not copied: ``key_starts``, ``value_starts`` and the lengths are positions in ``data``, which
+    holds other bytes, too.
     """
 
     topic: str
@@ -36,13 +37,13 @@ class RecordColumns:
     offsets: Int64s
     timestamps: Int64s  #: Milliseconds since the epoch; -1 in message format 0.
     timestamp_types: npt.NDArray[np.int8]  #: 0: CreateTime, 1: LogAppendTime, -1: none (message format 0).
-    leader_epochs: npt.NDArray[np.int32]  #: -1: unknown.
+    leader_epochs: npt.NDArray[np.int32]  #: The epoch of the leader that appended the batch; -1 if unknown.
     data: npt.NDArray[np.uint8]
     key_starts: Int64s
-    key_lengths: Int64s  #: -1: null.
+    key_lengths: Int64s  #: -1 for a null key.
     value_starts: Int64s
-    value_lengths: Int64s  #: -1: null.
-    header_places: HeaderPlaces | None = None  #: None: no record has headers.
+    value_lengths: Int64s  #: -1 for a null value.
+    header_places: HeaderPlaces | None = None  #: None if no record has headers.
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -27,13 +27,14 @@ __all__ = ["walk"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
-#: The cost of one numpy step, and of starting to walk a batch alone; one record in plain Python costs 1.
+#: Estimated costs, in units of the time to read one record's length in plain Python: of one numpy step for all walkers,
+#: and of beginning to walk one batch alone.
 NUMPY_STEP_COST, ALONE_COST = 20, 40
-#: Batches are split so that there are about this many walkers, with at least this many records each.
+#: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
 PART_MIN, WALKERS = 150, 96
-#: The smallest length that takes a varint of three bytes.
+#: The smallest record length that needs a varint of three bytes.
 THREE_BYTES_MIN = 8192
-#: The search for a part's first record covers at most this many bytes.
+#: The search for the first record of a part covers at most this many bytes.
 WINDOW_MAX = 2048
 
 
@@ -43,8 +44,8 @@ def _step(pair: int) -> int:
     return width + length if 0 < length < NO_VARINT else 0
 
 
-#: The distance from a record to the next, by the record's first two bytes in little-endian order; 0 if it is unknown (a
-#: length of three bytes) or invalid (a length of 0 or less).
+#: Indexed by a record's first two bytes as a little-endian number: the distance from that record to the next one. 0 if
+#: the distance is unknown (a length of three bytes) or invalid (a length of 0 or less).
 _STEPS = [_step(pair) for pair in range(65536)]
 _STEPS_ARRAY = np.array(_STEPS, np.int64)
 
@@ -52,7 +53,8 @@ _STEPS_ARRAY = np.array(_STEPS, np.int64)
 def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
     """Return the positions of all records, batch after batch; None unless all batches are well-formed.
 
-    ``begins`` and ``ends`` delimit the batches' records: at least one each, and at least seven bytes per record.
+    ``begins`` and ``ends`` are the positions of each batch's first record and of the end of its last one. The caller
+    has checked that each batch has at least one record, and at least seven bytes per record.
     """
     parts = _split(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
     found = None if parts is None else _walk(data, *parts)
@@ -60,7 +62,7 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
 
 
 def _split(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[Int64s, Int64s, Int64s] | None:
-    """Return begins, ends and counts of probable parts of these batches; None if splitting does not pay."""
+    """Return begins, ends and record counts of probable parts of these batches; None if no batch is large enough."""
     wanted = np.maximum(np.minimum(counts // PART_MIN, -(-WALKERS * counts // int(counts.sum()))), 1)
     if int(wanted.max()) < 2:
         return None
@@ -87,11 +89,15 @@ def _split(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[I
 
 
 def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> tuple[Int64s, Int64s]:
-    """Return the first apparent record after each guess, its position and its offset delta; -1 if none is near."""
+    """Search after each guessed position for bytes that look like a record.
+
+    Return the position and the offset delta of the first such record for each guess; -1 if none is near.
+    """
     pairs = _pairs(data)
     starts, numbers = np.full_like(guesses, -1), np.full_like(guesses, -1)
     at = (guesses[:, None] + np.arange(window)).ravel()
-    # A record has a length of one or two bytes, then zero attributes; about one position in a hundred passes.
+    # Keep the positions that could be the beginning of a record: a length of one or two bytes, then attributes of zero.
+    # About one position in a hundred passes.
     attributes = at + 1 + (data[at] >> 7)
     likely = np.flatnonzero(data[attributes] == 0)
     guess, at = likely // window, at[likely]
@@ -101,13 +107,14 @@ def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> t
     bad = np.zeros(len(at), bool)
     here, there = _offsets(data, at, bad), _offsets(data, following, bad)
     good = np.flatnonzero(~bad & (here >= 0) & (there == here + 1))[::-1]
-    # ``good`` is in descending order, so the first record of each guess is stored last and overwrites the others.
+    # Several candidates may be stored for one guess, and the last one stored remains. ``good`` is in descending order,
+    # so that this is the first candidate after the guess.
     starts[guess[good]], numbers[guess[good]] = at[good], here[good]
     return starts, numbers
 
 
 def _offsets(data: Bytes, records: Int64s, bad: npt.NDArray[np.bool_]) -> Int64s:
-    """Return the offset deltas of apparent records; sets ``bad`` for those that are none."""
+    """Return the offset deltas of candidates for records; set ``bad`` for those that cannot be records."""
     attributes = records + 1 + (data[records] >> 7)
     bad |= data[attributes] != 0
     _, pos = varints(data, attributes + 1, 10, bad)
@@ -115,16 +122,17 @@ def _offsets(data: Bytes, records: Int64s, bad: npt.NDArray[np.bool_]) -> Int64s
 
 
 def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
-    """Do the same as :func:`walk` with exactly one walker per batch."""
+    """Do the same as :func:`walk`, with exactly one walker for each of the given batches or parts."""
     last = np.cumsum(counts)
     first = last - counts
     order = np.argsort(-counts, kind="stable")
     steps = _numpy_steps(counts[order])
     try:
         positions, at = _walk_together(data, begins, counts, steps, order)
-    except IndexError:  # a walker left the data, so no position can be used
+    except IndexError:  # a walker ran beyond the data: discard all positions
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
-    # A walker stays at a record of unknown or invalid length. If its last step has moved it, all steps have.
+    # A walker that meets a record of unknown or invalid length (a step of 0) stays there. So if the last step has moved
+    # a walker, all its steps have, and its positions are valid.
     moved = (at >= 0) & (at > positions[first + np.minimum(counts, max(steps, 1)) - 1])
     whole = moved & (at == ends) & (counts <= steps)
     begun = moved & (at < ends) & (steps > 0) & (counts > steps)
@@ -138,20 +146,21 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
 
 
 def _numpy_steps(counts: Int64s) -> int:
-    """Return after how many numpy steps it is cheapest to walk the remaining batches alone.
+    """Return the number of numpy steps after which walking the remaining batches alone costs least.
 
     ``counts``: records per batch, in descending order.
     """
     steps = np.concatenate((counts, [0]))
-    walkers_left = np.arange(len(steps))  # number of walkers left after each entry of ``steps``
+    walkers_left = np.arange(len(steps))  # number of walkers still going after each count in ``steps``
     records_left = np.cumsum(steps) - steps - walkers_left * steps
     return int(steps[np.argmin(steps * NUMPY_STEP_COST + records_left + walkers_left * ALONE_COST)])
 
 
 def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s) -> tuple[Int64s, Int64s]:
-    """Walk up to ``steps`` records of each batch; return the positions of records and of the walkers.
+    """Walk up to ``steps`` records of each batch; return the records' positions, and where each walker has stopped.
 
-    ``order`` lists the batches by falling count, so that the walkers that are done are the last ones.
+    ``order`` lists the batches by descending record count. Walkers of the smallest batches end first, so they are
+    always the last ones of the array and can be cut off.
 
     Raises:
         IndexError: a walker left the data.
@@ -178,7 +187,7 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
 
 
 def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
-    """Return a view of each byte and its successor as a little-endian number."""
+    """Return an array of little-endian numbers: entry i is made of the bytes i and i + 1. The data are not copied."""
     return np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
 
 
@@ -186,7 +195,8 @@ def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bo
     """Walk one batch in plain Python and store its positions in ``positions``; return whether it is well-formed."""
     count = len(positions)
     body: Any = memoryview(data)[begin:end]
-    # Indexing bytes is faster than indexing a memoryview, unless the copy is large.
+    # Indexing bytes is faster than indexing a memoryview, so the body is copied to bytes; with over 400 bytes per
+    # record, the copy would take longer than it saves.
     found = walk_alone(bytes(body) if end - begin < 400 * count else body, count)
     if found is not None:
         np.add(found, begin, out=positions)
@@ -194,7 +204,7 @@ def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bo
 
 
 def walk_alone(body: bytes, count: int) -> list[int] | None:
-    """Return the positions of ``count`` records in ``body``; None unless they fill it exactly."""
+    """Return the positions of ``count`` records in ``body``; None if they do not end exactly at the end of ``body``."""
     steps = _STEPS
     pos = 0
     found: list[int] = []
@@ -206,7 +216,7 @@ def walk_alone(body: bytes, count: int) -> list[int] | None:
             if not step:
                 length, start = varint(body, pos)
                 step = start - pos + length
-                if length < THREE_BYTES_MIN:  # negative, or longer encoded than needed: not for :mod:`.fields`
+                if length < THREE_BYTES_MIN:  # negative or overlong: ``fields`` cannot read it
                     return None
             pos += step
     except (Malformed, IndexError):
