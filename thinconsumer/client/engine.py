@@ -18,12 +18,12 @@ from ..metadata import Metadata
 from ..network_client import NetworkClient
 from ..timers import NEVER, Random
 
-#: Maximum number of times the managers step within one engine step. They step again while they return requests.
+#: Within one engine step, the managers step again while they return requests, but at most this many times.
 ROUNDS_MAX = 100
 
 
 class Manager(Protocol):
-    """Sends the requests of one task and handles their responses. No method blocks or calls user code."""
+    """Sends the requests of one task, such as fetching, and handles responses. No method blocks or calls user code."""
 
     @property
     def asker(self) -> str:
@@ -37,19 +37,19 @@ class Manager(Protocol):
     def handle(self, answer: Answer, now: float) -> bool | None:
         """Handle the response to one of this manager's requests, or its failure.
 
-        Returns True if no other manager has to step because of it.
+        Returns True if the response concerns only this manager, so that no other manager has to step because of it.
         """
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due even if no response arrives."""
+        """Return when :meth:`step` is due, even if no response arrives before; NEVER to wait for a response."""
         ...
 
     def restart(self, now: float) -> None:
-        """Drop every request in flight, since its connection is closed; the next step repeats those still needed."""
+        """Forget all requests in flight, as their connections are closed; the next step repeats those still needed."""
 
 
 class ManagerParts(NamedTuple):
-    """A :class:`Manager` composed of functions."""
+    """A :class:`Manager` composed of functions, for tasks that need no class of their own."""
 
     asker: str
     step: Callable[[float], list[Request]]
@@ -68,7 +68,7 @@ class Engine:
     def __init__(self, options: CommonOptions, random: Random, metadata: Metadata, managers: Sequence[Manager]) -> None:
         self.network = NetworkClient(options, random)
         self.metadata = metadata
-        self.steps = 0  #: Number of steps; while it stays the same, no manager has changed.
+        self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
         #: Called with each response after its manager has handled it.
         self.on_answer: Callable[[Answer, float], None] = lambda answer, now: None
         self._options = options
@@ -77,31 +77,34 @@ class Engine:
         self._handlers = {manager.asker: manager.handle for manager in self._managers}
         self._metadata_seen = metadata.version
         self._now = 0.0
-        #: Which managers step next even if none is due: their askers, and "" for all of them. See :meth:`touch`.
+        #: The askers of the managers that the next step must run even if they are not due; "" stands for all managers.
+        #: See :meth:`touch`.
         self._touched = {""}
-        self._managers_due: float | None = None  #: When the first manager is due; None until it is computed.
-        self._due: float | None = None  #: When the first manager or connection is due; None until it is computed.
+        #: The earliest time at which a manager is due; None if it must be computed anew.
+        self._managers_due: float | None = None
+        #: The earliest time at which a manager or connection is due; None if it must be computed anew.
+        self._due: float | None = None
         self._closing = False
-        self._unanswered: set[Request] = set()  #: The last requests that have no response yet, see :meth:`close`.
+        self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
 
     # -- stepping
 
     def touch(self, asker: str = "") -> None:
-        """Make one manager, or all of them, step in the next step: a call has changed what they act on."""
+        """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
         self._touched.add(asker)
         self._managers_due = self._due = None
 
     def is_due(self, now: float) -> bool:
-        """Return whether a step would do something although the driver has reported no I/O."""
+        """Return whether a step has something to do even if the driver has received nothing."""
         return bool(self._touched) or self.network.outage_since is not None or now >= self.wake_at()
 
     def skip(self, now: float) -> None:
-        """Note the time of a wait for I/O after which no :meth:`step` follows, since nothing :meth:`is_due`."""
+        """Take note of the time after a wait for I/O that left nothing to do: called instead of :meth:`step`."""
         self._now = now
         self.network.skip(now)
 
     def step(self, now: float) -> bool:
-        """Handle responses and send all requests that are due. Returns whether the driver must be stepped at once."""
+        """Handle responses and send all requests that are due. Returns whether the driver has to step again at once."""
         self._now = now
         self.steps += 1
         self.network.step(now)
@@ -136,14 +139,14 @@ class Engine:
         return self._managers_due
 
     def wake_at(self) -> float:
-        """Return when to step the driver and the engine again even if no byte is received."""
+        """Return when the driver and the engine must step next, even if nothing is received before."""
         if self._closing:
-            return self.network.wake_at()  # managers no longer step, so a manager that is due would stay due
+            return self.network.wake_at()  # while closing, managers do not step, so their times do not count
         if self._due is not None:
             return self._due
         due = min(self.network.wake_at(), self._first_due(self._now))
         if due > self._now:
-            self._due = due  # a connection that is due now may no longer be once the driver has taken its bytes
+            self._due = due  # if due now, compute anew: the driver's step may change it
         return due
 
     def take_commands(self) -> list[Command]:
@@ -159,14 +162,18 @@ class Engine:
         self._due = None
 
     def drop(self, target: Target) -> None:
-        """Close the connection to a target on which the broker holds back a request that is no longer needed."""
+        """Close the connection to a target, because the broker holds back a response that is no longer needed.
+
+        Responses come in order, so a later request on that connection would wait for the one held back.
+        """
         self.network.drop(target, "it waits for the response to a request that is no longer needed")
         self._due = None
 
     def restart(self, now: float) -> None:
         """Continue with new connections after an exception interrupted a step.
 
-        All connections, queues and requests are dropped. Managers keep only state that no broker can provide again.
+        All connections, queues and requests are dropped, since the interrupted step may have left them inconsistent.
+        Managers keep only the state that cannot be requested from a broker again.
         """
         self.network = NetworkClient(self._options, self._random)
         self._metadata_seen = -1
@@ -186,13 +193,13 @@ class Engine:
     # -- errors of calls that time out
 
     def obstacle(self) -> str:
-        """Return a description of the outage or the non-retriable metadata error, if any; else an empty string."""
+        """Return the reason why calls wait: that no broker is reachable, or a non-retriable metadata error; else ""."""
         outage = self.network.outage(self._now)
         errors = self.metadata.final_errors()
         return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
 
     def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
-        """Return the error for a call that timed out; it names the call's last failure."""
+        """Return the error for a call that timed out; its text has the last failure of the call's requests."""
         known = call.last_error or next(iter(self.metadata.final_errors()), None)
         cause: KafkaError | str = known or self.obstacle() or "no answer yet"
         return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")
@@ -202,8 +209,8 @@ class Engine:
     def close(self, requests: Sequence[Request], now: float) -> bool:
         """Stop the managers and send their last ``requests``, to nodes with a ready connection only.
 
-        Connecting would delay the close, and brokers evict fetch sessions by themselves. Returns whether
-        :meth:`closing` has responses to wait for.
+        Other nodes are not connected to: that would delay the close, and brokers evict fetch sessions by themselves.
+        Returns whether :meth:`closing` has responses to wait for.
         """
         self._closing = True
         sent = [request for request in requests if self.network.is_ready(*request.target)]
@@ -214,7 +221,7 @@ class Engine:
         return bool(sent)
 
     def closing(self, now: float) -> bool:
-        """Step only the connections; return whether a last request still has no response."""
+        """Step only the connections; return whether a request that :meth:`close` has sent is still unanswered."""
         self.network.step(now)
         self._unanswered.difference_update(answer.request for answer in self.network.take_answers())
         return bool(self._unanswered)

@@ -23,11 +23,15 @@ class RunningCall:
     def __init__(self, thread: int, frame: FrameType) -> None:
         self.thread = thread
         self.frame = frame
-        self.doing = ""  #: Description of the user code that the call is running; empty if none.
-        self.may_call = False  #: Whether that user code may make calls.
+        #: Description of the user code that this call is running, such as "a deserializer"; empty if none.
+        self.doing = ""
+        self.may_call = False  #: Whether that user code may call this client.
 
     def is_over(self) -> bool:
-        """Return whether the call's frame left the stack without :meth:`Guard.leave`; call it on the same thread."""
+        """Return whether the call has ended without :meth:`Guard.leave`, interrupted by an exception.
+
+        The call has ended if its frame is no longer on the stack of its thread, on which this must be called.
+        """
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame is not self.frame:
             frame = frame.f_back
@@ -35,14 +39,15 @@ class RunningCall:
 
 
 class Guard:
-    """Entered by every public method. Rejects a call during another one, except by user code that may make calls."""
+    """Entered by every public method. Rejects a call during another one, except from user code that may make calls."""
 
     __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        # The key "calls" has the running call, then the one that its callback makes, and so on. dict.setdefault is
-        # atomic, with and without a GIL. A lock would stay taken for ever if KeyboardInterrupt came between taking it
-        # and entering the block; a call ends once its frame is no longer on the stack.
+        # The key "calls" has the running call, then the call that its callback makes, and so on. This is a dict instead
+        # of a lock because dict.setdefault is atomic, with and without a GIL. A lock would stay taken for ever if
+        # KeyboardInterrupt came between taking it and entering the block; here, a call without a frame on the stack is
+        # dropped.
         self._calls: dict[str, tuple[RunningCall, ...]] = {}
 
     def __enter__(self) -> None:
@@ -76,7 +81,7 @@ class Guard:
         self._calls["calls"] = (*running, mine)
 
     def leave(self, frame: FrameType) -> None:
-        """End the call that ``frame`` made, and interrupted calls within it."""
+        """End the call made by ``frame``, and calls inside it that were interrupted without :meth:`leave`."""
         calls = self._calls.get("calls", ())
         while calls and calls[-1].frame is not frame:
             calls = calls[:-1]
@@ -87,7 +92,11 @@ class Guard:
 
     @contextmanager
     def running(self, doing: str, *, may_call: bool = False) -> Iterator[None]:
-        """Run the user code ``doing``. It may make calls only between two steps, since those calls step, too."""
+        """Mark the block as user code, which ``doing`` describes in errors.
+
+        Set ``may_call`` only for user code that runs between two steps: the calls that it makes step, too, and a step
+        must not run inside another one.
+        """
         calls = self._calls.get("calls")
         if not calls:
             raise IllegalStateError(f"{doing} can run only inside a public call, and none is in progress")

@@ -28,7 +28,7 @@ def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
     """Return a user's timeout in seconds; ``default_ms`` for None.
 
     Raises:
-        IllegalArgumentError: it is not a number of milliseconds from 0 on.
+        IllegalArgumentError: ``timeout_ms`` is not a number of milliseconds from 0 on.
     """
     given = default_ms if timeout_ms is None else timeout_ms
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not given >= 0:
@@ -37,16 +37,18 @@ def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
 
 
 class UserCallback(NamedTuple):
-    """A due call of user code: a listener, an assignor or a commit callback."""
+    """User code that is due: a listener, an assignor or a commit callback."""
 
-    run: Callable[[], bool]  #: Makes the call; returns whether another callback may be due now.
-    then_step: bool = True  #: Step before the next callback, since this one may have queued requests.
+    run: Callable[[], bool]  #: Runs the user code; returns whether another callback may be due now.
+    #: Whether to step before the next callback, since this one may have queued requests that must be sent first.
+    then_step: bool = True
 
 
 class CallEntry:
-    """Context manager of a public call. All checks run inside the guard.
+    """The context manager that begins and ends a public call. It enters the guard before it begins the call.
 
-    Outside the guard, a call from a second thread would advance positions during the first call before being rejected.
+    In the other order, a call from a second thread would advance positions in the middle of the first thread's call,
+    before the guard rejects it.
     """
 
     __slots__ = ("_begin", "_end", "_guard")
@@ -101,7 +103,8 @@ class Shell:
         self.engine = engine
         self.driver = driver
         self.closed = False
-        #: Whether user code is running inside a call. Calls made by it run no further user code.
+        #: Whether user code is running inside a public call. If it calls the client in turn, that call runs no further
+        #: user code.
         self.in_callback = False
         #: Whether an exception interrupted a step, so queues and connections may be inconsistent. See :meth:`recover`.
         self.step_interrupted = False
@@ -112,18 +115,19 @@ class Shell:
         self._attend = attend
         self._stepped = stepped
         self._next_callback = next_callback
-        self._changed = False  #: A call has changed the client's state (a seek, say), and no step has followed yet.
+        #: Whether a call has changed the client's state, by a seek for example, and no step has followed yet.
+        self._changed = False
         self._entry = CallEntry(self.guard, self.begin, engine.touch)
         self._quiet_entry = CallEntry(self.guard, self.begin, lambda: None)
 
     # -- beginning a call
 
     def enter(self, *, touches: bool = True) -> CallEntry:
-        """Begin a public call. Unless ``touches`` is False, all managers step after it, see :meth:`Engine.touch`."""
+        """Begin a public call. All managers step after it (:meth:`Engine.touch`), unless ``touches`` is False."""
         return self._entry if touches else self._quiet_entry
 
     def change(self) -> CallEntry:
-        """Begin a public call that does no I/O but requires a step: until that step, :meth:`wake_at` returns now."""
+        """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
         self._changed = True
         return self._entry
 
@@ -132,7 +136,7 @@ class Shell:
         return self.guard
 
     def begin(self) -> None:
-        """Check that a call may run, recover from an interrupted step, and settle the last result."""
+        """Check that a call may run, recover from an interrupted step, and move the positions past the last result."""
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
         self.driver.check_process()
@@ -143,9 +147,9 @@ class Shell:
     def recover(self) -> None:
         """Close all connections and restart the engine after an exception interrupted a step.
 
-        KeyboardInterrupt can be raised after any call inside a step, and queues and state machines are not consistent
-        at each of those points. Only state that no broker can provide again is kept: positions, topic ids, epochs,
-        pending calls.
+        KeyboardInterrupt can be raised after any call inside a step, and at many of these points the queues and state
+        machines are not consistent. Only the state that cannot be requested from a broker again is kept: positions,
+        topic ids, epochs, pending calls.
         """
         log.info("an exception interrupted a step of the last call: the %s connects again", self._name)
         self._before_restart()
@@ -155,7 +159,7 @@ class Shell:
         self._changed = True
 
     def refuse_in_callback(self, call: str) -> None:
-        """Raise ``IllegalStateError`` if ``call`` is made by user code inside another call."""
+        """Raise ``IllegalStateError`` if the public method ``call`` was called by user code inside another call."""
         if self.in_callback:
             raise IllegalStateError(f"{call} is not allowed inside a callback: do it after poll() has returned")
 
@@ -171,7 +175,7 @@ class Shell:
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
         """Wait for I/O until ``deadline``, step all managers once, return the time.
 
-        Without ``may_wake``, as in calls that close or unsubscribe, a wakeup is left for the next call.
+        With ``may_wake=False``, as in close() and unsubscribe(), a wakeup does not end this call but the next one.
 
         Raises:
             WakeupError: ``wakeup()`` was called.
@@ -180,12 +184,12 @@ class Shell:
         return self.run_due(deadline, may_wake=may_wake)
 
     def run_due(self, deadline: float, *, may_wake: bool = True) -> float:
-        """Wait for I/O as :meth:`run_once` does, and step only managers that are due or touched (``Engine.touch``)."""
+        """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`)."""
         driver, engine = self.driver, self.engine
         self._attend(driver.now())
         self.step_interrupted = True
         try:
-            is_called = driver.step(engine, deadline)  # waits until engine.wake_at() at most, see Driver.step
+            is_called = driver.step(engine, deadline)  # also returns at engine.wake_at()
         except BaseException:
             self.step_interrupted = not driver.waiting
             raise
@@ -193,12 +197,14 @@ class Shell:
         if not is_called and not engine.is_due(now):
             engine.skip(now)
         elif engine.step(now):
-            # Send requests before records are decoded, so that the broker processes them in the meantime.
+            # Send the new requests now, before the call decodes records: the broker can then process them in the
+            # meantime.
             driver.step(engine, now)
         self.step_interrupted = False
         self._changed = False
         self._stepped(now)
-        # A wakeup ends poll() itself, not a call inside a callback: on_partitions_revoked() must be able to commit.
+        # A wakeup makes poll() raise, but not a call inside a callback that poll() runs: on_partitions_revoked() must
+        # be able to commit.
         if may_wake and not self.in_callback and driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now
@@ -211,9 +217,10 @@ class Shell:
         *,
         may_wake: bool = True,
     ) -> bool:
-        """Step at least once, until ``done()`` or for ``seconds``; return whether it is done.
+        """Step, at least once, until ``done()`` is true or ``seconds`` have passed; return whether ``done()`` is true.
 
-        ``between`` is called after each step while ``done()`` is false; it may step, and returns the time.
+        While ``done()`` is false, ``between`` is called with the time after each step. It returns the time, as it may
+        itself step.
         """
         deadline = self.driver.now() + seconds
         now = self.run_once(self.driver.now(), may_wake=may_wake)
@@ -227,7 +234,7 @@ class Shell:
     # -- user code
 
     def run_callbacks(self, now: float, *, every: bool = True) -> float:
-        """Run all user code that is due, with steps in between; return the time. Its exceptions propagate."""
+        """Run all user code that is due, with steps in between; return the time. User code's exceptions propagate."""
         while not self.in_callback:
             due = self._next_callback(now, every)
             if due is None:
@@ -260,7 +267,7 @@ class Shell:
 
 
 class BaseClient(ABC):
-    """Common methods of all clients except the consumer. A subclass sets the shell."""
+    """Common methods of all clients except the consumer. Each subclass creates the shell in ``_shell``."""
 
     _shell: Shell
 
@@ -277,7 +284,7 @@ class BaseClient(ABC):
         self.close()
 
     def wake_at(self) -> float:
-        """Return the latest time for the next poll, in ``time.monotonic()`` seconds, or its driver's."""
+        """Return when to poll again at the latest, in ``time.monotonic()`` seconds (or those of a custom driver)."""
         return self._shell.wake_at()
 
     def fileno(self) -> int:

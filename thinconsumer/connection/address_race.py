@@ -1,7 +1,7 @@
 """Connect to the addresses of one host side by side, and keep the connection that is ready first (RFC 8305).
 
-One address of a name may drop packets or belong to a stopped broker. Dialled one after the other, each such address
-costs a setup timeout of ten seconds and more before the next one is tried.
+An address may drop packets or belong to a stopped broker. If the addresses were dialled one after the other, each such
+address would cost a setup timeout of ten seconds and more before the next one is tried.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from .states import ConnectionState
 
 log = logging.getLogger(__name__)
 
-#: Seconds before the next address is dialled while the transport to the one before is not ready (RFC 8305, section 5).
+#: The next address is dialled after this many seconds if TCP (and TLS) to the address before is not connected yet (RFC
+#: 8305, section 5).
 CONNECT_DELAY = 0.25
-#: Seconds before the next address is dialled while the one before is connected but has not answered ApiVersions: a busy
-#: broker takes longer to answer than a network takes to connect.
+#: The next address is dialled after this many seconds if the address before is connected but has not answered
+#: ApiVersions. Longer than CONNECT_DELAY, since a busy broker takes longer to answer than a network takes to connect.
 ANSWER_DELAY = 1.0
-#: Seconds before a failed address is dialled again while others are tried. A restarting broker refuses connections only
-#: for a moment; without a retry, the client would wait out the setup timeout of an address that drops packets.
+#: A failed address is dialled again after this many seconds while other addresses are still tried. A restarting broker
+#: refuses connections only for a moment; without a retry, the client would wait for the setup timeout of another
+#: address that drops packets.
 RETRY_DELAY = 1.0
-#: Most connections in setup at a time: without a limit, a name with many addresses would open one to each.
+#: Maximum number of connections in setup at a time: without a limit, a name with many addresses would open one to each.
 PARALLEL_MAX = 4
 
 
 class AddressRace:
     """One attempt to connect to a host: at most ``PARALLEL_MAX`` connections at a time, under one deadline.
 
-    ``dial`` begins a connection to one address. After :attr:`winner` is set or :attr:`has_failed`, the race is over.
+    ``dial`` begins a connection to one address. The attempt is over once :attr:`winner` is set or :attr:`has_failed`.
     """
 
     def __init__(self, addresses: Sequence[Address], dial: Callable[[Address], Connection], deadline: float) -> None:
-        self.connections: list[Connection] = []  #: Connections in setup, the newest last.
+        self.connections: list[Connection] = []  #: Connections that are not ready yet, the newest last.
         self.winner: Connection | None = None
-        self.errors: dict[Address, KafkaError] = {}  #: The latest error by address.
+        self.errors: dict[Address, KafkaError] = {}  #: By address: the error of the last connection to it.
         self.login_error: AuthorizationError | None = None
         self._dial = dial
         self._deadline = deadline
@@ -49,13 +51,14 @@ class AddressRace:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the attempt is over without a connection."""
+        """Whether every connection has failed and no address is left to try."""
         return self.winner is None and not self.connections and not self._untried
 
     def step(self, now: float, horizon: float) -> None:
         """Keep the first connection that is ready, note failed ones, and dial addresses that are due.
 
-        A deadline has passed if it is at or before ``horizon``, the time of the last poll of I/O.
+        ``horizon`` is the time of the last poll of I/O. A deadline counts as passed only if it is not after
+        ``horizon``: otherwise bytes that arrived in time may not have been read yet.
         """
         for connection in list(self.connections):
             connection.step(now, horizon)
@@ -81,7 +84,7 @@ class AddressRace:
         return min([self._next_dial_at(), *(connection.wake_at() for connection in self.connections)])
 
     def close(self) -> None:
-        """Close all connections in setup without an error, and dial no more."""
+        """Close all connections in setup, without an error, and stop dialling."""
         for connection in self.connections:
             connection.close(None)
         self.connections.clear()
@@ -98,12 +101,12 @@ class AddressRace:
             self._retries.append((now + RETRY_DELAY, connection.address))
 
     def _next_dial_at(self) -> float:
-        """Return when to dial the next address while connections are in setup; NEVER if none is to be dialled."""
+        """Return when to dial the next address while connections are in setup; NEVER if there is none to dial."""
         if not self.connections or len(self.connections) >= PARALLEL_MAX:
             return NEVER
         newest = self.connections[-1]
         if newest is not self._newest:
-            begins_at = -NEVER  # dial at once: the connection dialled last has failed
+            begins_at = -NEVER  # the connection dialled last has failed: dial the next at once
         else:
             is_connecting = newest.state is ConnectionState.CONNECTING
             begins_at = newest.setup_began_at + (CONNECT_DELAY if is_connecting else ANSWER_DELAY)

@@ -1,8 +1,9 @@
 """The addresses of host names: looked up one name at a time, reused until connecting to all of them fails.
 
 The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many routes
-wait for a name. A numeric IPv4 address needs no lookup. A numeric IPv6 address goes to the driver, which does not
-block then: the number of AF_INET6 differs between systems, and only the driver may import the socket module.
+wait for a name. A numeric IPv4 address needs no lookup. A numeric IPv6 address is passed to the driver, which converts
+it without blocking: an Address needs the number of AF_INET6, which differs between systems, and only the driver may
+import the socket module.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 
 from ..driver import Address, Resolve
 
-AF_INET = 2  # ``socket.AF_INET``: 2 on every system.
+AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this module must not import socket.
 
 
 class NameLookup:
@@ -38,11 +39,11 @@ class AddressBook:
         self._under_way: tuple[str, int] | None = None
 
     def known(self, host: str, port: int) -> tuple[Address, ...]:
-        """Return the addresses to try in order; empty if the name has to be looked up."""
+        """Return the host's known addresses, the first to try first; empty if the name has to be looked up."""
         return self._known.get((host, port), ())
 
     def look_up(self, host: str, port: int) -> NameLookup:
-        """Queue a lookup of the name, unless the host is a numeric IPv4 address; return it."""
+        """Return a lookup of the host: queued, or already complete if the host is a numeric IPv4 address."""
         numeric = _numeric(host, port)
         if numeric is not None:
             return NameLookup((numeric,))
@@ -71,7 +72,8 @@ class AddressBook:
             return
         self._under_way = None
         lookup = self._lookups.pop(key)
-        # The address that worked last comes first: behind one that drops packets, every connection would be late.
+        # The address that worked last comes first. After an address that drops packets, every new connection would be
+        # late.
         lookup.addresses = tuple(sorted(addresses, key=lambda address: address != self._last_worked.get(key)))
         lookup.error = error or "the name has no address"
         lookup.done = True
@@ -79,7 +81,7 @@ class AddressBook:
             self._known[key] = lookup.addresses
 
     def worked(self, host: str, port: int, address: Address) -> None:
-        """Put the address first, now and in later lookups of the host."""
+        """Put an address that has been connected first, in the known addresses and in results of later lookups."""
         key = host, port
         self._last_worked[key] = address
         self._known[key] = (address, *(other for other in self._known.get(key, ()) if other != address))

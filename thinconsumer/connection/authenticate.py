@@ -17,8 +17,8 @@ class Login(Protocol):
     def next_request(self, answer: Message | None, now: float) -> Message | None:
         """Return the next request, or None when logged in.
 
-        ``answer`` is the decoded response to the previous request; None at the start. The connection does the framing,
-        versions and timeouts.
+        ``answer`` is the decoded response to the login's previous request; None for the first call. The connection, not
+        the login, does the framing, versions and timeouts.
 
         Raises:
             KafkaError: the login failed. After an ``AuthorizationError`` no other address of the host is tried.

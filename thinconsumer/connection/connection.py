@@ -27,16 +27,16 @@ from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent,
 
 log = logging.getLogger(__name__)
 
-#: Longest throttle time that is obeyed, in seconds. A broker's quota windows are about ten seconds long; a malformed
-#: response must not stop a connection for 24 days, the field's maximum.
+#: Longest throttle time in seconds that the client obeys. Brokers throttle for about ten seconds, the length of their
+#: quota windows; without a limit, a malformed response could stop a connection for 24 days, the field's maximum.
 THROTTLE_MAX = 300.0
-#: Seconds that a request gets for its answer, even if it was written shortly before its deadline: its timeout would
-#: close the new connection for which it had waited.
+#: Minimum seconds for the answer to a request that is written shortly before its deadline. With less, the request would
+#: time out and close the connection, which may be the new one for which it had waited.
 LEAST_ANSWER_TIME = 1.0
-#: A deadline is extended while bytes of a response keep arriving with gaps of at most this many seconds: on a slow
-#: network every attempt to receive a large response would otherwise be cut off by the timeout.
+#: While bytes of a response keep arriving with gaps of at most this many seconds, the request's deadline is extended.
+#: On a slow network, the timeout would otherwise cut off every attempt to receive a large response.
 ARRIVING_GAP = 5.0
-#: The extension ends after this many times the original timeout.
+#: A deadline is extended up to this many times the request's original timeout.
 ARRIVING_FACTOR = 10.0
 
 
@@ -55,7 +55,7 @@ class ConnectionSettings:
 
 @dataclass(slots=True)
 class _InFlight:
-    """A request that was written and has no answer. ``request`` is None for ApiVersions and the login's requests."""
+    """A request that was written and not answered yet. ``request`` is None for ApiVersions and the login's requests."""
 
     api: type[Message]
     version: int
@@ -81,7 +81,7 @@ class Connection:
         hang_up: Callable[[Connection], None],
         connect_by: float = NEVER,
     ) -> None:
-        """``answer`` is called once for each request; ``hang_up`` orders the driver to close the socket.
+        """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
 
         ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the login
         (KIP-601). TCP and TLS must also be complete before ``connect_by``.
@@ -90,24 +90,26 @@ class Connection:
         self.node_id = node_id
         self.error: KafkaError | None = None  #: Why the connection ended; None if closed without a failure.
         self.was_ready = False
-        self.has_answered = False  #: Whether a request other than ApiVersions and the login's was answered.
-        self.ranges: Ranges = {}  #: The broker's version ranges, by API key.
+        self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
+        self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
         self.throttled_until = -NEVER
         self.host = host
         self.address = address
         self._settings = settings
         self._setup_timeout = setup_timeout
-        self.setup_began_at = now  #: When the current step of the setup began: the dial, ApiVersions, the login.
+        #: When the current step of the setup began. The steps are TCP with TLS, ApiVersions, and each request of the
+        #: login.
+        self.setup_began_at = now
         self._setup_deadline = min(now + setup_timeout, connect_by)
         self._answer = answer
         self._hang_up = hang_up
         self._frames = Frames(settings.max_frame_bytes)
         self._out: deque[bytes | memoryview] = deque()
-        self._is_seen_by_driver = True  #: Whether :meth:`data_to_send` has returned all of ``_out``.
+        self._is_seen_by_driver = True  #: Whether the driver has got all bytes of ``_out`` from :meth:`data_to_send`.
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
-        self.received_at = now  #: When the last bytes were received; before any, when the address was dialled.
+        self.received_at = now  #: When bytes were last received; until then, when the address was dialled.
         self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
 
@@ -128,7 +130,7 @@ class Connection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the setup is complete. A request may still have to wait, see :meth:`can_send`."""
+        """Whether the setup is complete. Even so, a request may have to wait, see :meth:`can_send`."""
         return self.state is ConnectionState.READY
 
     @property
@@ -138,7 +140,7 @@ class Connection:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether bytes wait that :meth:`data_to_send` has not returned yet: the driver does not send them yet."""
+        """Whether bytes wait to be sent that the driver has not got from :meth:`data_to_send` yet."""
         return not self._is_seen_by_driver and bool(self._out)
 
     @property
@@ -146,10 +148,10 @@ class Connection:
         """Number of requests that are written and not answered."""
         return len(self._in_flight)
 
-    # -- for the route
+    # -- called by the route
 
     def can_send(self, now: float) -> bool:
-        """Return whether a request may be written now: the connection is ready, not throttled and not full."""
+        """Return whether a request may be written now: ready, not throttled, and room for another request in flight."""
         room = len(self._in_flight) < self._settings.max_in_flight
         return room and self.state is ConnectionState.READY and now >= self.throttled_until
 
@@ -160,7 +162,8 @@ class Connection:
     def send(self, request: Request, queued_at: float, deadline: float, now: float) -> None:
         """Write a request; call only if :meth:`can_send`. A request that cannot be encoded gets an error at once.
 
-        ``deadline`` is the request's own, extended by throttling since ``queued_at``.
+        ``deadline`` is the request's deadline, extended by the time for which the broker has throttled the connection
+        since ``queued_at``.
         """
         if self.state is not ConnectionState.READY:
             raise IllegalStateError(f"{self}: cannot send a request in state {self.state.value!r}")
@@ -173,14 +176,19 @@ class Connection:
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            # ``build`` has a bug. The manager of the request needs an answer all the same, or it would wait for ever.
+            # ``build`` has raised, which is a bug. The manager that sent the request must get an answer all the same,
+            # or it would wait for one for ever.
             if not self._in_flight or self._in_flight[-1].request is not request:
                 failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
                 self._answer(Answer(request, self.node_id, error=failure))
             raise
 
     def step(self, now: float, horizon: float) -> None:
-        """Apply deadlines up to ``horizon``, the time of the last poll of I/O, and the idle limit up to ``now``."""
+        """Close the connection if a request or the setup has timed out, or if the connection is idle for too long.
+
+        The client reads received bytes when it polls I/O, last at ``horizon``. So a timeout counts only up to
+        ``horizon``: later, the response may have arrived without having been read. The idle limit counts up to ``now``.
+        """
         if self.has_ended:
             return
         if self.state is not ConnectionState.READY:
@@ -203,18 +211,21 @@ class Connection:
         return self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
 
     def close(self, error: KafkaError | None) -> None:
-        """End the connection and answer requests in flight with ``error``; None if nothing has failed."""
+        """Close the connection and answer the requests in flight with ``error``.
+
+        None means that nothing has failed: the client closes the connection on purpose.
+        """
         if not self.has_ended:
-            # Before the state changes: a Ctrl-C after the change would leave the socket open without an owner.
+            # Tell the driver first. If Ctrl-C came after the change of state, nothing would close the socket.
             self._hang_up(self)
         if self._move(ConnectionEvent.CLOSE):
             self._end(error)
 
     def hung_up(self) -> None:
-        """Note that the driver has been told to close the transport."""
+        """Note that the driver has received the Hangup for this connection, so that it makes no further calls."""
         self._move(ConnectionEvent.HUNG_UP)
 
-    # -- for the driver
+    # -- called by the driver
 
     def connection_made(self, now: float) -> None:
         """Send ApiVersions, now that the transport is ready."""
@@ -228,7 +239,7 @@ class Connection:
         return self._frames.buffer()
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Handle the frames that are now complete; return whether there are none."""
+        """Handle the frames that ``size`` more bytes complete; return whether they complete none."""
         if not self._move(ConnectionEvent.RECEIVED):
             return False
         self._used_at = self.received_at = now
@@ -245,7 +256,7 @@ class Connection:
         return only_a_part
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """End the connection after its transport has failed or could not be connected."""
+        """End the connection after its transport has failed, or was closed by the peer (``error`` is None)."""
         before = self.state
         if self._move(ConnectionEvent.CONNECTION_LOST) and before is not ConnectionState.CLOSING:
             text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
@@ -271,13 +282,13 @@ class Connection:
                 return
             size -= len(chunk)
 
-    # -- inside: states
+    # -- private: states
 
     def _move(self, event: ConnectionEvent) -> bool:
         after = next_state(CONNECTION_TRANSITIONS, CONNECTION_IGNORED, self.state, event, self)
         if after is None:
             if self.state is ConnectionState.DISCONNECTED and event is ConnectionEvent.RECEIVED:
-                self._hang_up(self)  # Ctrl-C has interrupted the driver before it closed the socket
+                self._hang_up(self)  # Ctrl-C has kept the driver from closing the socket: try again
             return False
         self.state = after
         return True
@@ -301,7 +312,7 @@ class Connection:
         return error
 
     def _likely_cause(self, ended_in: ConnectionState) -> str:
-        """Return the likely reason for a peer to close a connection in this state, as the end of an error's text."""
+        """Return why the peer has probably closed the connection in this state, to append to an error's text."""
         protocol = self._settings.security_protocol
         if ended_in is ConnectionState.NEGOTIATING:
             return f" before it answered ApiVersions: {_wrong_port(protocol)}"
@@ -318,7 +329,11 @@ class Connection:
         return ""
 
     def _reject(self, error: KafkaError) -> None:
-        """Close the connection after a malformed response. The oldest request gets ``error`` itself."""
+        """Close the connection after a malformed response.
+
+        The oldest request in flight, which the response was for, is answered with ``error``; the others are answered
+        with a connection error.
+        """
         if self._in_flight:
             head = self._in_flight[0]
             if head.request is not None:
@@ -326,10 +341,10 @@ class Connection:
             self._in_flight.popleft()
         self.close(error)
 
-    # -- inside: time
+    # -- private: deadlines and throttling
 
     def _answer_due(self) -> float:
-        """Return the first deadline of the requests in flight, extended while a response arrives."""
+        """Return when the first request in flight times out; later than its deadline while a response is arriving."""
         due = min(item.deadline for item in self._in_flight)
         if not self._frames.partial:
             return due
@@ -338,7 +353,10 @@ class Connection:
         return max(due, min(latest, self.received_at + ARRIVING_GAP))
 
     def _time_out(self, now: float) -> None:
-        """Close the connection after a timeout: the broker answers in order, so later requests would wait, too."""
+        """Close the connection after a request has timed out.
+
+        The broker answers requests in order, so the later ones would wait for the same response.
+        """
         late = [item for item in self._in_flight if item.deadline <= now]
         first = min(late, key=lambda item: item.deadline)
         for item in late:
@@ -352,7 +370,8 @@ class Connection:
         return f"{self.where}: no answer to {api_name(item.api)} within {item.deadline - item.sent_at:.1f} s"
 
     def _begin_setup_step(self, now: float) -> None:
-        # One timeout for all steps together would fail every setup in a program that polls once a minute.
+        # Each step of the setup has a timeout of its own. With one timeout for all, every setup would fail in a program
+        # that polls once a minute, as each step needs a poll.
         self.setup_began_at = now
         self._setup_deadline = now + self._setup_timeout
 
@@ -369,9 +388,10 @@ class Connection:
         self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
 
     def _throttle(self, response: Any, now: float) -> None:
-        """Send nothing for the throttle time of the response (KIP-219): the broker does not read the connection then.
+        """Send nothing for the throttle time in the response (KIP-219), in which the broker reads no requests.
 
-        Brokers before 2.0 have already delayed the response by this time; the client waits all the same.
+        Brokers before 2.0 wait for the throttle time before they send the response. The client then waits once more,
+        since it does not distinguish the two.
         """
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms <= 0:
@@ -385,7 +405,7 @@ class Connection:
         for item in self._in_flight:
             item.deadline += longer
 
-    # -- inside: writing and reading
+    # -- private: writing and reading
 
     def _write(
         self, message: Message, version: int, now: float, deadline: float, request: Request | None = None
@@ -412,7 +432,8 @@ class Connection:
         response = item.api.RESPONSE.decode(frame, item.version, body)
         self._throttle(response, now)
         self.has_answered = True
-        # The request is removed only after its answer is stored: a Ctrl-C in between must not lose the answer.
+        # Remove the request from those in flight only after its answer is stored: a Ctrl-C in between must not lose the
+        # answer.
         self._answer(
             Answer(
                 item.request,
@@ -460,7 +481,7 @@ class Connection:
 
 
 def _wrong_port(security_protocol: str) -> str:
-    """Return a likely reason for a port not to answer ApiVersions, with the option to change."""
+    """Return a likely reason why a port does not answer ApiVersions, with the option to change."""
     if security_protocol.endswith("SSL"):
         return "it is not a Kafka listener (check host and port)"
     wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"

@@ -17,22 +17,22 @@ from functools import cache
 
 from ..errors import KafkaProtocolError
 
-#: Size of the shared buffer. A frame that fits into it counts as small.
+#: Size of the shared buffer. A frame is small if it fits into this buffer, otherwise large.
 SHARED_BYTES = 64 * 1024
-#: First allocation for a large frame: the default max_partition_fetch_bytes and room for the rest of a response. With a
-#: little less, nearly every response would be moved to a larger buffer.
+#: First allocation for a large frame: the default of max_partition_fetch_bytes, and some room for the rest of the
+#: response. A slightly smaller buffer would have to be enlarged for nearly every Fetch response.
 FIRST_BYTES = 1024 * 1024 + 64 * 1024
-#: Number and largest size of the buffers kept for later large frames: one is decoded while another is filled. Larger
-#: buffers are freed, since an idle connection would keep them, too.
+#: Up to this many buffers, each up to this size, are kept for later large frames: one holds the frame being decoded
+#: while another is filled. Larger buffers are freed, since an idle connection would keep its buffers.
 KEPT_BODIES, KEPT_BYTES = 2, 4 * 1024 * 1024 + 64 * 1024
 SIZE_BYTES = 4
-#: The smallest response has only a correlation id.
+#: Minimum size of a frame: the correlation id, without anything after it.
 LEAST_FRAME = 4
 
 Frame = bytes | memoryview
 
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
-#: First four bytes of other protocols.
+#: The first four bytes that servers of other protocols send, and their names.
 _OTHER_PROTOCOLS = {
     b"HTTP": "an HTTP server",
     b"<htm": "an HTTP server",
@@ -50,18 +50,21 @@ class Frames:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._shared = bytearray()  #: Allocated when the first bytes are expected.
-        self._filled = 0  #: Bytes in the shared buffer, or in the large frame's body while there is one.
-        self._size = 0  #: Size of the large frame, without its four bytes of size.
-        self._trusted_bytes = FIRST_BYTES  #: First allocation for a large frame: the size of the largest so far.
+        self._shared = bytearray()  #: The buffer for small frames; empty until the first bytes are expected.
+        #: Number of bytes received into the shared buffer; while a large frame arrives, into ``_body``.
+        self._filled = 0
+        self._size = 0  #: Size of the large frame that arrives, without the four bytes that hold the size.
+        #: How much is allocated at once for a large frame: the size of the largest frame received so far.
+        self._trusted_bytes = FIRST_BYTES
         self._body: bytearray | None = None
-        self._bodies: list[bytearray] = []  #: Buffers of the last large frames; one without slices is used again.
+        #: Buffers of the last large frames; each can be used again once no slice of it exists.
+        self._bodies: list[bytearray] = []
         self._view: memoryview | None = None
         self._first = True
 
     @property
     def partial(self) -> bool:
-        """Whether a frame has begun to arrive and is not complete."""
+        """Whether a part of a frame has arrived, but not all of it."""
         return self._body is not None or self._filled > 0
 
     def buffer(self) -> memoryview:
@@ -76,9 +79,10 @@ class Frames:
         return self._view
 
     def received(self, size: int) -> Iterator[Frame]:
-        """Take ``size`` bytes received into the front of :meth:`buffer`; yield the frames that are complete now.
+        """Take note of ``size`` bytes received into :meth:`buffer`; yield the frames that are now complete.
 
-        Iterate to the end, or close the connection: the bytes after a frame are parsed only when iteration continues.
+        The caller must iterate to the end, or close the connection: bytes after a frame are parsed only when it
+        continues.
 
         Raises:
             KafkaProtocolError: a size is negative, too small or over the limit, or the bytes are of another protocol.
@@ -88,7 +92,8 @@ class Frames:
         if self._body is None:
             yield from self._cut_shared()
         elif self._filled == self._size:
-            # Read-only, since records are slices of the frame: a deserializer must not change another record.
+            # The frame is read-only, because records are slices of it: a deserializer that changed one could change
+            # others.
             body, self._body = self._body, None
             frame = memoryview(body)[: self._size].toreadonly()
             if len(body) <= KEPT_BYTES:
@@ -113,7 +118,8 @@ class Frames:
             yield bytes(memoryview(shared)[start + SIZE_BYTES : stop])
             start = stop
         if start:
-            # Assigning a slice of the same length moves the bytes without resizing the bytearray.
+            # Move the incomplete frame to the front. Assigning a slice of the same length does not resize the
+            # bytearray.
             shared[: end - start] = shared[start:end]
             self._filled = end - start
 
@@ -128,7 +134,10 @@ class Frames:
         self._filled = end - start
 
     def _free_body(self, size: int) -> bytearray | None:
-        """Return a kept buffer without slices that is at most a third larger than ``size``, or None."""
+        """Return a kept buffer for a frame of ``size`` bytes, or None.
+
+        The buffer has no slices, and is at most a third larger than the frame.
+        """
         for index, body in enumerate(self._bodies):
             if 3 * len(body) // 4 <= size <= len(body) and _is_free(body):
                 del self._bodies[index]
@@ -153,14 +162,14 @@ class Frames:
 def _make_glibc_keep_memory() -> None:
     """Allocate and free a large block once, so that glibc keeps freed memory for the next allocation.
 
-    Until a large block was freed, glibc returns memory to the system at once. Copying records out of a frame would then
-    get fresh pages for every few kilobytes, at half the speed.
+    Until a program has freed a large block, glibc returns freed memory to the system at once. Every few kilobytes that
+    are copied out of a frame would then need new pages from the system, which halves the speed.
     """
     bytes(KEPT_BYTES)
 
 
 def _is_free(body: bytearray) -> bool:
-    """Return whether no slice or array refers to the body: otherwise Python raises BufferError when it is resized."""
+    """Return whether no slice or array refers to the body: while one does, Python raises BufferError for a resize."""
     try:
         body.append(body.pop())
     except BufferError:
@@ -169,13 +178,15 @@ def _is_free(body: bytearray) -> bool:
 
 
 def _doubled(body: bytearray, size: int) -> bytearray:
-    """Return the body, enlarged to ``size`` bytes, which is at most twice its size."""
+    """Return the body, enlarged to ``size`` bytes, at most twice its size; a copy if it cannot be resized."""
     try:
-        # ``*=`` resizes in place, without allocating zeros first. The repeated bytes are overwritten by received ones.
+        # ``*=`` resizes in place without filling the new half with zeros first. It repeats the body's bytes there,
+        # which received bytes will overwrite.
         body *= 2
         del body[size:]
     except BufferError:
-        # The driver still holds the slice from ``buffer()``, and Python resizes no bytearray with a slice: copy it.
+        # The driver still has the slice from ``buffer()``, and Python cannot resize a bytearray that has a slice: copy
+        # the body.
         body = body + bytes(size - len(body))
     return body
 
@@ -183,7 +194,7 @@ def _doubled(body: bytearray, size: int) -> bytearray:
 def _reject_other_protocols(prefix: bytes) -> None:
     """Raise if the first bytes of a connection are those of another protocol.
 
-    Read as the size of a frame, these bytes are 350 MB or more; no ApiVersions response is that large.
+    If such bytes were a frame's size, it would be 350 MB or more; no ApiVersions response is that large.
     """
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
         raise KafkaProtocolError("the peer answers in TLS: the port expects TLS (set security_protocol='SSL')")

@@ -30,9 +30,10 @@ def api_name(api: type[Message]) -> str:
 
 
 class ApiVersionsCache:
-    """The version in which a connection sends its first ApiVersions request, shared by all connections of one client.
+    """The version in which new connections send ApiVersions first, shared by all connections of one client.
 
-    Most brokers of a cluster have the same version, so usually only one connection loses a round trip to a rejection.
+    If a broker rejects the version, the lower one is stored here. Most brokers of a cluster have the same version, so
+    usually only one connection loses a round trip to a rejection.
     """
 
     __slots__ = ("version",)
@@ -55,13 +56,14 @@ class Negotiation:
         return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 
     def take(self, frame: Frame, body: int) -> tuple[ApiVersionsResponse, Ranges | None]:
-        """Return the response and the broker's version ranges.
+        """Decode the response; return it and the broker's version ranges by API key.
 
-        The ranges are None if ApiVersions is to be sent again, in the new :attr:`version`.
+        The ranges are None if the broker has rejected the version: the caller must send ApiVersions again, in the new
+        :attr:`version`.
 
         Raises:
             KafkaProtocolError: the bytes are not an ApiVersions response.
-            BrokerResponseError: the broker answered with another error.
+            BrokerResponseError: the broker answered with an error other than UNSUPPORTED_VERSION.
         """
         rejected = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
         response = ApiVersionsResponse.decode(frame, 0 if rejected else self.version, body)
@@ -76,7 +78,8 @@ class Negotiation:
     def _fall_back(self, ranges: Ranges) -> None:
         lowest, highest = ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
         version = min(highest, ApiVersionsRequest.VERSIONS[1])
-        # The version gets lower with each request, or a broker that rejects every version would cause an endless loop.
+        # Each new request must have a lower version than the last one. Otherwise a broker that rejects every version
+        # would cause an endless loop.
         if not max(0, lowest) <= version < self.version:
             raise KafkaProtocolError(
                 f"the broker rejects ApiVersions {self.version} and offers versions {lowest} to {highest}"

@@ -25,7 +25,8 @@ class Target(NamedTuple):
     channel: str = ""
 
 
-#: Any broker that can answer now: the least loaded ready connection, else a known node, else a bootstrap server.
+#: The target of a request that any broker can answer. It goes to the least loaded of the ready connections; if there is
+#: none, to a known node or else to a bootstrap server.
 ANY_NODE = Target(-1)
 
 
@@ -37,18 +38,20 @@ class Request:
     positions, generations and session epochs that have changed since it was queued are current.
     """
 
-    asker: str  #: The manager that sent it and handles the answer.
-    api: type[Message]  #: The request's class; the response is an instance of its ``RESPONSE``.
+    asker: str  #: The name of the manager that has sent the request and handles its answer.
+    api: type[Message]  #: The request's message class; its attribute ``RESPONSE`` is the class of the response.
     target: Target
     build: Callable[[int], Message]
-    deadline: float  #: Monotonic time by which the request must be answered, queueing and connecting included.
-    context: Any = None  #: The manager's own data for handling the answer, such as cursors.
+    #: The monotonic time by which the answer must arrive; the time for queueing and connecting counts, too.
+    deadline: float
+    #: Data that the manager needs to handle the answer, such as the cursors that a Fetch was built from.
+    context: Any = None
     min_version: int = 0
-    #: Returns the highest version to use; called when the request is written. While the id of a topic is unknown, the
-    #: request must use a version with topic names.
+    #: Returns the highest version that the request may use now; called when the request is written. A Fetch, for
+    #: example, must use a version with topic names while a topic's id is unknown.
     max_version: Callable[[], int] | None = None
-    #: Seconds for which the broker may delay the response of a long poll. A request that waited long for its connection
-    #: gets at least this long, or it would time out before the broker answers.
+    #: Seconds for which the broker may hold back the response, as in a long poll. Even a request that has waited long
+    #: for its connection gets at least this much time for its answer, or it would time out before the broker answers.
     held_back: float = 0.0
 
 
@@ -57,11 +60,11 @@ class Answer:
     """The result of a request: a ``response`` or an ``error``, never both."""
 
     request: Request
-    node_id: int  #: The node of the request; -1 for a bootstrap server, whose id is unknown.
-    version: int = -1  #: Version of the message; -1 if it was not sent.
+    node_id: int  #: Node id of the broker; -1 for a bootstrap server, of which the node id is unknown.
+    version: int = -1  #: The version in which the request was sent; -1 if it was not sent.
     response: Any = None  #: An instance of ``request.api.RESPONSE``.
     error: KafkaError | None = None
     #: Bytes of the response frame. A slice of it (records) keeps the whole frame in memory.
     size: int = 0
-    sent_at: float = -1.0  #: When the request was written (monotonic seconds), if the answer is a response.
-    sent_size: int = 0  #: Bytes of the request without its size field; 0 if it has no response.
+    sent_at: float = -1.0  #: When the request was written, in monotonic seconds; -1 for an error.
+    sent_size: int = 0  #: Bytes of the request without its size field; 0 for an error.

@@ -27,11 +27,11 @@ from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, ne
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which an attempt to connect counts as slow: another node is dialled in parallel, and metadata is
-#: refreshed in case the node has moved.
+#: An attempt to connect that takes longer than this many seconds is slow: requests for any broker then go to another
+#: node, and metadata is refreshed in case this node has moved.
 SLOW_ATTEMPT = 1.0
-#: Seconds that a connection must last before "connected again" is logged. A broker that closes every connection after
-#: a few answers would otherwise cause two log lines for each connection.
+#: "Connected again" is logged only for a connection that has lasted this many seconds. A broker that closes every
+#: connection after a few answers would otherwise cause two log lines for each.
 STABLE_AFTER = 5.0
 
 
@@ -56,15 +56,16 @@ class RouteContext:
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
-    opened: int = 0  #: Number of connections that have become ready since the start.
-    lost: list[BrokerRoute] = field(default_factory=list)  #: Routes with a connection that broke, until taken.
+    opened: int = 0  #: Number of connections that have become ready since the client was created.
+    #: Routes that have lost their connection; the network client takes and empties the list.
+    lost: list[BrokerRoute] = field(default_factory=list)
 
     def answer(self, answer: Answer) -> None:
         """Store an answer for :meth:`.NetworkClient.take_answers`."""
         self.answers.append(answer)
 
     def hang_up(self, connection: Connection) -> None:
-        """Order the driver to close the transport of a connection."""
+        """Order the driver to close the transport of a connection, by queueing a Hangup."""
         self.commands.append(Hangup(connection))
 
 
@@ -78,23 +79,27 @@ class BrokerRoute:
         self.channel = channel
         self.state = RouteState.DISCONNECTED
         self.connection: Connection | None = None
-        self.failures = 0  #: Failed attempts and broken connections since a request was last answered.
-        self.unreachable = False  #: Whether the last attempt failed, or its connection broke without an answer.
-        self.cause = ""  #: The text of the last failure; empty once a request was answered.
-        self.started_at = -NEVER  #: When the last attempt began.
-        self.login_error: AuthorizationError | None = None  #: The last attempt's rejected login, until taken.
-        self.not_before = -NEVER  #: End of the backoff.
-        self.broken_at = -NEVER  #: When an attempt last failed or a connection last broke.
+        self.failures = 0  #: Number of failed attempts and lost connections since a request was last answered.
+        #: Whether the last attempt failed, or led to a connection that was lost before it answered a request.
+        self.unreachable = False
+        self.cause = ""  #: The text of the last failure, for errors; empty once a request was answered.
+        self.started_at = -NEVER  #: When the last attempt to connect began.
+        #: The error, if a broker rejected the login in the last attempt; the network client takes it.
+        self.login_error: AuthorizationError | None = None
+        self.not_before = -NEVER  #: The next attempt to connect waits until this time (reconnect.backoff.ms).
+        self.broken_at = -NEVER  #: When an attempt last failed, or a connection was last lost.
         self.queue: deque[QueuedRequest] = deque()
         self._shared = shared
         self._lookup: NameLookup | None = None
         self._race: AddressRace | None = None
         self._tried: set[Address] = set()
         self._looked_up = False
-        self._throttled_until = -NEVER  #: End of the throttling by which the queue's deadlines are already extended.
+        #: Up to this time, throttling has already been added to the deadlines of queued requests.
+        self._throttled_until = -NEVER
         self._stepped_at = -NEVER
         self._connected_at = -NEVER
-        self._success_noted = False  #: Whether an answer on this connection has reset :attr:`failures`.
+        #: Whether :attr:`failures` was reset since this connection has answered its first request.
+        self._success_noted = False
 
     @property
     def name(self) -> str:
@@ -110,13 +115,14 @@ class BrokerRoute:
     def is_working(self) -> bool:
         """Whether the connection is ready and has answered a request other than ApiVersions and the login's.
 
-        A listener that requires a login answers ApiVersions without one and closes the connection at the next request.
+        A connection without an answer may be useless: a listener that requires a login answers ApiVersions even without
+        one, and closes the connection at the next request.
         """
         return self.connection is not None and self.connection.is_ready and self.connection.has_answered
 
     @property
     def is_connecting(self) -> bool:
-        """Whether an attempt is under way."""
+        """Whether the route is looking up its name or connecting."""
         return self.state is RouteState.RESOLVING or self.state is RouteState.CONNECTING
 
     def is_slow(self, now: float) -> bool:
@@ -152,12 +158,12 @@ class BrokerRoute:
 
     @property
     def has_news(self) -> bool:
-        """Whether a connection has become ready or ended since the last step, or has bytes for the driver to take."""
+        """Whether the route must step: a connection has become ready or has ended, or has bytes for the driver."""
         if self._race is None and self.connection is not None:
             return self.connection.has_unsent or self.connection.has_ended
         return any(c.has_unsent or c.has_ended or c.is_ready for c in self.connections())
 
-    # -- for the network client
+    # -- called by the network client
 
     def error(self, why: str) -> KafkaConnectionError:
         """Return the error with which the route answers requests."""
@@ -176,7 +182,11 @@ class BrokerRoute:
         self.queue.append(QueuedRequest(request, now, request.deadline + throttled))
 
     def step(self, now: float, horizon: float, wanted: bool = False) -> None:
-        """Do all that is due; deadlines up to ``horizon`` have passed. ``wanted`` dials even without a request."""
+        """Connect, write queued requests, and apply timeouts.
+
+        Deadlines up to ``horizon``, the time of the last poll of I/O, have passed: a response that arrived before would
+        have been read. With ``wanted``, the route connects even without a queued request.
+        """
         self._stepped_at = now
         if self._race is not None:
             self._step_race(self._race, now, horizon)
@@ -199,7 +209,8 @@ class BrokerRoute:
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` is due even if nothing is received.
 
-        The time is before the last step if a deadline has passed that takes effect only after the next poll of I/O.
+        The time lies in the past if a deadline has passed since the last poll of I/O: it takes effect after the next
+        poll.
         """
         due = NEVER
         connection = self.connection
@@ -218,20 +229,23 @@ class BrokerRoute:
         return due
 
     def leave(self, why: str) -> None:
-        """Fail the queued requests and wait for those in flight; :meth:`has_left` then closes the connection."""
+        """Begin to close the route: fail the queued requests, and wait for the answers to those in flight.
+
+        Then call :meth:`has_left` until the route is closed.
+        """
         self.refuse(self.error(why))
         if self.connection is None or not self.connection.in_flight:
             self.close(None)
 
     def has_left(self) -> bool:
-        """Close the route if it has no request in flight; return whether it is closed. Call after :meth:`leave`."""
+        """After :meth:`leave`: close the route if no request is in flight; return whether it is closed."""
         if self.connection is not None and not self.connection.has_ended and self.connection.in_flight:
             return False
         self.close(None)
         return True
 
     def move_to(self, host: str, port: int, why: str) -> None:
-        """Change the address of the node: close the connection, and keep the queued requests."""
+        """Follow a node to a new host and port: close the connection, and keep the queued requests for the new one."""
         self.close(self.error(why))
         self.host, self.port = host, port
         self.unreachable = False
@@ -239,7 +253,7 @@ class BrokerRoute:
         self.cause = ""
 
     def adopt(self, node_id: int) -> None:
-        """Turn the route to a bootstrap server into the route to the node with the same address."""
+        """Give the route to a bootstrap server the id of the node that has the same host and port."""
         self.node_id = node_id
         if self.connection is not None:
             self.connection.node_id = node_id
@@ -265,7 +279,7 @@ class BrokerRoute:
             self._race = None
         self._lookup = None
 
-    # -- inside: one attempt
+    # -- private: one attempt to connect
 
     def _move(self, event: RouteEvent) -> None:
         after = next_state(ROUTE_TRANSITIONS, ROUTE_IGNORED, self.state, event, f"route to {self.name}")
@@ -298,7 +312,7 @@ class BrokerRoute:
         if addresses:
             self._connect(addresses, now, horizon)
         else:
-            self._fail(self.cause, now)  # the new lookup found only addresses that have just failed
+            self._fail(self.cause, now)  # the new lookup has found only addresses that this attempt has tried
 
     def _connect(self, addresses: Sequence[Address], now: float, horizon: float) -> None:
         self._tried.update(addresses)
@@ -352,7 +366,11 @@ class BrokerRoute:
         self._move(RouteEvent.READY)
 
     def _check_connection(self, connection: Connection, now: float) -> None:
-        """Reset failures after the first answer, end the outage after ``STABLE_AFTER``, back off after a loss."""
+        """Check the connection's progress.
+
+        The first answer resets :attr:`failures`; lasting for ``STABLE_AFTER`` ends the logged outage; a lost connection
+        begins the backoff.
+        """
         if connection.has_answered and not self._success_noted:
             self._success_noted = True
             self.unreachable = False
@@ -396,7 +414,7 @@ class BrokerRoute:
         self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
 
     def _without_name(self, error: KafkaError) -> str:
-        """Return the text of the error without the host name, which the caller prepends."""
+        """Return the text of the error without the host name, which the caller puts in front of several texts."""
         text = str(error)
         if text.startswith(f"{self.name}: "):
             return text[len(self.name) + 2 :]
@@ -405,7 +423,7 @@ class BrokerRoute:
             return f"{cause} ({address})"
         return text
 
-    # -- inside: the queue
+    # -- private: the queue of requests
 
     def _expire(self, horizon: float) -> None:
         if all(waiting.deadline > horizon for waiting in self.queue):
@@ -425,7 +443,7 @@ class BrokerRoute:
         self._shared.answer(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(text)))
 
     def _note_throttle(self, connection: Connection, now: float) -> None:
-        """Extend the deadlines of queued requests by the time that the broker throttles the connection (KIP-219)."""
+        """Extend the deadlines of queued requests by the time for which the broker throttles the route (KIP-219)."""
         longer = connection.throttled_until - max(now, self._throttled_until)
         if longer > 0:
             for waiting in self.queue:
@@ -437,7 +455,8 @@ class BrokerRoute:
             waiting = self.queue[0]
             try:
                 if waiting.deadline <= now:
-                    # A request written after its deadline would time out at once, which closes the connection.
+                    # The deadline has passed, so the request is not written: it would time out at once, which closes
+                    # the connection for all other requests, too.
                     self._too_late(waiting)
                 else:
                     connection.send(waiting.request, waiting.queued_at, waiting.deadline, now)

@@ -1,8 +1,8 @@
 """The states of one connection and of the route to one node: two state machines, each declared as a table.
 
 A :class:`~.connection.Connection` lives from its dial to its end and is never dialled twice. A
-:class:`~.route.BrokerRoute` looks up a name, dials its addresses, and waits between attempts. Java's
-``ConnectionState`` and ``NetworkClient`` mix the two.
+:class:`~.route.BrokerRoute` looks up a name, dials its addresses, and waits between attempts. In Java,
+``ConnectionState`` and ``NetworkClient`` have one set of states for both.
 
 Each pair of state and event is in a table of transitions or in a table of ignored events; any other pair raises.
 """
@@ -23,7 +23,8 @@ class ConnectionState(enum.Enum):
     NEGOTIATING = "negotiating"  #: ApiVersions was sent and is not answered yet.
     AUTHENTICATING = "authenticating"  #: The login runs. Without a login, the connection becomes READY at once.
     READY = "ready"  #: Requests can be sent.
-    CLOSING = "closing"  #: Closed by this side; until the driver takes the Hangup, it may still call methods.
+    #: This side has closed the connection. Until the driver has received the Hangup, it may still call the connection.
+    CLOSING = "closing"
     DISCONNECTED = "disconnected"  #: The connection has ended.
 
 
@@ -47,7 +48,8 @@ class RouteState(enum.Enum):
     RESOLVING = "resolving"  #: The name is being looked up, or its lookup is queued.
     CONNECTING = "connecting"  #: One or more addresses are dialled; the first connection that is ready is kept.
     CONNECTED = "connected"  #: The route has a connection that has become ready.
-    BACKING_OFF = "backing off"  #: The last attempt failed or the connection broke; the next attempt waits.
+    #: The last attempt failed, or the connection was lost. The next attempt begins after the backoff.
+    BACKING_OFF = "backing off"
 
 
 class RouteEvent(enum.Enum):
@@ -102,7 +104,7 @@ ROUTE_TRANSITIONS: Mapping[RouteState, Mapping[RouteEvent, RouteState]] = {
     _R.RESOLVING: {_V.DIAL: _R.CONNECTING, _V.FAILED: _R.BACKING_OFF, _V.CLOSED: _R.DISCONNECTED},
     _R.CONNECTING: {
         _V.READY: _R.CONNECTED,
-        _V.LOOK_UP: _R.RESOLVING,  # all addresses of an earlier lookup have failed
+        _V.LOOK_UP: _R.RESOLVING,  # all addresses of an earlier lookup have failed: look up again
         _V.FAILED: _R.BACKING_OFF,
         _V.CLOSED: _R.DISCONNECTED,
     },

@@ -77,7 +77,7 @@ class Iteration:
     def read_to(
         self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> Iterator[ConsumerRecord[Any, Any]]:
-        """Yield records up to ``ends``; raise ``KafkaTimeoutError`` if the timeout passes without a record."""
+        """Yield records up to offsets ``ends``; raise ``KafkaTimeoutError`` if the timeout passes without a record."""
         reader, shell = self._reader, self._shell
         seconds = reader.default_timeout(timeout_ms)
         while True:

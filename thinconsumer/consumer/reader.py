@@ -103,7 +103,7 @@ class ConsumerCore:
         return poll_result
 
     def _recover(self) -> None:
-        """Advance the positions past the returned records; buffered records are fetched again."""
+        """Before the engine restarts, advance the positions past the returned records; the others are fetched again."""
         poll_result = self._to_settle()
         if poll_result is not None:
             self.managers.collector.place(poll_result)
@@ -315,7 +315,7 @@ class ConsumerCore:
     # -- ending
 
     def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
-        """Leave the group and close everything within ``timeout_ms``; with ``commit``, auto-commit first."""
+        """Leave the group and close everything within ``timeout_ms``; with ``commit``, commit automatically before."""
         shell = self.shell
         shell.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)

@@ -3,8 +3,9 @@
 c-ares reads /etc/hosts and asks the name servers of /etc/resolv.conf. A program that needs another source, such as mDNS
 or LDAP, passes ``resolver=thinconsumer.net.system_resolver``, which blocks.
 
-Each lookup has its own c-ares channel, since c-ares reads /etc/resolv.conf only when a channel is created. pycares
-frees channels on a daemon thread, but no callback runs there: a lookup is cancelled before its channel is closed.
+Each lookup has its own c-ares channel (its state and sockets), since c-ares reads /etc/resolv.conf only when a channel
+is created. pycares frees channels on a daemon thread; a lookup is cancelled before its channel is closed, so that no
+callback runs on that thread.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class CaresLookup:
     ) -> None:
         self.host = host
         self.port = port
-        self.addresses: list[Address] = []  #: Sorted by preference (RFC 6724).
+        self.addresses: list[Address] = []  #: The addresses found, in the order in which to try them (RFC 6724).
         self.error = ""
         self.is_done = False
         self._selector = selector
@@ -66,25 +67,25 @@ class CaresLookup:
             self._channel.getaddrinfo(
                 host, port, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, callback=self._note_result
             )
-        # pycares raises AresError for a broken resolv.conf, and errors of its own for a name that IDNA cannot encode.
+        # pycares raises AresError for a broken resolv.conf, and other exceptions for a name that IDNA cannot encode.
         except Exception as error:
             log.debug("looking up %s failed", host, exc_info=True)
             self._finish(f"not a valid host name, or c-ares failed: {error}")
         self._follow()
 
     def _process(self, fd: int, events: int) -> None:
-        """Let c-ares read from and write to the socket that the selector reports; without events, check timeouts."""
+        """Let c-ares use the socket for which the selector reports events; without events, only check its timeouts."""
         if not self.is_done:
             self._channel.process_fd(fd if events & EVENT_READ else -1, fd if events & EVENT_WRITE else -1)
             self._follow()
 
     def step(self) -> None:
-        """Let c-ares repeat a query or give up, if a timeout has passed."""
+        """If a timeout has passed, let c-ares repeat its query or give up."""
         if self._clock() >= self._wake_at:
             self._process(-1, 0)
 
     def wake_at(self) -> float:
-        """Return when the next timeout passes, in monotonic seconds."""
+        """Return when c-ares' next timeout passes, in monotonic seconds."""
         return self._wake_at
 
     def close(self) -> None:
@@ -93,7 +94,8 @@ class CaresLookup:
             self._finish("cancelled")
             self._follow()
 
-    # Callbacks of c-ares. pycares prints and drops their exceptions, so they only store arguments.
+    # The following methods are callbacks of c-ares. They only store their arguments, because pycares prints and drops
+    # exceptions of callbacks.
 
     def _note_socket(self, fd: int, readable: bool, writable: bool) -> None:
         self._socket_changes.append((fd, readable, writable))

@@ -1,7 +1,7 @@
 """Turn ``OSError`` of sockets and TLS into ``KafkaConnectionError`` with a text that says what to check.
 
-It does not import ``ssl``, so that a program without TLS does not load OpenSSL. When there is a TLS error, ``ssl`` is
-loaded already.
+This module does not import ``ssl``, so that a program without TLS does not load OpenSSL. If there is a TLS error,
+``ssl`` is already loaded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from ..driver import Address
 from ..errors import KafkaConnectionError
 
-#: Texts by error number. Declared by name, since not every system has every error.
+#: By error number: the text. The table is declared with the numbers' names, since not every system has all of them.
 _SYSTEM_TEXTS = {
     getattr(errno, name): text
     for name, text in {
@@ -42,7 +42,8 @@ _NOT_TLS = "the port does not use TLS (set security_protocol='PLAINTEXT', or use
 _NO_VERSION = "client and broker share no TLS version"
 _WANTS_CERTIFICATE = "the peer requires a client certificate"
 
-#: Texts by OpenSSL's reason without the prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ between versions.
+#: By OpenSSL's reason: the text. The reasons are without the prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ
+#: between versions of OpenSSL.
 _TLS_TEXTS = {
     "WRONG_VERSION_NUMBER": _NOT_TLS,
     "UNKNOWN_PROTOCOL": _NOT_TLS,
@@ -60,15 +61,15 @@ _TLS_TEXTS = {
     "ALERT_HANDSHAKE_FAILURE": "the peer rejects the TLS handshake (no common cipher, or a missing client certificate)",
     "UNEXPECTED_EOF_WHILE_READING": "the peer has closed the connection",
 }
-_SSL_ERROR_EOF = 8  # ssl.SSL_ERROR_EOF
+_SSL_ERROR_EOF = 8  # the value of ssl.SSL_ERROR_EOF
 
-#: The end of an error's text: the stage in which it happened.
+#: The stage of a connection in which an error happened; appended to the error's text.
 CONNECTING = "while connecting"
 HANDSHAKING = "during the TLS handshake"
 CONNECTED = "while connected"
 
-#: The texts of a connection that the peer closes. During a TLS handshake the port may be a PLAINTEXT listener, which
-#: reads the ClientHello as a request of 369 MB and closes the connection.
+#: The texts for a connection that the peer has closed. During a TLS handshake the likely cause is a PLAINTEXT listener,
+#: which reads the ClientHello as a request of 369 MB and closes the connection.
 _CLOSED_TEXTS = {
     _SYSTEM_TEXTS[errno.ECONNRESET],
     _SYSTEM_TEXTS[errno.EPIPE],
@@ -77,14 +78,14 @@ _CLOSED_TEXTS = {
 
 
 def describe(error: BaseException) -> str:
-    """Return the text of an error, without the error number."""
+    """Return a text for an error, without its error number."""
     ssl = sys.modules.get("ssl")
     if isinstance(error, OSError) and ssl is not None and isinstance(error, ssl.SSLError):
         return _describe_tls(error)
     number = error.errno if isinstance(error, OSError) else None
     if number in _SYSTEM_TEXTS:
         return _SYSTEM_TEXTS[number]
-    # Errors of this package and of a user's transport have a text and no number.
+    # An error raised by this package or by a user's transport has a text but no number.
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
@@ -103,7 +104,7 @@ def _describe_tls(error: OSError) -> str:
 
 
 def connection_error(host: str, address: Address, stage: str, error: BaseException) -> KafkaConnectionError:
-    """Return the error with host, address, cause and stage in its text."""
+    """Return a KafkaConnectionError with the host, the address, the error's text and the stage of the connection."""
     text = describe(error)
     if stage == HANDSHAKING and text in _CLOSED_TEXTS:
         text += f": {_NOT_TLS}"

@@ -10,11 +10,11 @@ import threading
 def import_uninterrupted(name: str) -> None:
     """Import a module in a thread of its own, and wait for it.
 
-    Signal handlers run in the main thread only, so a KeyboardInterrupt ends the wait and not the import. An interrupted
-    import of numpy cannot be repeated: its C extension can be loaded only once in a process.
+    Python runs signal handlers in the main thread only, so a KeyboardInterrupt ends the wait but not the import. An
+    interrupted import of numpy cannot be repeated: its C extension can be loaded only once in a process.
 
     Raises:
-        ImportError: the module, or one that it needs, is missing.
+        ImportError: the module, or another one that it imports, is missing.
     """
     if name in sys.modules and not getattr(sys.modules[name].__spec__, "_initializing", False):
         return

@@ -1,7 +1,7 @@
 """Look up host names with the system's resolver, or with a function that the user passed.
 
-Both may block for any length of time. Numeric addresses need no lookup, and a slow lookup is logged with its duration.
-With the extra ``resolver``, :mod:`.cares_lookup` looks up names instead and never blocks.
+Either may block for any length of time. Numeric addresses need no lookup, and a slow lookup is logged with its
+duration. If the extra ``resolver`` is installed, :mod:`.cares_lookup` replaces the system's resolver and never blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..driver import Address
 
 log = logging.getLogger(__name__)
 
-#: Takes (host, port) and returns the addresses in the order in which to try them, or raises.
+#: A function that takes host and port, and returns the addresses in the order in which to try them, or raises.
 Resolver = Callable[[str, int], Sequence[Address]]
 
 _TEXTS = {
@@ -52,13 +52,16 @@ def numeric(host: str, port: int) -> list[Address]:
 def look_up(
     resolver: Resolver, host: str, port: int, clock: Callable[[], float], slow: float
 ) -> tuple[list[Address], str]:
-    """Return the addresses of ``host``, or an error text; log a warning if the lookup took ``slow`` seconds or more."""
+    """Return the addresses of ``host`` and an error text, one of them empty.
+
+    A lookup that took ``slow`` seconds or more is logged as a warning.
+    """
     started = clock()
     addresses: list[Address] = []
     text = "the name has no address"
     try:
         addresses = list(resolver(host, port))
-    # A user's resolver may raise any exception: the lookup has failed, but the client goes on.
+    # A user's resolver may raise any exception. Only this lookup fails then, not the step of the client.
     except Exception as error:
         text = _describe(error)
         log.debug("looking up %s failed", host, exc_info=True)

@@ -1,11 +1,11 @@
 """The driver for real connections: sockets over ``selectors``, the system's clocks, name lookups.
 
-Owns the order of one step: carry out the endpoint's commands, send, wait, pass received bytes to streams, and take new
-commands after each call of a stream. The constructor opens nothing: the first step opens the selector and the wake-up
+One step has this order: carry out the endpoint's commands, send, wait, pass received bytes to streams. Commands are
+also taken after each call of a stream. The constructor opens nothing; the first step opens the selector and the wake-up
 sockets, so that a consumer made before a fork works after it.
 
-After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`: bytes may be in a stream's buffer
-that the stream was not told about. This is not needed if the exception interrupted only the wait.
+After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up_all`: a stream's buffer may have
+received bytes without the stream having been told. This is not needed if the exception interrupted only the wait.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .wake import Waker
 
 log = logging.getLogger(__name__)
 
-#: Commands carried out in one step. Without a bound, a step would never end if each command led to another one.
+#: Maximum number of commands in one step. Without a maximum, a step would never end if each command led to another one.
 COMMANDS_PER_STEP = 1000
 
 NO_DELAY: Sequence[SocketOption] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
@@ -65,7 +65,8 @@ class SelectorDriver:
         slow_resolve_warning_s: float = 1.0,
         name_servers: Sequence[str] | None = None,
     ) -> None:
-        #: Seeded by the system: with equal seeds, all processes would reconnect at the same moments.
+        #: The source of jitter, seeded by the system. With equal seeds, all processes would reconnect at the same
+        #: moments.
         self.random = random.Random()
         self._selector: SelectorLike = selector or DefaultSelector
         self._resolver = resolver or system_resolver
@@ -87,11 +88,13 @@ class SelectorDriver:
         self._lookup: CaresLookup | None = None
         self._commands_left = 0
         self._is_obeying = False
-        self._has_called = False  #: Whether this step has called the endpoint or a stream.
+        #: Whether this step has called the endpoint or a stream, so that the engine must step.
+        self._has_called = False
         self._has_partial = False
-        self._has_rung = False  #: Whether a wakeup ended the last wait.
-        self._is_polled_outside = False  #: Whether the program waits for :meth:`fileno` between two steps.
-        self.waiting = False  #: True while waiting for I/O.
+        self._has_rung = False  #: Whether the last wait was ended through the wake-up sockets.
+        #: Whether the program has asked for :meth:`fileno`, and so may wait for I/O itself between two steps.
+        self._is_polled_outside = False
+        self.waiting = False  #: Whether the step is waiting for I/O.
 
     # The clocks
 
@@ -104,7 +107,7 @@ class SelectorDriver:
     # Stepping
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Implement :meth:`.Driver.step`. It may return False before the deadline: the system's waits have a limit.
+        """Implement :meth:`.Driver.step`. It may return False before the deadline: a single wait has a maximum length.
 
         Raises:
             ConcurrentAccessError: in a forked child, when the parent has connected.
@@ -127,7 +130,7 @@ class SelectorDriver:
         if self._has_called:
             self._flush()
         if self._commands or self._blocking_lookups:
-            self._waker.ring()  # an event loop that watches fileno() must step again for the remaining commands
+            self._waker.ring()  # wakes an event loop on fileno(): these still need a step
         self._endpoint = None
         if not self._is_polled_outside:
             for connection in self._connections.values():
@@ -147,9 +150,11 @@ class SelectorDriver:
         return inf if self._lookup is None else self._lookup.wake_at()
 
     def _receive(self, sockets: SocketSelector, until: float) -> bool:
-        """Wait once and pass received bytes to streams; return whether to wait again, as they complete no message.
+        """Wait once and pass received bytes to streams; return whether to wait again.
 
-        A large response arrives in many pieces. Stepping the endpoint for each piece would take longer than receiving.
+        It waits again if the bytes complete no message and nothing else has happened.
+
+        A large response arrives in many pieces, and an engine step for each would take longer than receiving them.
         """
         self._has_partial = False
         self.waiting = True
@@ -173,10 +178,11 @@ class SelectorDriver:
     # Commands
 
     def _obey(self) -> None:
-        """Carry out the endpoint's commands in order, and the commands that these cause."""
+        """Carry out the endpoint's commands in order, including new ones that the endpoint has because of these."""
         assert self._endpoint is not None
         self._commands.extend(self._endpoint.take_commands())
-        # A failed dial calls its stream, and then this method again: the outer call carries out the new commands.
+        # A command can call a stream, and with it this method, while it is carried out: a dial that fails at once, for
+        # example. The inner call returns here, and the loop of the outer one carries out the new commands.
         if self._is_obeying or not self._commands:
             return
         self._is_obeying = True
@@ -205,7 +211,7 @@ class SelectorDriver:
         if addresses:
             self._answer(command, addresses, "")
         elif not self._uses_cares:
-            self._blocking_lookups.append(command)  # each step makes one of them, since they block
+            self._blocking_lookups.append(command)  # each step makes one such lookup, since it blocks
         elif self._lookup is None or (self._lookup.host, self._lookup.port) != (command.host, command.port):
             self._cancel_lookup()
             self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
@@ -223,7 +229,8 @@ class SelectorDriver:
     def _look_up_one(self) -> None:
         if not self._blocking_lookups:
             return
-        # The command is removed after the lookup: if a Ctrl-C lost it, the endpoint would wait for ever.
+        # The command is removed only after the lookup. If Ctrl-C interrupts the lookup, a later step makes it;
+        # otherwise the endpoint would wait for its result for ever.
         command = self._blocking_lookups[0]
         found = look_up(self._resolver, command.host, command.port, self.now, self._slow_resolve_warning_s)
         self._blocking_lookups.popleft()
@@ -239,18 +246,22 @@ class SelectorDriver:
 
     @property
     def sockets(self) -> SocketSelector:
-        """The selector that watches this driver's sockets. Valid only during a step, which opens it if necessary."""
+        """The selector for this driver's sockets. Valid only during a step, which opens the selector if necessary."""
         assert self._sockets is not None
         return self._sockets
 
     def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
-        """Record a call to a stream, and carry out new commands at once: a stream must get no call after its Hangup."""
+        """Take note that a stream was called, and carry out new commands at once.
+
+        A Hangup must not wait, since a stream must not be called after its Hangup. ``has_news`` says whether the engine
+        must step because of the call, ``is_part`` whether bytes were received that complete no message.
+        """
         self._has_called = self._has_called or has_news
         self._has_partial = self._has_partial or is_part
         self._obey()
 
     def connection_closed(self, stream: Stream) -> None:
-        """Remove the connection of a stream."""
+        """Forget the connection of a stream, which is now closed."""
         del self._connections[id(stream)]
 
     # Waking, and event loops
@@ -292,7 +303,8 @@ class SelectorDriver:
                 sockets.close()
             self._pid = None
             raise KafkaConnectionError(f"cannot open a selector and wake-up sockets: {describe(error)}") from error
-        # Assigned once both are open: if Ctrl-C interrupts this method, the next step opens both again.
+        # Assigned only now that both are open: if Ctrl-C interrupts this method earlier, the next step opens both
+        # again.
         self._sockets = sockets
         return sockets
 

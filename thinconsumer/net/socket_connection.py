@@ -1,8 +1,8 @@
 """The socket of one stream: connect, handshake, receive, send, end.
 
-The engine owns timeouts, retries and other addresses. This module owns the order of calls to the stream:
-``connection_made`` once, received bytes, ``connection_lost`` once after all bytes that could still be received, and no
-call after that or after a hang-up. It also sets how much the system receives between two steps.
+The engine decides about timeouts, retries and other addresses. This module guarantees the order of calls to the stream:
+``connection_made`` once; then received bytes; then ``connection_lost`` once, after all bytes that could still be
+received; and no call after that or after a hang-up. It also sets how much the system may receive between two steps.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ from .transport import Transport, TransportFactory
 if TYPE_CHECKING:
     from .selector_driver import SelectorDriver
 
-#: Results of ``connect_ex`` while TCP connects. Outside Windows, EWOULDBLOCK means that no local port is free.
+#: Results of ``connect_ex`` that mean that TCP is still connecting. Outside Windows, EWOULDBLOCK is not one of them:
+#: there it means that no local port is free.
 _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
 
 #: The arguments of ``setsockopt``: level, option, value.
 SocketOption = tuple[int, int, int | bytes]
 
-#: Errors of sockets, of ``ssl``, and of malformed addresses from a user's resolver.
+#: The errors that connecting may raise: those of sockets, of ``ssl``, and for malformed addresses from a user's
+#: resolver.
 _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 
-#: Limits of one connection in one step, so that a fast peer cannot starve the other connections.
+#: Limits for one connection in one step, so that a peer that sends fast does not keep other connections waiting.
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
-#: Smallest expected response for which SO_RCVLOWAT is raised; the system receives smaller ones without it.
+#: SO_RCVLOWAT is raised only if a response of at least this size is expected; the system receives smaller ones anyway.
 LARGE_BYTES = 128 * 1024
-#: Highest value of SO_RCVLOWAT: a socket never returns the kernel memory that it has used.
+#: Highest value of SO_RCVLOWAT. With a higher one, the receive buffer would grow further, and the kernel frees none of
+#: its memory while the socket is open.
 LOW_WATER_MAX_BYTES = 4 * 1024 * 1024
-#: Bytes read at most after sending has failed; kernels buffer less than this.
+#: Maximum number of bytes to read after sending has failed: more than kernels buffer.
 READ_AFTER_SEND_FAILED_BYTES = 16 * 1024 * 1024
 
 
@@ -49,7 +52,7 @@ class SocketState(Enum):
     """The state of a socket."""
 
     CONNECTING = "connecting"  #: The TCP handshake runs.
-    HANDSHAKING = "handshaking"  #: The TLS handshake runs, if any.
+    HANDSHAKING = "handshaking"  #: The TLS handshake runs; a plain connection passes through this state at once.
     OPEN = "open"
     CLOSED = "closed"  #: The descriptor is closed, and the stream gets no further call.
 
@@ -83,7 +86,7 @@ class SocketConnection:
         self._transport: Transport | None = None
         self._fd = -1
         self._received_bytes = 0  #: Bytes received since the last send.
-        self._expected_bytes = 0  #: Bytes received between the last two sends.
+        self._expected_bytes = 0  #: Bytes received between the last two sends: the expected size of the next response.
         self._is_low_water_raised = False
 
     def __repr__(self) -> str:
@@ -97,13 +100,13 @@ class SocketConnection:
     # Connecting
 
     def start(self) -> None:
-        """Begin to connect. If that fails, even at once, ``connection_lost`` of the stream is called."""
+        """Begin to connect. A failure, even an immediate one, is reported by ``connection_lost`` of the stream."""
         address = self._dial.address
         try:
             self._sock = socket.socket(address.family, socket.SOCK_STREAM)
             self._fd = self._sock.fileno()
             self._sock.setblocking(False)
-            for option in self._options:  # set before connecting: the receive buffer limits TCP's window scaling
+            for option in self._options:  # before connecting: the receive buffer limits TCP's window scaling
                 self._sock.setsockopt(*option)
             code = self._sock.connect_ex(address.sockaddr)
             if code in _UNDER_WAY:
@@ -115,7 +118,7 @@ class SocketConnection:
         self._connected(code)
 
     def _connected(self, code: int) -> None:
-        """Continue after TCP's handshake. ``code`` is its error number, 0 for success."""
+        """Continue after TCP's handshake; ``code`` is the handshake's error number, 0 for success."""
         assert self._sock is not None
         if code == 0 and _is_connected_to_itself(self._sock):
             code = ECONNREFUSED
@@ -127,7 +130,7 @@ class SocketConnection:
         except _SETUP_ERRORS as error:
             self._fail(error)
             return
-        self._sock = None  # the transport owns it now
+        self._sock = None  # the transport has taken over the socket and will close it
         self._move(SocketState.HANDSHAKING)
         self._handshake(self._transport)
 
@@ -143,7 +146,8 @@ class SocketConnection:
         self._move(SocketState.OPEN)
         self.stream.connection_made(self._driver.now())
         self._driver.stream_called(has_news=True)
-        # Bytes that arrived with the last handshake message wait inside the TLS object; no selector reports them.
+        # Receive at once: bytes that arrived with the last handshake message wait inside the TLS object, and no
+        # selector reports them.
         self._receive(transport)
         self.flush()
 
@@ -173,9 +177,10 @@ class SocketConnection:
             self._end(None)
 
     def _hand_over(self, transport: Transport, receives: int, limit: int) -> tuple[bool, OSError | None]:
-        """Receive and pass the bytes to the stream; return whether the connection has ended, and the error if any.
+        """Receive bytes and pass them to the stream; return whether the connection has ended, and the error if any.
 
-        Stops after ``receives`` calls or ``limit`` bytes, but empties a TLS object, whose bytes no selector reports.
+        Stops after ``receives`` calls or ``limit`` bytes. But bytes that wait inside a TLS object are received in any
+        case, since no selector would report them.
         """
         stream, called = self.stream, self._driver.stream_called
         while self.state is SocketState.OPEN and (receives > 0 < limit or transport.pending()):
@@ -199,7 +204,7 @@ class SocketConnection:
         return False, None
 
     def flush(self) -> None:
-        """Send the bytes that wait, and watch for writability only while some remain."""
+        """Send the stream's waiting bytes; let the selector report writability only while some remain."""
         transport = self._transport
         if transport is None or self.state is not SocketState.OPEN:
             return
@@ -222,10 +227,11 @@ class SocketConnection:
         self._set_interest(transport, sending=bool(chunks))
 
     def raise_low_water(self) -> None:
-        """Raise SO_RCVLOWAT to the expected size of the next response, so that it arrives between two steps.
+        """Raise SO_RCVLOWAT to the expected size of the next response, so that it is received between two steps.
 
-        Linux rarely acknowledges unread bytes above the low-water mark, and a broker with a small send buffer waits for
-        the acknowledgement: hardly a byte would arrive while the program handles records.
+        While a program reads nothing, Linux rarely acknowledges bytes beyond the low-water mark, and a broker with a
+        small send buffer waits for the acknowledgement. Without the raised mark, hardly a byte would arrive while the
+        program handles records.
         """
         if self._expected_bytes < LARGE_BYTES or self._transport is None or self.state is not SocketState.OPEN:
             return
@@ -236,7 +242,7 @@ class SocketConnection:
         """Set SO_RCVLOWAT back to 1, so that the selector reports every received byte."""
         if self._is_low_water_raised and self._transport is not None:
             self._transport.set_low_water(1)
-            self._is_low_water_raised = False  # if Ctrl-C interrupts the line before, the next call tries again
+            self._is_low_water_raised = False  # last: if Ctrl-C interrupts the line above, the next call tries again
 
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
@@ -246,7 +252,10 @@ class SocketConnection:
             self._fail(error)
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
-        """Receive what the peer has sent before it closed: it may contain the reason, such as a rejected login."""
+        """After sending has failed, receive the bytes that the peer has sent before it closed the connection.
+
+        They may contain the reason, such as a rejected login.
+        """
         self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
             self._fail(error)
@@ -267,7 +276,7 @@ class SocketConnection:
             self._close(is_orderly=True)
 
     def abandon(self) -> None:
-        """Close only this process's descriptor. In a forked child, the connection belongs to the parent."""
+        """Close this process's descriptor, but keep the connection: in a forked child, it belongs to the parent."""
         self.state = SocketState.CLOSED
         if self._transport is not None:
             self._transport.abandon()
@@ -298,4 +307,4 @@ def _is_connected_to_itself(sock: socket.socket) -> bool:
     try:
         return bool(sock.getsockname() == sock.getpeername())
     except OSError:
-        return False  # the connection is broken already; receiving reports the error
+        return False  # the connection has failed already; receiving reports the error

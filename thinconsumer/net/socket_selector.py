@@ -1,7 +1,8 @@
 """A wrapper that makes all selectors of ``selectors`` behave alike.
 
-``select()`` raises if a descriptor's number (Linux, macOS) or their count (Windows) is too large, so every wait would
-fail. Here registering that one descriptor fails. Only epoll and kqueue have a descriptor of their own.
+With ``select()``, every wait raises if a descriptor's number (Linux, macOS) or the count of descriptors (Windows) is
+too large. Here, registering a descriptor beyond that limit raises instead, so that only one connection fails. Only
+epoll and kqueue selectors have a descriptor of their own.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from typing import Any
 #: A selector, or a function that makes one.
 SelectorLike = selectors.BaseSelector | Callable[[], selectors.BaseSelector]
 
-#: FD_SETSIZE of ``select()``: all descriptors must be below it. On Windows, the greatest number of sockets.
+#: FD_SETSIZE of ``select()``. On Windows, this is the maximum number of sockets; elsewhere, all descriptors must be
+#: below it.
 SELECT_LIMIT = 512 if sys.platform == "win32" else 1024
 
-#: Longest single wait in seconds. Some selectors reject a day or more, and Windows handles Ctrl-C only between waits.
+#: Maximum length of a single wait, in seconds. Some selectors reject a day or more, and Windows handles Ctrl-C only
+#: between two waits.
 LONGEST_WAIT = 0.5 if sys.platform == "win32" else 3600.0
 
 
 class SocketSelector:
-    """The watched descriptors, each with its events and an owner: any object, returned with the events."""
+    """The watched descriptors, each with its events and an owner: any object, which :meth:`wait` returns."""
 
     def __init__(self, selector: SelectorLike) -> None:
         self._selector = selector if isinstance(selector, selectors.BaseSelector) else selector()
@@ -55,18 +58,18 @@ class SocketSelector:
             )
 
     def forget(self, fd: int) -> None:
-        """Stop watching ``fd``. Call before closing it: the next socket may get its number, and then its events."""
+        """Stop watching ``fd``. Call it before closing the descriptor: the next socket may get the same number."""
         self._masks.pop(fd, None)
         try:
             self._selector.unregister(fd)
         except (KeyError, ValueError):
-            pass  # not registered, because set() failed or was interrupted
+            pass  # the descriptor is not registered: set() failed or was interrupted
 
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
-        """Return (owner, events) of ready descriptors; wait up to ``seconds`` for the first, 0 or less for no wait.
+        """Return (owner, events) of ready descriptors; wait up to ``seconds`` for the first one (0 or less: no wait).
 
-        Selectors round up to the system's unit (1 ms for epoll and poll): rounded down, the end of every wait would be
-        a busy loop.
+        Selectors round ``seconds`` up to the system's unit (1 ms for epoll and poll). If they rounded down, every wait
+        would end with a busy loop.
         """
         ready = self._selector.select(max(0.0, min(seconds, LONGEST_WAIT)))
         return [(key.data, mask) for key, mask in ready]
@@ -79,6 +82,6 @@ class SocketSelector:
         return int(fileno())
 
     def close(self) -> None:
-        """Close the selector without unregistering: a forked child would unregister in its parent's epoll set."""
+        """Close the selector without unregistering: in a forked child, that would change the parent's epoll set."""
         self._masks.clear()
         self._selector.close()

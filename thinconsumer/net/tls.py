@@ -13,7 +13,8 @@ from selectors import EVENT_READ, EVENT_WRITE
 
 from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 
-#: Largest TLS record. Small requests are joined into one record, as each record costs a header and an encryption.
+#: Maximum size of a TLS record. Waiting requests are joined up to this size, since each record costs a header and an
+#: encryption.
 RECORD_BYTES = 16 * 1024
 
 
@@ -44,8 +45,9 @@ class TlsTransport:
     def recv_into(self, buffer: memoryview) -> int | None:
         """Receive decrypted bytes, as :meth:`.Transport.recv_into`.
 
-        A close without close_notify counts as orderly, as on plain TCP: Kafka's frames contain their size, so a
-        truncated frame is always noticed. (Python's ``ssl`` does not distinguish it from a reset.)
+        A peer that closes without close_notify counts as an orderly close, as on plain TCP: a truncated frame is always
+        noticed, because Kafka's frames contain their size. (Python's ``ssl`` does not distinguish such a close from a
+        reset.)
         """
         try:
             size = self._tls.recv_into(buffer)
@@ -53,7 +55,8 @@ class TlsTransport:
             self.read_needs = EVENT_READ
             return None
         except ssl.SSLWantWriteError:
-            # Waiting for readability would be a deadlock: OpenSSL must first send bytes that the peer waits for.
+            # OpenSSL must send bytes before it can receive, and the peer waits for these bytes. If the driver waited
+            # for readability, neither side would continue.
             self.read_needs = EVENT_WRITE
             return None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -62,14 +65,15 @@ class TlsTransport:
         return size
 
     def send(self, chunks: Chunks) -> int | None:
-        """Send at most one record."""
+        """Send at most one TLS record; return the number of bytes sent, or None if nothing could be sent yet."""
         data = join(chunks, RECORD_BYTES) if self._repeat is None else self._repeat
         try:
             size = self._tls.send(data)
         except ssl.SSLWantWriteError:
             self.write_needs = EVENT_WRITE
         except ssl.SSLWantReadError:
-            # OpenSSL must read first. Waiting for writability would be a busy loop, as the socket is writable.
+            # OpenSSL must receive bytes before it can send. The socket is writable already, so waiting for writability
+            # would be a busy loop.
             self.write_needs = EVENT_READ
         else:
             self.write_needs = EVENT_WRITE
@@ -82,15 +86,15 @@ class TlsTransport:
         return self._tls.pending() > 0
 
     def set_low_water(self, size: int) -> None:
-        """Set SO_RCVLOWAT of the TCP socket; encryption makes responses only a little larger."""
+        """Set SO_RCVLOWAT of the TCP socket; ``size`` needs no correction, as encryption adds little to a response."""
         set_low_water(self._tls, size)
 
     def close(self) -> None:
-        """Send close_notify if that is possible at once, and close the socket."""
+        """Send close_notify if that is possible without waiting, and close the socket."""
         try:
             self._tls.unwrap()
         except (OSError, ValueError):
-            pass  # the peer's close_notify has not arrived, or the handshake is not complete: neither is needed
+            pass  # no close_notify from the peer yet, or the handshake is not complete: close anyway
         self.abandon()
 
     def abandon(self) -> None:
@@ -98,14 +102,14 @@ class TlsTransport:
         try:
             self._tls.close()
         except OSError:
-            pass  # an earlier error of the connection; the descriptor is closed nevertheless
+            pass  # close() repeats an earlier error, but does close the descriptor
 
 
 def tls_transport(context: ssl.SSLContext) -> TransportFactory:
-    """Return a factory that wraps connected sockets in TLS under ``context`` and checks the dialled name."""
+    """Return a factory that wraps connected sockets in TLS; certificates must match the dialled host name."""
 
     def wrap(sock: socket.socket, host: str) -> Transport:
-        # Certificates contain neither the final dot of a host name nor the zone of a link-local address.
+        # Remove the final dot of a host name and the zone of a link-local address: certificates contain neither.
         name = host.rstrip(".").partition("%")[0]
         return TlsTransport(context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None))
 

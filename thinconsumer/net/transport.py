@@ -13,9 +13,9 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Protocol
 
-#: Buffers per ``sendmsg``. Linux and macOS reject more than IOV_MAX, which is 1024.
+#: Maximum number of buffers per ``sendmsg``. Linux and macOS reject more than IOV_MAX, which is 1024.
 MAX_BUFFERS = 64
-#: Without ``sendmsg`` (Windows), small buffers are joined to at most this many bytes.
+#: On Windows, which has no ``sendmsg``, small buffers are joined to one of at most this many bytes.
 MAX_JOINED_BYTES = 64 * 1024
 
 Chunks = Sequence[bytes | memoryview]
@@ -24,14 +24,16 @@ Chunks = Sequence[bytes | memoryview]
 class Transport(Protocol):
     """One connected socket, possibly inside TLS.
 
-    ``read_needs`` and ``write_needs`` are the events, as ``selectors`` masks, that reading and writing wait for: TLS
-    may have to write before it can read, and the reverse. They may change with every call. The handshake uses
-    ``read_needs``. The driver watches for ``write_needs`` only while bytes wait to be sent.
+    ``read_needs`` and ``write_needs`` are masks of ``selectors`` events: the events that must occur before the
+    transport can receive or send. In TLS, receiving may require sending first, and the reverse. Both may change with
+    every call. During the handshake, ``read_needs`` counts. The driver watches for ``write_needs`` only while bytes
+    wait to be sent.
     """
 
     read_needs: int
     write_needs: int
-    #: Whether the socket is empty after a receive that does not fill its buffer; with TLS another record may follow.
+    #: Whether a receive that does not fill its buffer means that no more bytes wait. Not so in TLS, where each receive
+    #: returns bytes of one record only.
     short_read_ends: bool
 
     def handshake(self) -> bool:
@@ -50,32 +52,36 @@ class Transport(Protocol):
         ...
 
     def pending(self) -> bool:
-        """Return whether decrypted bytes wait inside the transport, where no selector sees them."""
+        """Return whether received bytes wait inside the transport (decrypted ones), where no selector reports them."""
         ...
 
     def set_low_water(self, size: int) -> None:
-        """Have the system receive ``size`` bytes before it reports the socket readable."""
+        """Let the system report the socket as readable only once ``size`` bytes have arrived (SO_RCVLOWAT)."""
 
     def close(self) -> None:
-        """Close the descriptor, after TLS's close_notify if that can be sent at once. Never raises."""
+        """Close the descriptor; TLS first sends close_notify if that is possible without waiting. Never raises."""
 
     def abandon(self) -> None:
         """Close the descriptor and send nothing: the connection is broken, or another process uses it. Never raises."""
 
 
-#: Takes a connected non-blocking socket and the host name that the certificate must have; returns the transport.
+#: A function that takes a connected non-blocking socket and the host name that the peer's certificate must have, and
+#: returns the transport.
 TransportFactory = Callable[[socket.socket, str], Transport]
 
 
 def set_low_water(sock: socket.socket, size: int) -> None:
-    """Set SO_RCVLOWAT, on Linux only: other systems ignore it or define it differently."""
+    """Set SO_RCVLOWAT (see :meth:`Transport.set_low_water`), on Linux only: other systems ignore or redefine it."""
     if sys.platform == "linux":
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(size, 2**31 - 1))
 
 
 def join(chunks: Chunks, limit: int) -> bytes | memoryview:
-    """Return the front of ``chunks`` as one buffer of at most ``limit`` bytes, copying only small chunks."""
+    """Return the first ``limit`` bytes of ``chunks``, or all of them if they have fewer, as one buffer.
+
+    A single or large chunk is not copied.
+    """
     first = chunks[0]
     if len(chunks) == 1 or len(first) >= limit:
         return first if len(first) <= limit else memoryview(first)[:limit]
@@ -128,4 +134,4 @@ class PlainTransport:
         try:
             self._sock.close()
         except OSError:
-            pass  # an earlier error of the connection; the descriptor is closed nevertheless
+            pass  # close() repeats an earlier error, but does close the descriptor

@@ -1,8 +1,9 @@
 """Wake a waiting driver from a signal handler or another thread, with a pair of sockets and a flag.
 
-Only this part of the client may be called by several threads. It has no lock: a signal handler that interrupts its own
-thread while that holds the lock would wait for ever. Instead :meth:`Waker.wake` sets the flag before it writes a byte,
-and :meth:`Waker.open` opens the pair before it reads the flag, so that no wakeup is lost in any order of the two.
+Of all parts of the client, only this one may be called by several threads. It has no lock: a signal handler may
+interrupt the thread that holds the lock, and would then wait for it for ever. Instead :meth:`Waker.wake` sets the flag
+before it writes a byte, and :meth:`Waker.open` opens the pair before it reads the flag, so that no wakeup is lost in
+any order of the two.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import socket
 
 
 class Waker:
-    """A descriptor that :meth:`wake` makes readable. It exists from :meth:`open` on."""
+    """A descriptor that :meth:`wake` makes readable, which ends a wait for I/O. It exists after :meth:`open`."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -21,7 +22,7 @@ class Waker:
         self._writer: socket.socket | None = None
 
     def open(self) -> int:
-        """Open the pair; return the descriptor to watch. It is readable already if :meth:`wake` was called before."""
+        """Open the sockets; return the descriptor to watch, readable at once if :meth:`wake` was called before."""
         self._reader, writer = socket.socketpair()
         self._reader.setblocking(False)
         writer.setblocking(False)
@@ -32,12 +33,12 @@ class Waker:
         return self._reader.fileno()
 
     def wake(self) -> None:
-        """Make the descriptor readable. Safe from signal handlers and other threads; never raises."""
+        """Make the descriptor readable and :meth:`take` true. Safe from signal handlers and threads; never raises."""
         self._asked = True
         self.ring()
 
     def ring(self) -> None:
-        """Make the descriptor readable without having :meth:`take` report a wakeup."""
+        """Make the descriptor readable, so that an event loop steps, without making :meth:`take` return True."""
         writer = self._writer
         # A forked child shares the pair with its parent: writing would wake the parent.
         if writer is None or self._pid != os.getpid():
@@ -45,15 +46,15 @@ class Waker:
         try:
             writer.send(b"\0")
         except OSError:
-            pass  # the buffer is full, so the descriptor is readable already, or the pair is closed
+            pass  # the buffer is full, so the descriptor is already readable; or the pair is closed
 
     def drain(self) -> None:
-        """Make the descriptor unreadable again; :meth:`take` still reports the wakeup."""
+        """Read all bytes, so that the descriptor is no longer readable; :meth:`take` still reports the wakeup."""
         try:
             while self._reader is not None and len(self._reader.recv(4096)) == 4096:
                 pass
         except OSError:
-            pass  # every byte is read
+            pass  # all bytes are read
 
     def take(self) -> bool:
         """Return whether :meth:`wake` was called since the last call of this method."""
@@ -61,7 +62,7 @@ class Waker:
         return asked
 
     def close(self) -> None:
-        """Close the pair."""
+        """Close the pair of sockets."""
         writer, self._writer = self._writer, None
         reader, self._reader = self._reader, None
         for sock in (writer, reader):
