@@ -132,7 +132,7 @@ class Shell:
         return self._entry
 
     def stay(self) -> Guard:
-        """Begin a call that does not settle the last poll result: between two records of an iteration, for example."""
+        """Begin a call that leaves the positions before the last poll result, as between records of an iteration."""
         return self.guard
 
     def begin(self) -> None:

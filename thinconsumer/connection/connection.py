@@ -109,7 +109,8 @@ class Connection:
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
-        self.received_at = now  #: When bytes were last received; until then, when the address was dialled.
+        #: When bytes were last received; before the first ones, the time at which the address was dialled.
+        self.received_at = now
         self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
 
@@ -130,7 +131,7 @@ class Connection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the setup is complete. Even so, a request may have to wait, see :meth:`can_send`."""
+        """Whether the setup, up to the login, is complete. Requests may still have to wait, see :meth:`can_send`."""
         return self.state is ConnectionState.READY
 
     @property

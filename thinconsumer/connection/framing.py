@@ -180,8 +180,8 @@ def _is_free(body: bytearray) -> bool:
 def _doubled(body: bytearray, size: int) -> bytearray:
     """Return the body, enlarged to ``size`` bytes, at most twice its size; a copy if it cannot be resized."""
     try:
-        # ``*=`` resizes in place without filling the new half with zeros first. It repeats the body's bytes there,
-        # which received bytes will overwrite.
+        # ``*=`` resizes in place without filling the new half with zeros first. The new half has a copy of the first
+        # one, which received bytes will overwrite.
         body *= 2
         del body[size:]
     except BufferError:

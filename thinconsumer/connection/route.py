@@ -84,7 +84,7 @@ class BrokerRoute:
         self.unreachable = False
         self.cause = ""  #: The text of the last failure, for errors; empty once a request was answered.
         self.started_at = -NEVER  #: When the last attempt to connect began.
-        #: The error, if a broker rejected the login in the last attempt; the network client takes it.
+        #: The error of a login that a broker rejected in the last attempt; the network client takes and clears it.
         self.login_error: AuthorizationError | None = None
         self.not_before = -NEVER  #: The next attempt to connect waits until this time (reconnect.backoff.ms).
         self.broken_at = -NEVER  #: When an attempt last failed, or a connection was last lost.
@@ -175,7 +175,7 @@ class BrokerRoute:
         self.close(error)
 
     def send(self, request: Request, now: float) -> None:
-        """Queue a request; the next :meth:`step` writes it, or dials the node."""
+        """Queue a request. The next :meth:`step` writes the request, or begins to connect to the node."""
         if self.connection is not None:
             self._note_throttle(self.connection, now)
         throttled = max(0.0, self._throttled_until - now)

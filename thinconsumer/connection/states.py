@@ -23,8 +23,7 @@ class ConnectionState(enum.Enum):
     NEGOTIATING = "negotiating"  #: ApiVersions was sent and is not answered yet.
     AUTHENTICATING = "authenticating"  #: The login runs. Without a login, the connection becomes READY at once.
     READY = "ready"  #: Requests can be sent.
-    #: This side has closed the connection. Until the driver has received the Hangup, it may still call the connection.
-    CLOSING = "closing"
+    CLOSING = "closing"  #: Closed by this client; the driver may still call methods until it receives the Hangup.
     DISCONNECTED = "disconnected"  #: The connection has ended.
 
 
@@ -48,8 +47,7 @@ class RouteState(enum.Enum):
     RESOLVING = "resolving"  #: The name is being looked up, or its lookup is queued.
     CONNECTING = "connecting"  #: One or more addresses are dialled; the first connection that is ready is kept.
     CONNECTED = "connected"  #: The route has a connection that has become ready.
-    #: The last attempt failed, or the connection was lost. The next attempt begins after the backoff.
-    BACKING_OFF = "backing off"
+    BACKING_OFF = "backing off"  #: The last attempt failed or the connection was lost; the next one waits.
 
 
 class RouteEvent(enum.Enum):

@@ -421,7 +421,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             return figures(self._reader.managers, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
-        """Wait for the first Metadata response; with ``refresh``, request metadata again even after it.
+        """Wait for the first Metadata response; with ``refresh``, request metadata again if there has been one already.
 
         Optional, since the other calls that need metadata wait for it. Useful to fail early at start-up.
         """

@@ -73,7 +73,7 @@ class Obstacle:
     #: The obstacle's identity from one check to the next, for an obstacle with changing ``words``; empty to use
     #: ``words``.
     key: str = ""
-    #: When the obstacle began. None if unknown: then the time of the first check that found it.
+    #: When the obstacle began; None to use the time of the first check that found the obstacle.
     since: float | None = None
     final: bool = False  #: Whether the obstacle lasts until the application or an operator acts.
 
@@ -228,8 +228,8 @@ class HealthMonitor:
         excused, self._excused = self._excused, {}
         has_ready = managers.buffer.has_ready()
         for partition in managers.partitions:
-            # With records buffered for the next poll, a partition may wait for room in the buffer: no Fetch is expected
-            # for it then.
+            # If the buffer is full, a partition may not be fetched before the next poll empties the buffer, so that no
+            # progress is expected of the partition.
             full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
             idle = full or partition.paused or partition.pending_revocation or partition.callback_pending
             if idle or managers.buffer.held(partition):

@@ -18,8 +18,8 @@ from .reader import ConsumerCore
 #: While records of one poll result are returned, the engine steps at this interval in seconds, for heartbeats for
 #: example.
 DRIVE_EVERY = 0.05
-#: ``consumer_timeout_ms`` counts from the first successful Fetch. Until then, iteration checks at this interval in
-#: seconds whether there was one.
+#: ``consumer_timeout_ms`` counts from the first successful Fetch. Before that Fetch, iteration checks at this interval,
+#: in seconds, whether one has succeeded.
 LOOK_EVERY = 0.1
 
 

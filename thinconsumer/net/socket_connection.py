@@ -71,7 +71,7 @@ _STAGES = {
 
 
 class SocketConnection:
-    """A stream's socket. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it is closed."""
+    """The socket of a stream. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it closes."""
 
     def __init__(
         self, driver: SelectorDriver, dial: Dial, options: Sequence[SocketOption], transport: TransportFactory

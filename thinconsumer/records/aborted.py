@@ -1,7 +1,8 @@
 """The batches that ``isolation_level="read_committed"`` skips.
 
-As in Kafka's ``CompletedFetch``: a Fetch response lists the aborted transactions that overlap it, and the producer's
-batches are skipped from the first offset of its transaction up to the abort marker.
+As in Kafka's ``CompletedFetch``: a Fetch response lists the aborted transactions with offsets in its range, each by
+producer id and first offset. From that offset up to the producer's next abort marker, this producer's batches are
+skipped.
 """
 
 from __future__ import annotations

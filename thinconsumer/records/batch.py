@@ -35,7 +35,8 @@ CRC_COVERS_FROM = 21
 LEGACY_CRC_COVERS_FROM = 16
 #: The minimum value of the length field by magic.
 LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LOG_OVERHEAD}
-#: Above this, ``base_offset + last_offset_delta + 1`` could exceed 64 bits.
+#: A header with a base offset from this one on is corrupt: ``base_offset + last_offset_delta + 1`` could exceed 64
+#: bits.
 OFFSET_MAX = 2**63 - 2**32
 UNKNOWN_PARTITION = TopicPartition("", -1)
 
@@ -56,8 +57,8 @@ class ControlType(enum.IntEnum):
 class RecordBatch:
     """A batch's decoded header and its bytes, not yet checked, decompressed or decoded.
 
-    In formats 0 and 1 every message is a batch with a ``count`` of 1. The header of a compressed message has only the
-    offset of the last message inside it, so that is its ``base_offset``.
+    In formats 0 and 1, each message is a batch with a ``count`` of 1. If the message is compressed and contains others,
+    its header has only the offset of the last of these, which is then the ``base_offset``.
     """
 
     __slots__ = (

@@ -39,7 +39,7 @@ _NOT_ASCII = bytes(range(128, 256))
 #: Records of equal size are unpacked this many at a time. The ``struct`` objects are cached, and would be large if each
 #: covered a whole batch.
 CHUNK = 64
-#: If there are fewer records of equal size than this, reading them one by one is faster.
+#: If fewer records than this have equal size, reading them one by one is faster.
 SAME_SIZE_MIN = 6
 
 

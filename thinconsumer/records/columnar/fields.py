@@ -102,8 +102,8 @@ def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_
 
     A varint of more than ``length_max`` bytes sets its entry in ``bad``.
     """
-    # A position beyond the data reads some other byte. The caller rejects the record then, as the position is also
-    # beyond the record's end.
+    # A position beyond the end of the data reads some other byte. The caller then rejects the record, because the
+    # position is also beyond the record's end.
     low = data.take(pos, mode="clip")
     long = low >> 7
     if not long.any():
