@@ -369,8 +369,8 @@ class Metadata:
     def _take(self, response: MetadataResponse, version: int) -> bool:
         """Update the cache from a response; return whether nodes or topics changed."""
         before = self.nodes, [self._known(raw.name) for raw in response.topics]
-        # A broker that has not loaded the metadata yet responds without brokers; with none, the client could send
-        # nothing.
+        # A broker that has not loaded the metadata yet responds without brokers. The known ones are kept then: without
+        # brokers, the client could send no request at all.
         if response.brokers:
             self.has_brokers = True
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}

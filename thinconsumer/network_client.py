@@ -141,7 +141,7 @@ class NetworkClient:
         return [f"node {r.node_id}: {r.describe(now)}" for r in self._routes.values() if is_doubtful(r)]
 
     def step(self, now: float) -> None:
-        """Do everything that is due: deadlines, idle limits, dialling, writing."""
+        """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests."""
         self._advance_clocks(now)
         for route in self._all_routes():
             route.step(now, self._horizon)
@@ -180,7 +180,7 @@ class NetworkClient:
     # -- the driver's side
 
     def wants_driver(self) -> bool:
-        """Return whether there are commands or bytes to send that the driver has not seen."""
+        """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
         return self._has_commands() or any(c.has_unsent for r in self._all_routes() for c in r.connections())
 
     def _has_commands(self) -> bool:
@@ -212,7 +212,8 @@ class NetworkClient:
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Replace the nodes with those of the metadata.
 
-        Connections to a node with a new address are closed; those to a missing node once nothing is in flight.
+        If a node has another address now, its connections are closed. If a node is missing now, its connections are
+        closed once they have no request in flight.
         """
         self._nodes = {node.node_id: node for node in nodes}
         self._follow_nodes()
@@ -313,7 +314,7 @@ class NetworkClient:
         return Outage(self.outage_since, self._causes(now))
 
     def acknowledge_outage(self, now: float) -> None:
-        """Let the outage begin at ``now``: its error was just raised, and the next one is due a full timeout later."""
+        """Let the outage begin at ``now``, as its error was just raised; the next one follows a full timeout later."""
         if self.outage_since is not None:
             self.outage_since = now
 

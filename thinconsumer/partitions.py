@@ -50,7 +50,7 @@ _E = PositionEvent
 #: The transitions by which the user sets or looks up another position; possible in every state.
 _BY_USER = {_E.SEEK: _S.FETCHING, _E.SEEK_VALIDATED: _S.VALIDATING, _E.RESET_ASKED: _S.AWAITING_RESET}
 
-#: Legal transitions. Any other is a bug in this client and raises.
+#: Legal transitions. Any other is a bug in this client and raises ``IllegalStateError``.
 TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_CALLBACK: {
         _E.CALLBACK_DONE: _S.AWAITING_COMMITTED,
@@ -79,7 +79,7 @@ class Reset:
     """
 
     timestamp: int
-    reason: str  #: Logged with the offset found.
+    reason: str  #: Why the offset is looked up; logged with the offset found.
 
     EARLIEST = -2
     LATEST = -1
@@ -187,7 +187,7 @@ class Partition:
         return self.may_hand_out and now >= self.blocked_until
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
-        """Set the position to ``offset`` with a new cursor: responses for the old one are stale from now on."""
+        """Set the position to ``offset`` with a new cursor: responses to requests with the old cursor are dropped."""
         self._become(self._after(event), Cursor(offset, epoch), None, None)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:

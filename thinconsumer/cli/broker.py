@@ -203,7 +203,7 @@ class _ServeLoop:
 
 
 class _Control:
-    """Carries out calls from standard input, and writes their results to standard output."""
+    """Calls the broker's methods that lines of standard input name, and writes the results to standard output."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._dispatcher = Dispatcher(broker)

@@ -1,9 +1,8 @@
 """Holds the records that are neither acknowledged nor failed, by partition and in the order of ``send``.
 
 The size of all records is limited by ``buffer_memory``. The accumulator chooses each record's partition and batch;
-:mod:`.sender` decides when batches are sent. All records of a topic without
-metadata wait in one queue, even those with an explicit partition, to keep the order of ``send``. After Java's
-``RecordAccumulator``.
+:mod:`.sender` decides when batches are sent. All records of a topic without metadata wait in one queue, even those with
+an explicit partition, to keep the order of ``send``. After Java's ``RecordAccumulator``.
 """
 
 from __future__ import annotations

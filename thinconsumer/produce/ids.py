@@ -73,7 +73,7 @@ class ProducerIds:
         self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
     def restart(self, now: float) -> None:
-        """Forget the request in flight, so that the next step sends another."""
+        """Forget the request in flight, as its connection was closed; the next step sends another."""
         self._retry.in_flight = False
 
     def _is_due(self) -> bool:

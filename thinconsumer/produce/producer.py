@@ -142,7 +142,10 @@ class Producer(BaseClient):
 
     @property
     def _default_timeout_ms(self) -> float:
-        """``delivery_timeout_ms`` plus the extension of deadlines after a late call, in ms."""
+        """The default timeout of ``flush`` and ``close``: the time after which every record has an outcome.
+
+        It is ``delivery_timeout_ms`` and the time by which a deadline is extended if the application polls late.
+        """
         return self.settings.delivery_timeout_ms + 1000
 
     def _make_room(self, size: int) -> None:

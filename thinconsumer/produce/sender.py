@@ -142,7 +142,10 @@ class Sender:
         self._retry_rest(attempt, KafkaError("the Produce response lacks this partition"), now)
 
     def restart(self, now: float) -> None:
-        """Make every batch in flight due again. Its sequence numbers let the broker recognize a duplicate."""
+        """Make every batch in flight due again, since all connections were closed and no responses will arrive.
+
+        By the sequence numbers, which are unchanged, the broker recognizes a batch that it has written already.
+        """
         self._node_retries.clear()
         self._topics_in_use = set()
         self._metadata_seen = -1
