@@ -1,7 +1,8 @@
 """One API request while the broker serves it, and the description of an API: versions, handler, error response.
 
-A handler gets an :class:`ApiCall` and returns the response, or ``None`` after it has parked the call (purgatory) to
-call :meth:`ApiCall.reply` later, exactly once. A connection serves one call at a time, so responses keep request order.
+A handler gets an :class:`ApiCall` and returns the response. A handler that cannot respond yet returns ``None`` and
+keeps (parks) the call, like Kafka's purgatory, to call :meth:`ApiCall.reply` later, exactly once. A connection serves
+one call at a time, so its responses are in the order of its requests.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class ApiCall:
     client_host: str = "/127.0.0.1"
     connection_id: int = 0
     disconnect: Callable[[], None] | None = None
-    #: Set by a handler that parks the call; called if the client disconnects before the response, to free its state.
+    #: Set by a handler that replies later: a function that frees the handler's state for this call. It is called if the
+    #: connection ends before the response.
     on_cancel: Callable[[], None] | None = None
     #: Whether no response was sent yet; False also after the connection is gone or the broker was killed.
     is_open: bool = field(default=True, init=False)
@@ -63,7 +65,7 @@ class ApiCall:
                 self.disconnect()
 
 
-#: Returns the response, or None if the handler has parked or finished the call.
+#: Serves a call: returns the response, or None if the handler has replied already or keeps the call to reply later.
 Handler = Callable[[ApiCall], "Message | None"]
 #: Takes (request, version, error code) and returns the response that fails the whole request with that code.
 ErrorResponse = Callable[[Any, int, int], Message]

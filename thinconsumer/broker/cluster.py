@@ -75,12 +75,14 @@ class Cluster:
         self.replication = Replication(self)
         self.rules = FaultRules()
         self.apis: Mapping[int, Api] = APIS
-        #: Why the latest connections with an invalid request were closed.
+        #: The reasons for which brokers have closed connections after an invalid request: the latest 100.
         self.invalid_requests: deque[str] = deque(maxlen=100)
-        self.bugs: list[str] = []  #: Unexpected exceptions of handlers and timers; tests assert that there are none.
+        #: Descriptions of exceptions that handlers or timers have raised by mistake; tests assert that there are none.
+        self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        #: Timers that expire the controller sessions of unreachable brokers, by node id.
+        #: By node id, for each broker that the controller cannot reach: the timer that ends its session, which fences
+        #: it.
         self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
@@ -98,7 +100,7 @@ class Cluster:
             if name not in self.controller.image.topics:
                 self.controller.create_topic(name, partitions)
         for node in self.nodes.values():
-            node.apply_all_deltas()  # the initial metadata reaches every node without delay
+            node.apply_all_deltas()  # The delay ``metadata_lag_s`` does not apply to the cluster's first topics.
         self.schedule.call_later(RETENTION_CHECK_S, self._run_retention)
 
     def __repr__(self) -> str:
@@ -111,7 +113,7 @@ class Cluster:
         self.schedule.advance(now, wall_time)
 
     def wake_at(self) -> float:
-        """Return when :meth:`advance` must be called at the latest."""
+        """Return the time at which the next timer is due: :meth:`advance` must be called by then."""
         return self.schedule.wake_at()
 
     def connect(self, node_id: int, transport: ClientTransport) -> ServerConnection:
@@ -215,7 +217,7 @@ class Cluster:
             self._update_broker_session(node)
 
     def resume(self, node_id: int) -> None:
-        """Continue a paused broker like SIGCONT."""
+        """Continue a paused broker like SIGCONT; if the controller has fenced it, it registers again."""
         node = self.nodes[node_id]
         if node.is_paused:
             node.resume()
@@ -245,7 +247,7 @@ class Cluster:
         return not self._cuts or frozenset((one, other)) not in self._cuts
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Make another replica the leader. Raises: ControllerError."""
+        """Make another broker the leader; see :meth:`.controller.Controller.move_leader`. Raises: ControllerError."""
         return self.controller.move_leader(tp, to)
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
@@ -302,7 +304,7 @@ class Cluster:
         return self._producer_ids - 1
 
     def save_metadata(self) -> None:
-        """Store the metadata, if the cluster has storage."""
+        """Write the metadata to the storage directory; does nothing if the cluster exists only in memory."""
         if self._storage is not None:
             topics = self.controller.image.topics.values()
             self._storage.save(topics, cluster_id=self.cluster_id, next_producer_id=self._producer_ids_end)
@@ -361,7 +363,7 @@ class Cluster:
         self.replication.catch_up([node.node_id])
 
     def _delete_stray_logs(self, node_id: int) -> None:
-        """Delete logs of replicas that were removed while the broker was down."""
+        """Drop a broker's logs of partitions that were deleted or moved to other brokers while this broker was down."""
         for where, (topic_id, _) in list(self._logs.items()):
             row = self.controller.image.partition(*where[1])
             if where[0] == node_id and (row is None or row.topic_id != topic_id or node_id not in row.replicas):

@@ -37,7 +37,7 @@ class BrokerConfig:
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1_000
     offsets_topic_num_partitions: int = 5  #: Kafka's 50 would mean 45 empty logs in most tests.
-    offsets_topic_replication_factor: int = 3  #: Limited to the number of brokers.
+    offsets_topic_replication_factor: int = 3  #: With fewer brokers than this, the number of brokers is used instead.
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     group_initial_rebalance_delay_ms: int = 0  #: Kafka's 3000 would delay every new group by that time.
@@ -54,8 +54,8 @@ class BrokerConfig:
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
 
-    coordinator_load_s: float = 0.0  #: How long a new coordinator loads its partition (COORDINATOR_LOAD_IN_PROGRESS).
-    replication_s: float = 0.0  #: Replication delay of a batch; 0: followers copy immediately.
+    coordinator_load_s: float = 0.0  #: Seconds for which a new coordinator responds COORDINATOR_LOAD_IN_PROGRESS.
+    replication_s: float = 0.0  #: Mean delay after which followers copy a batch; 0: they copy it immediately.
     #: Maximum delay of a metadata delta from the controller to a broker; the delay of each delta is random.
     metadata_lag_s: float = 0.0
 

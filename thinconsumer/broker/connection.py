@@ -77,7 +77,7 @@ class ServerConnection:
 
     @property
     def unprocessed(self) -> int:
-        """Bytes received and not processed yet."""
+        """The number of bytes that were received and not processed yet."""
         return len(self._buffer)
 
     @property
@@ -92,13 +92,13 @@ class ServerConnection:
     # -- inputs
 
     def data_received(self, data: bytes | bytearray | memoryview) -> None:
-        """Buffer bytes from the client, split anywhere, and process complete frames."""
+        """Buffer bytes from the client, which may begin or end inside a frame, and process the complete frames."""
         if self.is_open:
             self._buffer += data
             self.process_frames()
 
     def connection_lost(self) -> None:
-        """Drop all state: the client is gone."""
+        """Cancel the current call and discard all buffered requests, because the connection has ended."""
         if not self.is_open:
             return
         self.is_open = False
@@ -198,7 +198,7 @@ class ServerConnection:
 
     def _apply_action(self, action: FaultAction, call: ApiCall, api: Api, header: RequestHeader) -> None:
         if isinstance(action, (Silence, Disconnect, Raw)) and action.after:
-            # The request takes effect; its response is discarded, even if it completes much later.
+            # The handler runs, so the request takes effect, but its response is discarded, also if it replies later.
             self._handle(self._new_call(header, call.request, lambda message: None), api)
         if isinstance(action, Pass):
             self._handle(call, api)

@@ -142,7 +142,7 @@ def result_of(line: bytes, number: int) -> Any:
 
 
 class Dispatcher:
-    """Executes control calls on a broker."""
+    """Executes the calls of the control protocol on an embedded broker in this process."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._broker = broker
@@ -187,7 +187,8 @@ class Dispatcher:
         return found.leader
 
 
-#: Exceptions that calls raise by contract; any other is a bug of the broker.
+#: Exceptions that the broker's methods are documented to raise: they are raised again in the calling process. Any other
+#: exception is a bug of the broker and becomes a BrokerProcessError there.
 _EXPECTED = (KafkaError, ControllerError, LookupError, ValueError, TypeError, OSError)
 
 

@@ -36,7 +36,8 @@ LOG_NAME = f"{0:020}.log"
 META_NAME = "meta.json"
 LOCK_NAME = ".lock"
 META_VERSION = 1
-#: File descriptors kept open; macOS often limits a process to 256, and sockets need some.
+#: The number of log files kept open. macOS often limits a process to 256 file descriptors, and sockets need some of
+#: them.
 OPEN_FILES_MAX = 64
 #: After a logged write failure, a further one is logged only if this many writes have succeeded in between.
 WRITES_BEFORE_NEXT_WARNING = 1000
@@ -66,8 +67,9 @@ class NodeDirectory:
         self._logs: dict[TopicPartition, PartitionFile] = {}
         self._starts: dict[str, int] = {}
         self.cluster = StoredCluster()  #: The metadata last saved, by this process or an earlier one.
-        self._has_unwritten_meta = False  #: Whether writing ``meta.json`` has failed.
-        self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING  #: Successful writes since the last failure.
+        self._has_unwritten_meta = False  #: Whether writing ``meta.json`` has failed and must be tried again.
+        #: The number of successful writes since the last failed one.
+        self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING
         try:
             self._read_meta()
         except BaseException:
@@ -150,13 +152,16 @@ class NodeDirectory:
             self._write_meta()
 
     def report_write_failure(self, what: Path, error: OSError) -> None:
-        """Log a failed write once per series of failures: a full disk fails every retry."""
+        """Log a failed write as a warning, unless few writes have succeeded since the last failure.
+
+        Otherwise every retry on a full disk would log a line.
+        """
         if self._writes_since_failure >= WRITES_BEFORE_NEXT_WARNING:
             log.warning("cannot write %s: %s", what, error.strerror or error)
         self._writes_since_failure = 0
 
     def report_write_success(self) -> None:
-        """Count a successful write; write ``meta.json`` if that has failed before."""
+        """Count a successful write. If writing ``meta.json`` has failed before, try it again now."""
         self._writes_since_failure += 1
         if self._has_unwritten_meta:
             self._write_meta()

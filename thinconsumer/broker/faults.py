@@ -46,7 +46,7 @@ class Reply(FaultAction):
     with_: int | Message | Callable[[ApiCall], Message]
 
     def answer(self, call: ApiCall, api: Api) -> Message:
-        """Return the message to send."""
+        """Return the response to send to the client."""
         if isinstance(self.with_, int):
             return api.refuse(call.request, call.version, int(self.with_))
         return self.with_ if isinstance(self.with_, Message) else self.with_(call)
@@ -62,7 +62,7 @@ class Edit(FaultAction):
     change: Callable[[ApiCall, Any], Message | None]
 
     def edited(self, call: ApiCall, response: Message) -> Message:
-        """Return the response to send."""
+        """Return the handler's ``response`` as altered by ``change``."""
         return self.change(call, response) or response
 
 
@@ -80,7 +80,7 @@ class EntryError(FaultAction):
     where: Mapping[str, Any] = field(default_factory=dict)
 
     def edited(self, call: ApiCall, response: Message) -> Message:
-        """Return the response to send."""
+        """Return the handler's ``response`` with the error code in all matching entries."""
         for entry, view in list(_structs(response, call.node.image.names_by_id)):
             if hasattr(entry, "error_code") and _matches(self.where, view):
                 empty = type(entry)()
@@ -174,7 +174,7 @@ class FaultRule:
     node: int | None = None
     times: int | None = None
     where: Where | None = None
-    hits: int = field(default=0, init=False)  #: How often the rule has applied.
+    hits: int = field(default=0, init=False)  #: The number of requests to which the rule has applied.
     api_key: int | None = field(init=False)
 
     def __post_init__(self, api: type[Message] | str | None) -> None:
@@ -189,7 +189,7 @@ class FaultRule:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the rule has applied ``times`` times."""
+        """Whether the rule has applied ``times`` times, so that it applies to no further request."""
         return self.times is not None and self.hits >= self.times
 
     def action_for(self, call: ApiCall) -> FaultAction | None:

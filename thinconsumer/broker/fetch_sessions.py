@@ -178,7 +178,7 @@ class FetchSessionCache:
 
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
-        self._sessions: dict[int, ServedFetchSession] = {}  #: Least recently used first.
+        self._sessions: dict[int, ServedFetchSession] = {}  #: Sessions by id, the least recently used first.
 
     def __len__(self) -> int:
         return len(self._sessions)

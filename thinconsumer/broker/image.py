@@ -76,7 +76,7 @@ class ClusterImage:
         return found.partitions[partition]
 
     def put_topic(self, topic: TopicImage) -> None:
-        """Add a topic, or replace its row."""
+        """Add a topic, or replace the metadata of the topic with this name."""
         old = self.topics.get(topic.name)
         if old is not None and old.topic_id != topic.topic_id:
             self.names_by_id.pop(old.topic_id, None)

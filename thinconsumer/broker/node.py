@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GROUP, TRANSACTION = 0, 1
-#: A transaction coordinator's request.timeout.ms for WriteTxnMarkers.
+#: Seconds that a transaction coordinator waits for a response to WriteTxnMarkers: Kafka's request.timeout.ms of
+#: brokers.
 MARKER_TIMEOUT_S = 30.0
 
 
@@ -220,7 +221,10 @@ class BrokerNode:
             self.apply_due_deltas()
 
     def _apply_delta(self, delta: MetadataDelta) -> None:
-        """Update the image, then the roles of the replicas that the delta concerns."""
+        """Apply a delta to this broker's metadata image, then to its replicas of the topic that has changed.
+
+        Replicas are added, removed, or become leader or follower.
+        """
         image, incarnation = self.image, self._incarnation
         old = image.topics.get(delta.topic) if delta.topic is not None else None
         delta.apply(image)

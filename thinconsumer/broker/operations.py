@@ -29,7 +29,7 @@ class BrokerOperations(abc.ABC):
 
     @abc.abstractmethod
     def _perform(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Call the cluster's method of this name."""
+        """Call the method ``name`` of :class:`.cluster.Cluster`, in the process that runs it, and return its result."""
 
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
@@ -79,11 +79,14 @@ class BrokerOperations(abc.ABC):
         self._perform("resume", node)
 
     def move_leader(self, tp: Partition, to: int | None = None) -> int:
-        """Make another replica the leader; return the current leader."""
+        """Make another broker (``to``, if given) the leader; return the leader after the call.
+
+        A broker without an in-sync replica becomes leader only later, once it has copied the records.
+        """
         return int(self._perform("move_leader", TopicPartition(*tp), to))
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Make another broker the coordinator of a group; return its id."""
+        """Make another broker (``to``, if given) the coordinator of a group; return the coordinator's node id."""
         return int(self._perform("move_coordinator", group, to))
 
     def cut(self, one: int, other: int = -1) -> None:

@@ -71,7 +71,7 @@ class PartitionReplica:
     # -- roles
 
     def apply_image(self, image: PartitionImage, config: TopicConfig) -> None:
-        """Become leader or follower according to a metadata delta."""
+        """Take over the leader, epoch, ISR and config of a metadata delta; become leader or follower accordingly."""
         self.config = config
         self.log.config = config
         if image.partition_epoch < self.image.partition_epoch:
@@ -293,12 +293,15 @@ class PartitionReplica:
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
     def has_lagging_replicas(self) -> bool:
-        """Return whether any ISR member is behind, so that its lag must be checked."""
+        """Return whether a member of the ISR lacks records.
+
+        The replication then checks periodically whether it must be removed from the ISR (replica.lag.time.max.ms).
+        """
         behind = self.behind_since
         return bool(behind) and any(n in behind for n in self.image.isr)
 
     def lagging_replicas(self, limit_s: float) -> tuple[int, ...]:
-        """Return the ISR members that have been behind for at least ``limit_s`` seconds."""
+        """Return the members of the ISR that have lacked records for at least ``limit_s`` seconds."""
         now = self.node.schedule.now
         return tuple(n for n in self.image.isr if now - self.behind_since.get(n, now) >= limit_s)
 

@@ -69,8 +69,9 @@ class BrokerProcess(BrokerOperations):
 
     Args:
         nodes, topics, port, host, config, directory, racks, seed: see :class:`~.server.EmbeddedBroker`.
-        timeout_s: Limit for the start and for each call. It only concerns a child that hangs: one that ends is noticed
-            immediately. On an overloaded machine, starting Python alone takes many seconds.
+        timeout_s: Limit for the start and for each call, so that a child process that hangs does not block the caller
+            for ever. The end of the child is noticed without this delay. Keep the limit long: on an overloaded
+            machine, starting Python alone takes many seconds.
 
     Raises:
         BrokerProcessError: It did not start, for example because a port is taken; the message has its output.
@@ -104,7 +105,7 @@ class BrokerProcess(BrokerOperations):
             self._child = self._started(arguments)
             ready = json.loads(self._read_line(time.monotonic() + timeout_s))
             self.bootstrap_servers: str = ready["bootstrap_servers"]
-            #: ``host:port`` of each broker.
+            #: The address of each broker as ``host:port``, by node id.
             self.addresses: dict[int, str] = {int(node): address for node, address in ready["nodes"].items()}
         except BaseException:
             self._kill()
@@ -254,7 +255,7 @@ class BrokerProcess(BrokerOperations):
 
 
 def _wait(deadline: float, pipe: int, *, for_writing: bool = False) -> bool:
-    """Wait until a pipe is ready; return False after the deadline."""
+    """Wait until a pipe can be read or written; return False if it cannot by the deadline."""
     if sys.platform == "win32":
         # Windows cannot poll pipes, only sockets. The caller then reads without a deadline, so a call to a child that
         # hangs blocks for ever there.

@@ -48,19 +48,19 @@ class FetchParams(NamedTuple):
 
 
 class FetchReadResult(NamedTuple):
-    """The result of one pass over the requested partitions."""
+    """The result of reading all partitions of a fetch request once."""
 
     #: The partitions with the data for the response; None if a partition has no records to return and no error.
     #: :func:`response_rows` then builds the data when the response is sent.
     rows: list[tuple[CachedPartition, PartitionData | None]]
-    size: int  #: Total bytes of records.
+    size: int  #: The size of the records of all partitions in bytes.
     #: Whether to respond without waiting for ``min_bytes``, because a partition has an error, a diverging epoch, or a
     #: preferred read replica.
     must_respond: bool
 
 
 class PartitionReadError(Exception):
-    """A partition cannot be read; ``code`` is for the client."""
+    """A partition of a fetch request cannot be read; the response has the error code ``code`` for it."""
 
     def __init__(self, code: Code) -> None:
         super().__init__(code.name)
@@ -127,7 +127,11 @@ def response_rows(
 
 
 def replica_for(node: BrokerNode, cached: CachedPartition) -> PartitionReplica:
-    """Return this broker's replica. Raises: PartitionReadError."""
+    """Return this broker's replica of a partition in a fetch request.
+
+    Raises:
+        PartitionReadError: The broker has no replica of the partition, or the topic has another id.
+    """
     assert cached.topic is not None
     tp = TopicPartition(cached.topic, cached.partition)
     partition = node.partitions.get(tp)
@@ -247,7 +251,7 @@ def _aborted(partition: PartitionReplica, offset: int, records: bytes) -> list[A
 
 
 def _end_of(records: bytes) -> int:
-    """Return the offset after the last batch, complete or not."""
+    """Return the offset after the last batch in ``records``, which may be cut off."""
     position, end = 0, 0
     while position + 27 <= len(records):
         base = int.from_bytes(records[position : position + 8], "big")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ..timers import NEVER
 
-#: Cancelled timers that the heap may hold before it is cleaned up.
+#: Cancelled timers stay in the heap until they are due, unless there are this many and they are most of the heap.
 CANCELLED_MAX = 256
 
 
@@ -79,7 +79,7 @@ class Schedule:
         return self.call_at(self.now + seconds, callback)
 
     def wake_at(self) -> float:
-        """Return the due time of the next timer."""
+        """Return the time at which the next timer is due, or infinity if no timer is pending."""
         heap = self._heap
         while heap and not heap[0][2].is_pending:
             heapq.heappop(heap)

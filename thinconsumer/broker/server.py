@@ -135,7 +135,10 @@ class EmbeddedBroker(BrokerOperations):
     # -- running
 
     def step(self, timeout_s: float | None = 0.0) -> None:
-        """Process everything that is due; if nothing is, wait up to ``timeout_s`` seconds (None: for ever)."""
+        """Run due timers, process received bytes, and send responses.
+
+        If nothing is due and no socket is ready, wait for that up to ``timeout_s`` seconds (None: for ever).
+        """
         self._check_open()
         self._run_until_idle()
         wait = max(0.0, self.cluster.wake_at() - time.monotonic())
@@ -158,7 +161,7 @@ class EmbeddedBroker(BrokerOperations):
             self.step(STOP_CHECK_S)
 
     def stop(self) -> None:
-        """Make :meth:`serve_forever` return soon."""
+        """Make :meth:`serve_forever` return after its current step, within STOP_CHECK_S seconds."""
         self._is_stopping = True
 
     def fileno(self) -> int:
@@ -223,7 +226,7 @@ class EmbeddedBroker(BrokerOperations):
     def _advance(self) -> None:
         try:
             self.cluster.advance(time.monotonic(), time.time())
-        except Exception as error:  # one client's timer must not stop the broker for all clients
+        except Exception as error:  # One client's timer must not stop the broker for all clients.
             log.exception("a timer callback of the broker failed; the broker continues")
             self.cluster.bugs.append(f"a timer callback: {error!r}")
 
@@ -357,7 +360,7 @@ class _Channel:
     # -- for the connection
 
     def write(self, data: bytes) -> None:
-        """Queue data; the end of the step sends it."""
+        """Queue data, which is sent at the end of the running step together with other responses."""
         self._queue.append(data)
         self._unsent += len(data)
         self._broker._channels_to_flush[self] = None
@@ -365,7 +368,7 @@ class _Channel:
             self.connection.is_muted = True
 
     def close(self) -> None:
-        """Flush queued data, then close."""
+        """Close once the queued data is sent; reset the connection if that takes longer than LINGER_S."""
         self._is_closing = True
         if self._unsent:
             self._broker._channels_to_flush[self] = None
@@ -392,7 +395,10 @@ class _Channel:
             self._receive()
 
     def flush(self) -> None:
-        """Send as much as the kernel accepts."""
+        """Send as much of the queued data as the kernel accepts without blocking.
+
+        Also lets the connection serve requests again after half of UNSENT_MAX is sent, and completes :meth:`close`.
+        """
         try:
             if self._queue:
                 data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
@@ -449,7 +455,7 @@ class _Channel:
             return
         try:
             self.connection.data_received(buffer[:size])
-        except Exception as error:  # one client's bytes must not stop the broker for all clients
+        except Exception as error:  # One client's bytes must not stop the broker for all clients.
             log.exception("%r failed to process received data; resetting it", self.connection)
             self._broker.cluster.bugs.append(f"{self.connection!r}: {error!r}")
             self.connection.abort()

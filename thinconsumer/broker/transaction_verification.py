@@ -112,7 +112,7 @@ def add_or_verify(
 
 
 def produce_error_code(code: int, version: int) -> int:
-    """Return the error code for a producer that speaks this version of Produce."""
+    """Map the coordinator's error code to one that a producer with this version of Produce can handle."""
     if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS or (
         code == Code.CONCURRENT_TRANSACTIONS and version < FIRST_TO_ADD_PARTITIONS
     ):

@@ -72,5 +72,5 @@ class ClientOptions:
         return cls(**from_dotted_names(cls.options(), config))
 
 
-#: The options that a consumer has in common with the other clients.
+#: The options of any client. Code shared by all clients uses this type: it may only read the fields of both classes.
 CommonOptions = ClientOptions | ConsumerConfig

@@ -66,7 +66,7 @@ UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
     "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
 }
 
-#: Options by their different name in librdkafka (confluent-kafka).
+#: This package's name of options that have another name in librdkafka (confluent-kafka), for the hint in the error.
 LIBRDKAFKA_NAMES = {
     "metadata_broker_list": "bootstrap_servers",
     "fetch_wait_max_ms": "fetch_max_wait_ms",

@@ -24,7 +24,7 @@ DEFAULT_PORT = 9092
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-#: The end of an error about a coroutine function; the text before it is "is".
+#: The end of error messages about a callback or deserializer that is a coroutine function. It follows the word "is".
 ASYNC_DEF = (
     "an async def, which would never be awaited: write a plain def (it may start a task with "
     "asyncio.get_running_loop().create_task())"

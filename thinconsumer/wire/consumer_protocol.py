@@ -81,7 +81,8 @@ def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscriptio
     except KafkaProtocolError:
         if version == 0:
             raise
-        # Some clients send version 1 but end after the fields of version 0.
+        # Some clients write version 1 in front of bytes that end after the fields of version 0: decode them as version
+        # 0.
         try:
             return ConsumerProtocolSubscription.decode(data, 0, _VERSION.size)
         except KafkaProtocolError:

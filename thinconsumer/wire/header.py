@@ -100,7 +100,7 @@ def decode_request_header(buffer: bytes | bytearray | memoryview) -> RequestHead
 
 
 def _skip_tags(buffer: bytes | bytearray | memoryview, position: int) -> int:
-    """Return the position after a header's tagged fields. Kafka defines none so far."""
+    """Return the position after a header's tagged fields, which are ignored: Kafka defines none for headers so far."""
     data = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     try:
         count = data[position]

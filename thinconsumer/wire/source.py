@@ -77,7 +77,10 @@ class FunctionSource:
         return name
 
     def packer(self, codes: str) -> tuple[str, int]:
-        """Return the name of the ``struct`` method for these format codes, and their size in bytes."""
+        """Return the name by which generated code calls ``pack`` or ``unpack_from`` for these ``struct`` format codes.
+
+        Also returns the size in bytes that these codes have together.
+        """
         compiled = struct.Struct(">" + codes)
         if codes not in self._formats:
             self._formats[codes] = self.constant("S", getattr(compiled, self._method))

@@ -11,7 +11,7 @@ from .schema import Struct, array, binary, int16, int32, string
 
 
 class SyncGroupResponse(Message):
-    """This member's assignment, in the protocol's own encoding."""
+    """This member's assignment, as bytes in the format of the protocol type (see ``consumer_protocol``)."""
 
     API_KEY = 14
     VERSIONS = (0, 5)
