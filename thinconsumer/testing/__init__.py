@@ -69,7 +69,8 @@ __all__ = [
     "VirtualClock",
 ]
 
-#: Imported at first use: importing the simulation takes longer than all the rest.
+#: Names that this package imports only when they are first used, since importing the simulation takes longer than
+#: importing the rest of the package.
 _LAZY = frozenset(("ReaderSwarm", "Simulation", "Violation"))
 
 

@@ -7,7 +7,7 @@ SOME_DAY = 1_700_000_000.0
 
 
 class VirtualClock:
-    """Two times that advance together: monotonic seconds, and seconds since the epoch."""
+    """Two clocks that advance together: a monotonic one, and the wall clock in seconds since the epoch."""
 
     def __init__(self, now: float = 1000.0, wall_time: float = SOME_DAY) -> None:
         self._now = now

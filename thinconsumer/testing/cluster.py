@@ -40,7 +40,7 @@ class MemoryCluster(Cluster):
         network: The network on which the brokers listen; a new one by default.
         hosts: A host and a port for each broker, instead of ``kafka1:9092``, ...
         racks: The rack of each broker.
-        seed: Seed of the cluster's randomness: topic ids, and the broker that is named as controller.
+        seed: Seed of the cluster's random choices: topic ids, and the broker that Metadata names as the controller.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
 
     Raises:
@@ -100,7 +100,7 @@ class MemoryCluster(Cluster):
     def append_batch(self, tp: TopicPartition, batch: bytes) -> int:
         """Append one batch of format 2 without checks (it may have offset gaps or be corrupt); return its first offset.
 
-        The batch gets its base offset and leader epoch, as in a broker.
+        As a broker does, this method writes the base offset and the leader epoch into the batch.
 
         Raises:
             LookupError: The partition has no leader.
@@ -125,9 +125,9 @@ class MemoryCluster(Cluster):
         self.controller.put_topic(topic._replace(partitions=tuple(rows)))
 
     def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
-        """Stop a node as ``kill -9`` does. The controller notices after ``noticed_after_s`` (inf: never).
+        """Stop a node as ``kill -9`` does. The controller fences it after ``noticed_after_s`` seconds (inf: never).
 
-        The default is the broker's session timeout.
+        By default, the controller fences the node when the broker's session times out.
         """
         node = self.nodes[node_id]
         self.network.refuse(node.host, node.port)
@@ -155,7 +155,10 @@ class _NetworkSchedule(Schedule):
 
     @property
     def now(self) -> float:
-        """The network's time, but never less than before: the moment of a late event may be behind the clock."""
+        """The latest time that the network or this schedule has reached: the cluster's time never goes back.
+
+        The network's time may: while it runs an overdue event, its time is the moment at which that event was due.
+        """
         self._latest = max(self._latest, self._network.now())
         return self._latest
 
@@ -193,7 +196,7 @@ class _NodeListener:
 
 
 class _NodeConversation:
-    """One connection to a node: a conversation for the network, and a transport for the broker."""
+    """One connection to a node. The network passes bytes to it, and the broker's connection answers through it."""
 
     client_host = "/127.0.0.1"
 

@@ -1,8 +1,8 @@
-"""A driver on a network in memory and a virtual clock, with the contract of the driver over sockets.
+"""A driver on a network in memory and a virtual clock, with the same contract as the driver over sockets.
 
 One step carries out the endpoint's commands, sends bytes, and runs the events that are due; if no event is due, it
-advances the clock to the next one. A test waits for an hour of virtual time at once; a test that waits without a
-deadline while no event is pending fails.
+advances the clock to the next one. A test that waits for an hour of virtual time therefore takes no real time. A test
+that waits without a deadline, while no event is pending, fails with an AssertionError.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..errors import IllegalStateError
 from ..timers import NEVER
 from .network import MemoryConnection, Network
 
-#: Limit of ``take_commands()`` calls in one step: an endpoint whose commands cause new ones without end exceeds it.
+#: Limit of ``take_commands()`` calls in one step. If the endpoint still returns new commands then, it probably does so
+#: without end, and the step fails.
 COMMANDS_PER_STEP = 1000
 
 
@@ -26,14 +27,14 @@ class MemoryDriver:
         self.network = network or Network()
         self.clock = self.network.clock
         self.random = random.Random(seed)
-        self.steps = 0  #: Calls of :meth:`step`; a busy loop makes many.
+        self.steps = 0  #: Number of calls of :meth:`step`: tests limit it to find busy loops of a client.
         self.closed = False
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
-        self._was_called = False  #: Whether this step has called the endpoint or a stream.
+        self._was_called = False  #: Whether this step has called a method of the endpoint or of a stream: its result.
         self._woken = False
-        self._skips_wait = False  #: Whether the next step must not wait, after :meth:`wakeup`.
+        self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
     def now(self) -> float:
         """Return the virtual clock's monotonic seconds."""
@@ -46,7 +47,7 @@ class MemoryDriver:
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out commands and run due events; if no event is due, advance the clock, at most to ``deadline``.
 
-        Returns whether the endpoint or a stream was called.
+        Returns whether this step called a method of the endpoint or of a stream, for example with received bytes.
         """
         if self.closed:
             raise IllegalStateError("this driver is closed")
@@ -72,7 +73,7 @@ class MemoryDriver:
             self.step(endpoint, deadline)
 
     def wake_at(self) -> float:
-        """Return infinity: name lookups are answered at once, so none can time out."""
+        """Return infinity: this driver answers name lookups at once, so it has no lookup timeouts to handle."""
         return NEVER
 
     @property
@@ -114,7 +115,10 @@ class MemoryDriver:
         return [connection.stream for connection in self._connections.values()]
 
     def called(self) -> None:
-        """Carry out the endpoint's commands after each call of a stream, as the driver over sockets does."""
+        """Note that a stream was called, and carry out the commands that the endpoint has given because of it.
+
+        The driver over sockets, too, carries out commands after each call of a stream.
+        """
         self._was_called = True
         if self._endpoint is not None:
             self._obey()

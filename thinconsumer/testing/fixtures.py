@@ -37,7 +37,8 @@ __all__ = [
 #: Creates a topic: ``kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})`` returns its name.
 NewTopic = Callable[..., str]
 
-#: Limit of the test's name within a topic's name (Kafka's is 249), and the characters in it that become ``-``.
+#: A topic's name begins with the name of its test: with at most this many characters of it, since Kafka allows 249 in a
+#: topic's name, and with ``-`` for the characters that Kafka does not allow.
 _NAME_MAX = 200
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]+")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INET, INET6 = 2, 10
 
-Place = tuple[str, int]  #: A numeric address and a port.
+Place = tuple[str, int]  #: An IP address and a port.
 
 
 class Network:
@@ -49,31 +49,31 @@ class Network:
         self.latency = latency
         self.chunk = chunk
         self.send_limit = send_limit
-        #: Numeric addresses by name, in the resolver's order; a string is the resolver's error.
+        #: The results of lookups by host name: a list of IP addresses in the resolver's order, or a str with the error.
         self.names: dict[str, list[str] | str] = {}
-        self.dials: list[tuple[float, str, Address]] = []  #: Each connection attempt: moment, host, address.
-        self.lookups: list[tuple[float, str]] = []  #: Each lookup: moment, host.
+        self.dials: list[tuple[float, str, Address]] = []  #: All connection attempts so far: time, host, address.
+        self.lookups: list[tuple[float, str]] = []  #: All name lookups so far: time, host.
         self.connections: list[MemoryConnection] = []  #: Connections that are open or being established.
         self._listeners: dict[Place, Peer] = {}
         self._black_holes: set[Place] = set()
         self._paused: set[Place] = set()
         self._held: dict[Place, list[Callable[[], None]]] = defaultdict(list)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._moment: float | None = None  #: The time of the event that is running; None between events.
+        self._moment: float | None = None  #: The time at which the running event was due; None between events.
         self._numbers = itertools.count()
         self._hosts = itertools.count(1)
 
     # -- names and listeners
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
-        """Let a peer listen at a host and port. A new host name gets an address."""
+        """Let a peer listen at a host and port. A host name without an IP address gets one."""
         if not is_numeric(host) and not self._addresses_of(host):
             self.names[host] = [f"10.0.0.{next(self._hosts)}"]
         for place in self._places(host, port):
             self._listeners[place] = peer
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
-        """Return the addresses of a name and an empty string, or no address and the error."""
+        """Look up a host: return its addresses and an empty string, or no address and the error message."""
         self.lookups.append((self.clock.now(), host))
         found = self.names.get(host, "the name does not resolve")
         if is_numeric(host):
@@ -109,7 +109,7 @@ class Network:
         self._black_holes.update(self._places(host, port))
 
     def resume(self, host: str, port: int) -> None:
-        """End :meth:`pause` and :meth:`black_hole`; the bytes held back since then are delivered."""
+        """End :meth:`pause` and :meth:`black_hole`, and deliver the bytes and connection attempts they held back."""
         for place in self._places(host, port):
             self._paused.discard(place)
             self._black_holes.discard(place)
@@ -117,7 +117,7 @@ class Network:
                 self.call_at(self.now(), callback)
 
     def dial(self, dial: Dial, driver: MemoryDriver) -> MemoryConnection:
-        """Start to connect the stream of ``dial``; return the connection that is being established."""
+        """Begin the connection attempt that ``dial`` requests; return the connection, which is not established yet."""
         self.dials.append((self.clock.now(), dial.host, dial.address))
         connection = MemoryConnection(self, driver, dial)
         self.connections.append(connection)
@@ -129,7 +129,10 @@ class Network:
         return self._listeners.get(place)
 
     def deliver(self, place: Place, callback: Callable[[], None], *, dialling: bool = False) -> None:
-        """Call back after the latency; if :meth:`pause` or :meth:`black_hole` holds ``place`` then, after its end."""
+        """Call back after the latency, or later, after :meth:`resume`, if the address ``place`` is held back then.
+
+        :meth:`black_hole` holds back everything, :meth:`pause` all but connection attempts (``dialling``).
+        """
 
         def arrive() -> None:
             if place in self._black_holes or (place in self._paused and not dialling):
@@ -148,11 +151,14 @@ class Network:
         return self._events[0][0] if self._events else None
 
     def now(self) -> float:
-        """Return the moment of the running event, which the clock may have passed; between events, the clock's time."""
+        """Return the time at which the running event was due, which may be before the clock's time.
+
+        Between events, return the clock's time.
+        """
         return self.clock.now() if self._moment is None else self._moment
 
     def run_due(self) -> bool:
-        """Run all due events, including those that they add; return whether there was any."""
+        """Run all due events, including due ones that these events add; return whether any event ran."""
         happened = False
         try:
             while self._events and self._events[0][0] <= self.clock.now():
@@ -172,7 +178,7 @@ class Network:
 
 
 class MemoryConnection:
-    """One connection: the driver's handle, and the peer's :class:`~.peer.PeerConnection`."""
+    """One connection: the driver sends and closes through it, and so does the peer (:class:`~.peer.PeerConnection`)."""
 
     def __init__(self, network: Network, driver: MemoryDriver, dial: Dial) -> None:
         self.stream = dial.stream
@@ -189,7 +195,7 @@ class MemoryConnection:
         return f"<MemoryConnection {self.host} {self.address} {'open' if self.is_open else 'closed'}>"
 
     def arrive(self) -> None:
-        """Let the connection attempt arrive at the host: establish the connection, or refuse it."""
+        """Handle that the connection attempt arrives at the host: establish the connection, or refuse it."""
         if not self.is_open:
             return
         peer = self._network.listener(self.place)
@@ -269,7 +275,7 @@ class MemoryConnection:
 
 
 def is_numeric(host: str) -> bool:
-    """Return whether a host is a numeric address."""
+    """Return whether a host is an IP address, and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -278,5 +284,5 @@ def is_numeric(host: str) -> bool:
 
 
 def address(ip: str, port: int) -> Address:
-    """Return the Address of a numeric host."""
+    """Return the Address of an IP address and a port."""
     return Address(INET6, (ip, port, 0, 0)) if ":" in ip else Address(INET, (ip, port))

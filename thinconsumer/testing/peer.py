@@ -28,7 +28,7 @@ class PeerConnection(Protocol):
         ...
 
     def close(self) -> None:
-        """Close in order: bytes sent before still arrive."""
+        """Close the connection once the bytes sent so far have arrived at the client."""
         ...
 
     def reset(self) -> None:

@@ -1,8 +1,8 @@
-"""Run swarms: one seed with its knobs and trace, or a range of seeds with totals.
+"""Run swarms, which are simulations with random faults: one seed with its knobs and trace, or many seeds with totals.
 
-``--seed 123`` repeats one run and shows its knobs, and the trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many;
-seeds that fail are listed with the first line of their error, and the exit code is 1. ``--groups`` simulates consumer
-groups instead of readers with assigned partitions.
+The knobs are the parameters that a run draws from its seed. ``--seed 123`` repeats one run and shows its knobs, and the
+trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many seeds; those that fail are listed with the first line of their
+error, and the exit code is 1. ``--groups`` simulates consumer groups instead of readers with assigned partitions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def say(*words: object) -> None:
 
 
 def swarm_of(groups: bool) -> type[Swarm]:
-    """Return the class that simulates groups, or readers."""
+    """Return the class that simulates consumer groups, or, without ``groups``, readers with assigned partitions."""
     return GroupSwarm if groups else ReaderSwarm
 
 
@@ -52,9 +52,9 @@ def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]
 
 
 def limit(seconds: float) -> None:
-    """Have ``TimeoutError`` raised after this much CPU time, which only an endless loop takes; 0 sets no limit.
+    """Set a timer that raises TimeoutError after this many seconds of CPU time; 0 cancels the timer.
 
-    Does nothing on Windows, which has no such timer.
+    Only a run in an endless loop takes that long. Windows has no such timer, so this function does nothing there.
     """
     if hasattr(signal, "setitimer"):
 

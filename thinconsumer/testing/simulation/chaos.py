@@ -22,7 +22,7 @@ from .takeover import Witness
 if TYPE_CHECKING:
     from .swarm import Swarm
 
-#: A network cut: no bytes get from any of the first hosts to any of the second.
+#: A network cut, as two lists of hosts: no bytes get from any host of the first to any host of the second.
 Cut = tuple[list[Who], list[Who]]
 
 
@@ -41,7 +41,7 @@ class Chaos:
         self.witness = Witness(sim.world.accuse, sim.cluster.truth)
         sim.jury.add(self.witness)
         self._cuts: list[Cut] = []
-        self._delays: list[tuple[int, float]] = []  #: Delays in force: broker id, seconds.
+        self._delays: list[tuple[int, float]] = []  #: The delays that are in force now: broker id, seconds.
         self.request_faults = RequestFaults(sim.world, knobs)
         self.group_errors = GroupErrors(sim.world, knobs.group_error_rate)
         for rule in (self.request_faults, self.group_errors):
@@ -131,4 +131,5 @@ class Chaos:
         self.later(seconds, end)
 
     def _apply_delays(self) -> None:
-        self.sim.network.slow = dict(sorted(self._delays))  # dict() keeps a broker's last delay, its longest
+        # If a broker has several delays, sorted() puts the longest last, and dict() keeps the last.
+        self.sim.network.slow = dict(sorted(self._delays))

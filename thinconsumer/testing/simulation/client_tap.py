@@ -27,7 +27,7 @@ from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ...wire.sync_group import SyncGroupRequest
 
 SIZE = 4
-#: The APIs of groups.
+#: The keys of the APIs that group members use with their coordinator.
 GROUP_APIS: frozenset[int] = frozenset(
     api.API_KEY
     for api in (
@@ -40,12 +40,12 @@ GROUP_APIS: frozenset[int] = frozenset(
         SyncGroupRequest,
     )
 )
-#: The APIs whose requests are decoded, and, except for Fetch, their responses.
+#: The keys of the APIs that the tap decodes: requests and responses, but of Fetch only the requests.
 DECODED_APIS = GROUP_APIS | {api.API_KEY for api in (FetchRequest, MetadataRequest, OffsetForLeaderEpochRequest)}
 
 
 class SentRequest(NamedTuple):
-    """A request that was written; ``message`` is None if its API is none of :data:`DECODED_APIS`."""
+    """A request that the client has written; ``message`` is None if its API is not in :data:`DECODED_APIS`."""
 
     api_key: int
     version: int
@@ -53,7 +53,7 @@ class SentRequest(NamedTuple):
 
 
 def take_frames(data: bytearray) -> list[bytes]:
-    """Remove the complete frames from the front of ``data`` and return them without their sizes."""
+    """Remove the complete frames from the front of ``data`` and return them without the four bytes of their size."""
     frames = []
     while len(data) >= SIZE and len(data) >= (end := SIZE + int.from_bytes(data[:SIZE], "big")):
         frames.append(bytes(data[SIZE:end]))
@@ -91,7 +91,10 @@ class ClientTap:
         return self._room
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Report responses before the client handles them: it may act on them inside this call."""
+        """Report the received responses, then pass the call on to the client's stream.
+
+        The stream may act on a response inside the call, for example close the connection: its report must come second.
+        """
         self._in += self._room[:size]
         for frame in take_frames(self._in):
             self._response(frame)
@@ -108,7 +111,7 @@ class ClientTap:
         return [self._offered] if self._offered else []
 
     def data_sent(self, size: int, now: float) -> None:
-        """Report the requests that are now sent completely."""
+        """Pass the call on to the client's stream, and report the requests that are now sent completely."""
         self._out += self._offered[:size]
         self.inner.data_sent(size, now)
         for frame in take_frames(self._out):

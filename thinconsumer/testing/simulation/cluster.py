@@ -24,7 +24,7 @@ class SimCluster(MemoryCluster):
     def __init__(
         self, world: World, network: SimNetwork, jury: Jury, nodes: int, topics: Mapping[str, int], **settings: Any
     ) -> None:
-        #: The committed contents of each partition of each topic id, also of deleted topics.
+        #: The committed contents by partition and topic id; those of deleted topics are kept.
         self.truths: dict[tuple[TopicPartition, bytes], Truth] = {}
         #: Called with the client's name and each response before it is sent; may corrupt the response.
         self.spoil: Callable[[str, Message], object] = lambda client, message: None
@@ -42,7 +42,7 @@ class SimCluster(MemoryCluster):
         return None if row is None else self.truths.get((tp, row.topic_id))
 
     def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
-        """Return a node's log of a partition; a new log if the node had none of this topic id."""
+        """Return a node's log of a partition: a new one if the node has none, or only that of another topic id."""
         kept = self._logs.get((node_id, row.tp))
         if kept is None or kept[0] != row.topic_id:
             truth = self.truths.setdefault((row.tp, row.topic_id), Truth(row.tp, self._lost))
@@ -50,7 +50,7 @@ class SimCluster(MemoryCluster):
         return super().log_of(node_id, row, config)
 
     def kill(self, node_id: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
-        """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that clients get no reset."""
+        """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that no connection is reset."""
         if self.nodes[node_id].is_alive:
             self._trace(node_id, "killed", "without a word" if silently else "")
         if silently:

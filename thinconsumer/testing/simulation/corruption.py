@@ -27,7 +27,7 @@ class Corruption:
         self._clients = clients
 
     def __call__(self, client: str, response: Message) -> bool:
-        """Flip a bit of a response to a client, at random; return whether it was done."""
+        """Flip one bit of a Fetch response with probability ``rate``; return whether a bit was flipped."""
         if not self.rate or client not in self._clients or not isinstance(response, FetchResponse):
             return False
         rows = [data for topic in response.responses for data in topic.partitions if data.records]
@@ -40,7 +40,7 @@ class Corruption:
 
 
 def spoiled(records: bytes, random: Random) -> bytes:
-    """Return batches with one bit flipped in one of them: in its header or in its records, equally often."""
+    """Return batches after flipping one bit: equally often in the header and in the records of one of the batches."""
     starts = [at for at in _starts(records) if at + CRC_AT < len(records)]
     if not starts:
         return records

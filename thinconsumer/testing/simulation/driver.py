@@ -17,21 +17,21 @@ from .client_tap import ClientTap
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
-#: A client that takes ``STEPS_MAX`` steps within ``LOOP_S`` seconds, with no event of the world in between, is in an
-#: endless loop. Correct clients take about ten.
+#: A client that takes ``STEPS_MAX`` steps within ``LOOP_S`` virtual seconds, with no event of the world in between, is
+#: in an endless loop. Correct clients take about ten such steps.
 STEPS_MAX, LOOP_S = 500, 1.0
 
 
 class Crashed(BaseException):
-    """The simulated process was killed inside a call. Not an ``Exception``: no handler of the client may catch it."""
+    """The simulated process was killed inside a call. Not an ``Exception``, since no handler of the client may run."""
 
 
 class SimDriver(MemoryDriver):
     """Implements :class:`thinconsumer.driver.Driver` in a simulation; created by ``Simulation.driver``.
 
     ``on_mail`` is called when something arrives, so that an idle actor gets a turn. ``report`` is called with the name
-    of an event of :class:`.checkers.Checker` ("connection_opened", "request_written", "response_read" or
-    "connection_closed") and that method's arguments without the reader.
+    of an event, which is a method of :class:`.checkers.Checker` ("connection_opened", "request_written",
+    "response_read" or "connection_closed"), and with that method's arguments except the first, the reader.
     """
 
     def __init__(self, world: World, network: SimNetwork, name: str, report: Callable[..., None]) -> None:
@@ -44,15 +44,16 @@ class SimDriver(MemoryDriver):
         self._world = world
         self._sim_network = network
         self._idle_steps = 0
-        self._moment = (-1, 0.0)  #: ``World.happened`` and the time when ``_idle_steps`` was last reset.
+        self._moment = (-1, 0.0)  #: The values of ``World.happened`` and of the clock when ``_idle_steps`` became 0.
         self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
         self._report = report
         self._dials = 0
-        self._after_step: list[tuple[Any, ...]] = []  #: Reports held back until the client has handled the step.
+        #: Reports of responses and closed connections, held back until the client has handled them in the step.
+        self._after_step: list[tuple[Any, ...]] = []
 
     @property
     def has_mail(self) -> bool:
-        """Whether a step need not wait: something has arrived, the client was woken up, or the process was killed."""
+        """Whether a step must not wait, since input has arrived, wakeup() was called, or the process was killed."""
         return bool(self._mail) or self.is_dead or self._skips_wait
 
     def wall_time(self) -> float:
@@ -60,9 +61,9 @@ class SimDriver(MemoryDriver):
         return self.clock.wall_time() + self.wall_skew
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out commands and pass on the mail; without mail, first run events until there is some or ``deadline``.
+        """Carry out commands and pass the mail to the streams; without mail, first run the world's events.
 
-        Returns whether the endpoint or a stream was called.
+        They run until mail arrives or ``deadline`` is reached. Returns whether the endpoint or a stream was called.
         """
         try:
             return self._step(endpoint, deadline)
@@ -112,7 +113,7 @@ class SimDriver(MemoryDriver):
         self._connections.clear()
 
     def deliver(self, connection: SimConnection, take: Callable[[], None]) -> None:
-        """Queue what has arrived at one of this client's sockets; the next step calls ``take``."""
+        """Queue input that has arrived at one of this client's sockets: the next step calls ``take`` to handle it."""
         if self.is_dead or self.closed:
             return
         self._mail.append((connection, take))

@@ -1,4 +1,7 @@
-"""Functions that inject a fault into brokers, the network, logs or applications; ``FAULTS`` has them by knob."""
+"""Functions that inject a fault into brokers, the network, logs or applications.
+
+``FAULTS`` has them under the name of the knob that sets their rate.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Injects one fault; returns whether it was possible.
 Fault = Callable[["Chaos", Random], bool]
-#: Faults that lose committed records.
+#: The knobs of the faults that lose committed records: these faults occur only if the knob ``unclean`` is set.
 UNCLEAN = ("unclean_elections", "takeovers")
 
 
@@ -26,7 +29,7 @@ def kill(chaos: Chaos, random: Random) -> bool:
 
 
 def kill_node(chaos: Chaos, random: Random, node: int, most_s: float) -> bool:
-    """Kill this broker, and start it again within ``most_s`` seconds; return whether it was alive."""
+    """Kill broker ``node``, and start it again within ``most_s`` seconds; return whether it was alive."""
     seconds, silently = random.uniform(0.2, most_s), random.random() < chaos.knobs.silent_share
     if node < 0 or not chaos.sim.cluster.nodes[node].is_alive:
         return False
@@ -41,7 +44,7 @@ def pause(chaos: Chaos, random: Random) -> bool:
 
 
 def pause_node(chaos: Chaos, node: int, seconds: float) -> bool:
-    """Pause this broker; return whether it was running."""
+    """Pause the process of broker ``node`` for this many seconds; return whether it was running."""
     if node < 0 or not chaos.sim.cluster.nodes[node].is_running:
         return False
     found = chaos.sim.cluster.nodes[node]
@@ -74,14 +77,14 @@ def reset(chaos: Chaos, random: Random) -> bool:
 
 
 def slow(chaos: Chaos, random: Random) -> bool:
-    """Delay everything to and from a broker."""
+    """Delay all bytes to and from a broker for a while."""
     node = random.choice([*chaos.sim.cluster.nodes])
     chaos.slow(node, random.uniform(0.05, 1.5), random.uniform(0.5, 10))
     return True
 
 
 def move_leader(chaos: Chaos, random: Random) -> bool:
-    """Move a partition's leader."""
+    """Make another in-sync replica the leader of a partition."""
     tp = random.choice(chaos.tps)
     row = chaos.sim.cluster.controller.image.partition(*tp)
     others = [n for n in row.isr if n != row.leader] if row is not None else []
@@ -120,13 +123,13 @@ def _is_behind(chaos: Chaos, tp: TopicPartition, node_id: int) -> bool:
 
 
 def take_over(chaos: Chaos, random: Random) -> bool:
-    """Cut a follower off and, after readers have read records that it lacks, elect it: see :mod:`.takeover`."""
+    """Cut a follower off and elect it once readers have read records that it lacks, as :mod:`.takeover` describes."""
     tp = random.choice(chaos.tps)
     row = chaos.sim.cluster.controller.image.partition(*tp)
     alive = chaos.sim.cluster.controller.image.brokers
     others = [n for n in row.replicas if n != row.leader and n in alive] if row is not None else []
     if row is None or row.leader < 0 or len(others) < max(1, chaos.knobs.min_insync_replicas):
-        return False  # without this follower, the ISR would be smaller than min.insync.replicas
+        return False  # with the follower cut off, the ISR would be smaller than min.insync.replicas
     return Takeover(chaos, random, tp, row.leader, random.choice(others)).begin()
 
 

@@ -23,7 +23,7 @@ class GroupEventAdapter(Checker):
     jury: Jury
     name_of: Callable[[bytes], str]
     _owned: dict[SimReader, dict[TopicPartition, None]] = field(default_factory=dict, init=False)
-    #: Partitions whose first position is the committed offset.
+    #: Assigned partitions that have no position yet: it will be the committed offset of an OffsetFetch response.
     _starting: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
     _is_telling: bool = field(default=False, init=False)
 
@@ -35,9 +35,10 @@ class GroupEventAdapter(Checker):
         self._starting.pop(reader, None)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """Report an assignment before its callback runs: a seek inside the callback must be reported after it.
+        """Report an assignment before its callback runs, so that a seek inside the callback is reported after it.
 
-        A callback that raised is called again, and must not set back a seek that it made before it raised.
+        A callback that raised is called again. The partitions of its first call are not expected to begin at the
+        committed offset then: the first call may have sought them before it raised.
         """
         if what == ASSIGNED:
             self._starting[member] |= set(tps) - self._owned[member].keys()

@@ -1,4 +1,7 @@
-"""Functions that inject a fault into a group's coordinator, members or topics; ``GROUP_FAULTS`` has them by knob."""
+"""Functions that inject a fault into a group's coordinator, members or topics.
+
+``GROUP_FAULTS`` has them under the name of the knob that sets their rate.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ TOPICS_MAX, PARTITIONS_MAX = 5, 7
 
 
 def coordinator(chaos: Chaos, random: Random) -> int:
-    """Return the node that coordinates one of the groups, by the controller's metadata; -1 if none does."""
+    """Return the broker id of a random group's coordinator, by the controller's metadata; -1 if there is none."""
     group = random.choice(chaos.swarm.groups).name
     topic = chaos.sim.cluster.controller.image.topics.get(OFFSETS_TOPIC)
     if topic is None:
@@ -37,7 +40,10 @@ def running(chaos: Chaos, random: Random) -> MemberActor | None:
 
 
 def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
-    """Restart all members one by one with the second list of assignors in ``STYLES``, then with the third."""
+    """Restart all members one by one with the second list of assignors of the group's style, then with the third.
+
+    :data:`.knobs.STYLES` has the lists of each style.
+    """
     random = chaos.sim.world.streams(f"chaos/upgrade/{group.name}")
     steps = STYLES[group.knobs.style]
     plan = [(member, list(steps[step])) for step in range(1, len(steps)) for member in group.members]
@@ -104,7 +110,7 @@ def move_coordinator(chaos: Chaos, random: Random) -> bool:
 
 
 def absent(chaos: Chaos, random: Random) -> bool:
-    """Stall a member for about its session timeout, or its maximum poll interval."""
+    """Stall a member for 0.5 to 1.6 times its session timeout or its max.poll.interval.ms."""
     member = running(chaos, random)
     if member is None:
         return False
@@ -137,7 +143,7 @@ def grow(chaos: Chaos, random: Random) -> bool:
 
 
 def appear(chaos: Chaos, random: Random) -> bool:
-    """Create a topic that pattern subscriptions match, and to which some members are already subscribed by name."""
+    """Create a topic that subscribed patterns match, and to which some members have subscribed by name before."""
     free = [name for name in chaos.swarm.names if name not in chaos.swarm.used]
     if not free or len(chaos.swarm.topics) >= TOPICS_MAX:
         return False
@@ -162,7 +168,7 @@ def vanish(chaos: Chaos, random: Random) -> bool:
 
 
 def change_mind(chaos: Chaos, random: Random) -> bool:
-    """Subscribe a member to other topics."""
+    """Subscribe a member to other topics, which need not exist yet."""
     member = running(chaos, random)
     if member is None or member.pattern is not None:
         return False

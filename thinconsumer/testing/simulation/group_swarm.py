@@ -2,7 +2,7 @@
 
 After safety and liveness (see :mod:`.swarm`) there are two more phases. **Order**: a member of each group closes and
 restarts while records are written, and no record may be processed twice. **Quiet**: for :data:`QUIET_S` virtual seconds
-nothing happens, so no member may rejoin.
+no fault or change occurs, so no member may rejoin.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class GroupSwarm(Swarm):
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Context of a run that counts the log lines about groups and drops all others."""
+        """Return the context of a run: log lines about groups are counted per member, and all others dropped."""
         logger, above, manager = logging.getLogger(LOGGER), logging.getLogger("thinconsumer"), logging.root.manager
         before = [(one, one.level, one.propagate) for one in (logger, above)]
         disabled, manager.disable = manager.disable, logging.DEBUG
@@ -89,7 +89,7 @@ class GroupSwarm(Swarm):
     # -- phases
 
     def end_faults(self) -> None:
-        """End every fault and every member's extra calls; from now on, checkers limit each group's rebalances."""
+        """End every fault and every member's extra calls. From now on, checkers limit the rebalances of each group."""
         super().end_faults()
         for member in self.actors:
             member.calm()
@@ -98,15 +98,20 @@ class GroupSwarm(Swarm):
         self.sim.jury.tell("faults_ended")
 
     def order(self) -> None:
-        """Close and restart a member of each group while records are written: none is lost, none processed twice."""
+        """Close and restart a member of each group while records are written.
+
+        The group must process every record, and none twice.
+        """
         sim = self.sim
         sim.trace.add("swarm", "", "order")
         random = sim.world.streams("swarm/order")
-        # A member may notice a lost connection only by a request timeout. If its session timed out meanwhile, the next
-        # owner would process uncommitted records again, which this phase must not count as a violation.
+        # A member may notice only by a request timeout that a connection was lost. If its session times out meanwhile,
+        # the next owner of its partitions processes uncommitted records again. Wait until this can no longer happen,
+        # since from then on such repetitions count as violations.
         sim.run_for(max(group.knobs.patience_s for group in self.groups))
         self.settle("after lost connections were noticed")
-        # Members that sought back must reach the end first, or their repetitions would be violations too.
+        # Members that have sought back process records again. Wait until all have reached the end, since from then on
+        # such repetitions count as violations.
         sim.run_until(lambda: all(map(self.is_at_end, self.groups)), self.PEACE_S, "every member is at the end")
         for group in self.groups:
             group.ledger.strict_since = sim.now()
@@ -125,10 +130,10 @@ class GroupSwarm(Swarm):
         self.settle("after one member came back")
 
     def quiet(self) -> None:
-        """Run virtual time in which nothing happens and no member may rejoin.
+        """Let :data:`QUIET_S` virtual seconds pass without a fault or a change, during which no member may rejoin.
 
-        A static member that restarted (KIP-345) before it sent its SyncGroup leaves the coordinator waiting for the
-        SyncGroup, as in Kafka. The group rebalances at the end of that wait, so this method first waits for that.
+        A static member (KIP-345) that restarts between its JoinGroup and its SyncGroup leaves the coordinator waiting
+        for the SyncGroup, as in Kafka. When that wait times out, the group rebalances. Such a wait must be over first.
         """
         if any(SYNC in group.timers for group in self.coordinated()):
             self.sim.run_until(
@@ -144,7 +149,7 @@ class GroupSwarm(Swarm):
         self.rebalances.is_quiet = False
 
     def counts(self) -> Counter[str]:
-        """Return the counts of every swarm, and those of processed records, rebalances, callbacks and log lines."""
+        """Return the counts of the base class, and those of processed records, rebalances, callbacks and log lines."""
         counts = super().counts()
         counts["processed"] = sum(group.ledger.count for group in self.groups)
         counts["doubles"] = sum(group.ledger.doubles for group in self.groups)
@@ -163,7 +168,7 @@ class GroupSwarm(Swarm):
         return next((tp.topic for tp, other in self.sim.cluster.truths if other == topic_id), "")
 
     def coordinated(self) -> Iterator[ClassicGroup]:
-        """Yield the state of each group at its coordinator."""
+        """Yield the groups that the brokers' coordinators have loaded."""
         for node in self.sim.cluster.nodes.values():
             for shard in node.group_coordinator.shards.values():
                 yield from shard.latest.groups.values()
@@ -226,12 +231,12 @@ class GroupSwarm(Swarm):
 
     @staticmethod
     def is_at_end(group: SimulatedGroup) -> bool:
-        """Return whether no member of a group has a record left to read."""
+        """Return whether the positions of all running members are beyond the last record of each partition."""
         positions = [at for member in group.running() for at in member.positions().items()]
         return all(offset is not None and group.ledger.next_from(tp, offset) is None for tp, offset in positions)
 
     def what_is_wrong(self) -> str:
-        """Return why the first unsettled group has not settled; an empty string if all have."""
+        """Return the reason why a group has not settled, for the first such group; an empty string if all have."""
         return next((words for words in map(self._what_is_wrong_with, self.groups) if words), "")
 
     def _what_is_wrong_with(self, group: SimulatedGroup) -> str:

@@ -17,12 +17,12 @@ from .streams import Streams
 
 T = TypeVar("T")
 
-#: Limit of a run's fetches and polls, weighted by the number of brokers: about 0.25 s of CPU time.
+#: Limit of the cost of a run's Fetch requests and polls, about 0.25 s of CPU time. A Fetch costs more with more brokers.
 BUDGET = 700.0
 
 RANGE, ROBIN, STICKY, COOPERATIVE = "range", "roundrobin", "sticky", "cooperative-sticky"
-#: ``partition_assignment_strategy`` of a group's members by step: a rolling bounce takes the group from one step to the
-#: next. Neighbouring steps have an assignor in common.
+#: By a group's style: the successive values of ``partition_assignment_strategy`` of its members. A rolling bounce takes
+#: all members from one value to the next, which has an assignor in common with the one before.
 STYLES: dict[str, tuple[tuple[str, ...], ...]] = {
     "range": ((RANGE,),),
     "roundrobin": ((ROBIN,),),
@@ -36,41 +36,45 @@ STYLES: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def knob(draw: Callable[[Random], Any], groups: Any = None) -> Any:
-    """Declare a knob by the function that draws it; ``groups`` is the knob that replaces it if groups are simulated."""
+    """Declare a knob by the function that draws its value; simulations of groups draw it from the knob ``groups``."""
     return field(metadata={"readers": draw, "groups": draw if groups is None else groups.metadata["readers"]})
 
 
 def always(value: Any, groups: Any = None) -> Any:
-    """Declare a constant. ``None`` leaves an option at the Consumer's default."""
+    """Declare a knob that always has this value. ``None`` leaves an option at the Consumer's default."""
     return knob(lambda random: value, groups)
 
 
 def one_of(*values: Any, groups: Any = None) -> Any:
-    """Declare a choice between values of equal probability."""
+    """Declare a knob that has one of these values, each with the same probability."""
     return knob(lambda random: random.choice(values), groups)
 
 
 def whole(low: int, high: int, groups: Any = None) -> Any:
-    """Declare an integer from ``low`` to ``high``."""
+    """Declare a knob that is an integer from ``low`` to ``high``."""
     return knob(lambda random: random.randint(low, high), groups)
 
 
 def between(low: float, high: float, groups: Any = None) -> Any:
-    """Declare a number from ``low`` to ``high``."""
+    """Declare a knob that is a float from ``low`` to ``high``."""
     return knob(lambda random: round(random.uniform(low, high), 4), groups)
 
 
 def sometimes(share: float, low: float, high: float, groups: Any = None) -> Any:
-    """Declare a number that is 0 except in a ``share`` of runs: runs without some kinds of faults find more bugs."""
+    """Declare a float from ``low`` to ``high`` in a ``share`` of the runs, and 0 in all others.
+
+    Runs in which some kinds of faults do not occur find more bugs than runs in which all occur.
+    """
     return knob(lambda random: round(random.uniform(low, high), 5) if random.random() < share else 0.0, groups)
 
 
 def yes(share: float, groups: Any = None) -> Any:
-    """Declare a boolean that is true in a ``share`` of runs."""
+    """Declare a knob that is True in a ``share`` of the runs, and False in all others."""
     return knob(lambda random: random.random() < share, groups)
 
 
-#: For simulations of groups: an option that keeps its default, and a fault that never occurs.
+#: Values of ``groups``, for knobs that only simulations of readers draw: DEFAULT leaves an option at its default, and
+#: ABSENT sets the rate of a fault to 0.
 DEFAULT, ABSENT = always(None), always(0.0)
 
 
@@ -109,7 +113,7 @@ class ClientKnobs:
     odd_rate: float = sometimes(0.6, 0.01, 0.15, groups=sometimes(0.5, 0.01, 0.1))
     jumps_far: bool = yes(0.3, groups=always(False))
     wall_skew_s: float = sometimes(0.2, -1000, 1000, groups=ABSENT)
-    share: float = between(0.3, 1.2)  #: Share of all partitions that a reader reads.
+    share: float = between(0.3, 1.2)  #: The probability that a reader reads a partition; from 1 on, it reads all.
     commits: str = always("auto", groups=one_of("auto", "auto", "auto", "sync", "async", "offsets"))
     drives: bool = always(False, groups=yes(0.5))
     raise_rate: float = always(0.0, groups=sometimes(0.3, 0.05, 0.4))
@@ -117,17 +121,17 @@ class ClientKnobs:
     rewinds: bool = always(False, groups=yes(0.2))
     columns: bool = False
 
-    #: Names that are no options of the Consumer.
+    #: The names of the knobs that are not options of the Consumer.
     OWN = frozenset({"follows_racks", "wall_skew_s", "share", *(f.name for f in fields(Behaviour))})
 
     def fit(self, fetch_max_wait_ms: int) -> None:
         """Keep a reader's options consistent with each other and with ``fetch_max_wait_ms``."""
         self.request_timeout_ms = max(self.request_timeout_ms, 2 * fetch_max_wait_ms)
         self.connections_max_idle_ms = max(self.connections_max_idle_ms, self.request_timeout_ms + 500)
-        # A partition's limit below fetch_min_bytes would make every Fetch wait for fetch_max_wait_ms, as on Kafka.
+        # If a size limit were below fetch_min_bytes, every Fetch would wait for fetch_max_wait_ms, as on Kafka.
         self.fetch_min_bytes = min(self.fetch_min_bytes, self.fetch_max_bytes, self.max_partition_fetch_bytes)
         if self.blocks:
-            # Shorter timeouts would make thousands of polls without records, which take CPU time and test nothing.
+            # Shorter timeouts would cause thousands of polls without records, which take CPU time and test nothing.
             self.poll_timeout_ms = max(self.poll_timeout_ms, 100)
 
     def options(self, rack: str = "") -> dict[str, Any]:
@@ -139,7 +143,7 @@ class ClientKnobs:
         return {name: value for name, value in options.items() if value is not None}
 
     def behaviour(self) -> Behaviour:
-        """Return how the application uses its consumer."""
+        """Return the :class:`.Behaviour` of the application: how it uses its consumer."""
         polls, thinks = (self.poll_timeout_ms // 2, self.poll_timeout_ms), (0.0, self.think_s)
         return Behaviour(**{**same_named(Behaviour, self), "poll_timeout_ms": polls, "think_s": thinks})
 
@@ -152,18 +156,18 @@ class GroupKnobs:
     style: str = one_of(*STYLES, "cooperative", "up")
     static_share: float = sometimes(0.35, 0.3, 1.0)
     pattern: bool = yes(0.3)
-    mixed_topics: bool = yes(0.25)  #: Members subscribe to different topics.
+    mixed_topics: bool = yes(0.25)  #: Whether members subscribe to different topics.
     isolation_level: str = one_of("read_uncommitted", "read_uncommitted", "read_committed")
     session_timeout_ms: int = whole(3000, 9000)
     beats_per_session: int = one_of(3, 3, 5)
     max_poll_interval_ms: int = whole(4000, 14_000)
-    shards: int = 0  #: Above 0: the members are workers that share so many shards.
+    shards: int = 0  #: Number of shards that the members distribute, as workers; 0: the members are consumers.
 
     clients: list[ClientKnobs] = field(default_factory=list)
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """The heartbeat interval, a share of the session timeout."""
+        """The heartbeat interval: the session timeout divided by ``beats_per_session``."""
         return self.session_timeout_ms // self.beats_per_session
 
     @property
@@ -173,7 +177,7 @@ class GroupKnobs:
         return (self.heartbeat_interval_ms + slowest + self.session_timeout_ms) / 1000
 
     def options(self) -> dict[str, Any]:
-        """Return the Consumer's options that all members have in common at first."""
+        """Return the Consumer's options that are the same for all members until a rolling bounce begins."""
         return {
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": self.heartbeat_interval_ms,
@@ -186,9 +190,10 @@ class GroupKnobs:
 
 @dataclass
 class Knobs:
-    """The knobs of one run. Rates of faults are events per virtual minute, unless they are probabilities.
+    """The knobs of one run. A fault's rate is its number of events per virtual minute, or a probability where said so.
 
-    Simulations of groups lose no committed records or offsets: their checkers require that every record is processed.
+    Simulations of groups never lose committed records or offsets, since their checkers require that every record is
+    processed.
     """
 
     # the cluster
@@ -212,11 +217,11 @@ class Knobs:
     coordinator_load_s: float = always(0.0, groups=sometimes(0.5, 0.05, 2.0))
     initial_delay_ms: int = always(0, groups=one_of(0, 0, 300, 1500))
     # records
-    writes: int = whole(15, 80, groups=whole(20, 50))  #: Number of batches.
+    writes: int = whole(15, 80, groups=whole(20, 50))  #: Number of batches that the log writer appends.
     records_max: int = one_of(1, 5, 40, 200, groups=one_of(1, 5, 20))  #: The most records in a batch.
     record_size_max: int = one_of(10, 100, 2000, groups=one_of(10, 100))
     compression: bool = yes(0.4)
-    transactional: float = sometimes(0.6, 0.1, 0.9, groups=sometimes(0.3, 0.1, 0.6))  #: Share of all batches.
+    transactional: float = sometimes(0.6, 0.1, 0.9, groups=sometimes(0.3, 0.1, 0.6))  #: Share of transactional batches.
     producers: int = one_of(0, 0, 1, groups=always(0))
     fetch_max_wait_ms: int = one_of(50, 500, 500, 2000, 5000, groups=one_of(100, 500, 500, 1500))
     # the network
@@ -230,7 +235,7 @@ class Knobs:
     chunk: int | None = one_of(None, None, None, 4096, 100, groups=one_of(None, None, None, 100))
     # faults per minute
     kills: float = sometimes(0.6, 0.5, 5, groups=sometimes(0.4, 0.5, 2))
-    silent_share: float = between(0, 0.6)  #: Share of kills and crashes without a reset.
+    silent_share: float = between(0, 0.6)  #: Share of kills and crashes after which connections are not reset.
     pauses: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.4, 0.5, 2))
     cuts: float = sometimes(0.6, 0.5, 5, groups=sometimes(0.5, 0.5, 4))
     one_way_share: float = between(0, 0.7)
@@ -241,20 +246,21 @@ class Knobs:
     takeovers: float = sometimes(0.8, 2, 8)  #: Has no effect unless ``unclean`` is true.
     deletions: float = sometimes(0.5, 0.5, 6, groups=ABSENT)
     compactions: float = sometimes(0.7, 1, 6, groups=ABSENT)
-    expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: Partitions added to readers' topics.
+    expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: A topic gets one more partition.
     clock_jumps: float = sometimes(0.3, 0.5, 4)
     stalls: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.6, 0.5, 4))
     crashes: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.6, 0.5, 4))
     coordinator_kills: float = always(0.0, groups=sometimes(0.5, 0.5, 3))
     coordinator_pauses: float = always(0.0, groups=sometimes(0.4, 0.5, 3))
     coordinator_moves: float = always(0.0, groups=sometimes(0.5, 0.5, 5))
-    absences: float = always(0.0, groups=sometimes(0.5, 0.5, 4))  #: Stalls around the session timeout or poll interval.
+    #: A member stalls for about its session timeout or its maximum poll interval.
+    absences: float = always(0.0, groups=sometimes(0.5, 0.5, 4))
     departures: float = always(0.0, groups=sometimes(0.6, 0.5, 4))  #: A member closes, and starts again.
     growths: float = always(0.0, groups=sometimes(0.4, 0.5, 3))
     appearances: float = always(0.0, groups=sometimes(0.4, 0.5, 2))
     vanishings: float = always(0.0, groups=sometimes(0.3, 0.5, 1.5))
     changes_of_mind: float = always(0.0, groups=sometimes(0.3, 0.5, 3))  #: A member changes its subscription.
-    # faults per request
+    # faults of requests, as probabilities per request
     error_rate: float = sometimes(0.4, 0.002, 0.05)
     delay_rate: float = sometimes(0.3, 0.002, 0.05)
     silence_rate: float = sometimes(0.3, 0.001, 0.01)
@@ -267,7 +273,7 @@ class Knobs:
 
     @classmethod
     def draw(cls, seed: int | str, *, groups: bool = False) -> Knobs:
-        """Draw the knobs of a simulation of readers, or of groups."""
+        """Draw the knobs of a run from its seed: for a simulation of readers, or of groups."""
         if groups:
             return cls._draw_groups(seed)
         knobs: Knobs = _drawn(cls, Streams(f"{seed}/knobs"))
@@ -293,7 +299,7 @@ class Knobs:
         knobs.consumers = sum(group.members for group in knobs.group_knobs)
         knobs.replication = min(knobs.replication, knobs.brokers)
         if knobs.vanishings:
-            knobs.transactional = 0.0  # a transaction in a deleted topic would never end
+            knobs.transactional = 0.0  # an open transaction in a topic that is deleted would never end
         knobs._wait_within(BUDGET * 0.3)
         for client in (client for group in knobs.group_knobs for client in group.clients):
             client.request_timeout_ms = max(client.request_timeout_ms, knobs.fetch_max_wait_ms + 500)
@@ -306,28 +312,33 @@ class Knobs:
         workers.style, workers.shards = "range", shards
         workers.clients = [_drawn(ClientKnobs, Streams(f"{seed}/{n}"), "groups") for n in range(workers.members)]
         for client in workers.clients:
-            # Callbacks must not raise: a worker whose on_join_complete() raised owns no shards, unlike a consumer.
+            # Workers' callbacks never raise. If on_join_complete() raised, the worker would own no shards, while the
+            # checkers expect that partitions are owned even if a consumer's callback raised.
             client.raise_rate, client.commits = 0.0, "auto"
         return workers
 
     def _wait_within(self, budget: float) -> float:
-        """Raise ``fetch_max_wait_ms`` until idle consumers' Fetches stay within a budget; return a Fetch's weight."""
+        """Raise ``fetch_max_wait_ms`` until the Fetch requests of idle consumers cost at most ``budget``.
+
+        Returns the cost of one Fetch.
+        """
         weight = 0.4 + 0.2 * self.brokers
         idle = self.consumers * self.brokers * 60_000 * weight
         self.fetch_max_wait_ms = max(self.fetch_max_wait_ms, round(idle / budget))
         return weight
 
     def _stay_within(self, budget: float) -> None:
-        """Limit how often readers fetch and the log writer appends, so that the run stays within a budget."""
+        """Limit how often readers fetch and the log writer appends, so that the run costs at most ``budget``."""
         weight = self._wait_within(budget * 0.5)
         self.writes = max(12, min(self.writes, round(budget * 0.5 / weight / self.consumers * 1.5)))
         for client in self.clients:
             client.fit(self.fetch_max_wait_ms)
-            # Each poll takes a step: polls of one record would take most of the run's CPU time.
+            # Each poll takes a step of the client. If each poll returned only a few records, the polls would take most
+            # of the run's CPU time.
             records = self.writes * self.records_max / 2
             client.max_poll_records = max(client.max_poll_records, round(records * self.consumers / 600))
         if self.chunk is not None:
-            # Each received piece of a response takes a step, so responses must be small.
+            # Clients receive at most ``chunk`` bytes at a time. Large responses would come in too many pieces.
             self.records_max = min(self.records_max, 40)
             self.record_size_max = min(self.record_size_max, 100)
 
@@ -341,7 +352,7 @@ class Knobs:
 
 
 def same_named(kind: type, knobs: Any) -> dict[str, Any]:
-    """Return the knobs that have the name of a field of ``kind``, a dataclass."""
+    """Return, by name, the values of those knobs that are also fields of the dataclass ``kind``."""
     return {f.name: getattr(knobs, f.name) for f in fields(kind) if hasattr(knobs, f.name)}
 
 

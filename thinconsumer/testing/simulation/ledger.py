@@ -1,4 +1,4 @@
-"""The records that a group's members have processed."""
+"""The ledger of a group: the records that its members have processed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Ledger:
         self.read_committed = read_committed
         self.count = 0
         self.doubles = 0
-        #: The time from which no record may be processed twice; None allows repetitions.
+        #: The time since which processing a record twice is a violation; None while repetitions are allowed.
         self.strict_since: float | None = None
         self._truth = truth
         self._done: dict[TopicPartition, dict[int, int]] = {}  #: Leader epoch of each processed record, by offset.
         self._up_to: dict[TopicPartition, int] = {}  #: All records below this offset are processed.
 
     def process(self, records: Iterable[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
-        """Add records; return those that were processed before, if this is forbidden now (``strict_since``)."""
+        """Add processed records; return those that were processed before, but none while repetitions are allowed."""
         twice = []
         for record in records:
             tp = TopicPartition(record.topic, record.partition)
@@ -42,7 +42,10 @@ class Ledger:
         return twice
 
     def first_missing(self, tp: TopicPartition, before: int | None = None) -> int | None:
-        """Return the first offset below ``before`` that no member has processed; None if there is none."""
+        """Return the first offset below ``before`` with a record that no member has processed; None if there is none.
+
+        ``before=None`` stands for the end of the partition's committed records.
+        """
         truth = self._truth(tp)
         if truth is None:
             return None
@@ -50,12 +53,13 @@ class Ledger:
         low = self._up_to.get(tp, 0)
         done = self._done.get(tp, {})
         missing = truth.first_from(low, high, committed=self.read_committed, but=done)
-        if not self.read_committed:  # an open transaction's records may still be committed
+        # Under read_committed, records below may have to be processed later, when an open transaction commits.
+        if not self.read_committed:
             self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
         return missing
 
     def next_from(self, tp: TopicPartition, offset: int) -> int | None:
-        """Return the offset of the first record at or after ``offset``; None if there is none."""
+        """Return the offset of the first record at or after ``offset`` that members must process; None if none."""
         truth = self._truth(tp)
         return None if truth is None else truth.first_from(offset, truth.end, committed=self.read_committed)
 

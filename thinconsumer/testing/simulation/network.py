@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..driver import MemoryDriver
     from .driver import SimDriver
 
-#: A client by its name or a broker by its id.
+#: A host of the simulation: a client by its name, or a broker by its id.
 Who = str | int
 
 #: The resolver's error when no DNS server answered.
@@ -39,14 +39,16 @@ class NetworkFaults:
     """Latencies of the network, and probabilities of faults per message, connection attempt or name lookup."""
 
     latency_min_s: float = 0.0005
-    latency_max_s: float = 0.0005  #: Each path draws its latency once, up to this maximum.
-    jitter_s: float = 0.0  #: The most seconds added to a message's latency, drawn each time.
-    split_rate: float = 0.0  #: A message arrives in two parts.
-    reset_rate: float = 0.0  #: A message is lost with its connection; half of the time only one side notices.
-    refuse_rate: float = 0.0  #: A connection attempt is refused.
-    swallow_rate: float = 0.0  #: A new connection loses all bytes in both directions, and neither side notices.
+    latency_max_s: float = 0.0005  #: The latency from one host to another is drawn once, from the minimum to this.
+    jitter_s: float = 0.0  #: Each message takes up to so many seconds longer than the latency; drawn per message.
+    split_rate: float = 0.0  #: Probability that a message arrives in two parts.
+    #: Probability that a message is lost and its connection breaks; half of the time only one side notices.
+    reset_rate: float = 0.0
+    refuse_rate: float = 0.0  #: Probability that a connection attempt is refused.
+    #: Probability that a new connection loses all bytes in both directions, and neither side notices.
+    swallow_rate: float = 0.0
     dns_failure_rate: float = 0.0
-    chunk: int | None = None  #: Bytes that a client reads at a time; None: as many as fit its buffer.
+    chunk: int | None = None  #: The most bytes that a client receives at a time; None: as many as fit its buffer.
 
     def calm(self) -> None:
         """Set all rates to 0; latencies stay."""
@@ -60,7 +62,7 @@ class SimNetwork(Network):
         self.faults = network_faults or NetworkFaults()
         super().__init__(world.clock, chunk=self.faults.chunk)
         self.world = world
-        self.mishaps: Counter[str] = Counter()  #: Numbers of network faults so far, by kind.
+        self.mishaps: Counter[str] = Counter()  #: Numbers of random network faults so far, by kind.
         self.cuts: set[tuple[Who, Who]] = set()
         self.powerless: set[int] = set()  #: Brokers whose hosts answer nothing, not even "connection refused".
         self.slow: dict[Who, float] = {}  #: Seconds added to the latency to and from a host.
@@ -86,14 +88,14 @@ class SimNetwork(Network):
         self.world.call_at(moment, callback)
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
-        """Return the addresses of a name and an empty string, or no address and the error."""
+        """Look up a host, which may fail at random: return its addresses and "", or no address and the error."""
         if self.occurs(self.faults.dns_failure_rate):
             self.mishaps["dns"] += 1
             return [], NO_ANSWER
         return super().resolve(host, port)
 
     def dial(self, dial: Dial, driver: MemoryDriver) -> SimConnection:
-        """Start to connect the stream of ``dial``; return the connection that is being established."""
+        """Begin the connection attempt that ``dial`` requests; return the connection, which is not established yet."""
         client: SimDriver = driver  # type: ignore[assignment]
         number = self._numbers_of_clients[client.name] = self._numbers_of_clients.get(client.name, 0) + 1
         connection = SimConnection(self, client, dial, f"{client.name}#{number}")
@@ -129,7 +131,7 @@ class SimNetwork(Network):
         return (source, target) in self.cuts
 
     def hold(self, lane: Lane) -> None:
-        """Remember a lane that holds bytes back; :meth:`heal` releases it."""
+        """Remember a lane in which a cut holds bytes back, so that :meth:`heal` releases it."""
         self.mishaps["held"] += 1
         self._held_lanes.append(lane)
 
@@ -148,7 +150,7 @@ class SimNetwork(Network):
         return base
 
     def mishap(self, connection: SimConnection) -> bool:
-        """Draw whether a message is lost; if so, break its connection and return True."""
+        """Draw whether a message is lost with its connection; if so, break the connection and return True."""
         if not self.occurs(self.faults.reset_rate):
             return False
         told = ("both", "both", "client", "server")[self._random.randrange(4)]
@@ -186,11 +188,14 @@ class Lane:
         self._schedule()
 
     def clear(self) -> None:
-        """Lose all items in flight. No-ops replace them, or their scheduled events would deliver later items early."""
+        """Lose all items in flight.
+
+        No-ops take their place, since their events are scheduled already, and would deliver later items too early.
+        """
         self._queue = deque([_nothing] * len(self._queue))
 
     def release(self) -> None:
-        """Deliver the items that a cut has held back."""
+        """Schedule the delivery of the items that a cut has held back."""
         held, self._held = self._held, 0
         for _ in range(held):
             self._schedule()
@@ -229,12 +234,12 @@ class SimConnection(MemoryConnection):
         self._client = driver
         self._is_made = False
         self._is_swallowed = False
-        self._is_orphan = False  #: The client's host lost power, so nothing resets the connection.
+        self._is_orphan = False  #: Whether the client's host lost power: it then answers nothing, not even by a reset.
         self._up = Lane(network, self.client, self.node)
         self._down = Lane(network, self.node, self.client)
 
     def begin(self) -> None:
-        """Send the connection attempt to the node; at ``swallow_rate`` it and all later bytes are lost."""
+        """Send the connection attempt to the node, or lose it and all later bytes (probability: ``swallow_rate``)."""
         if self._sim.occurs(self._sim.faults.swallow_rate):
             self._sim.mishaps["swallowed"] += 1
             self._is_swallowed = True
@@ -259,7 +264,7 @@ class SimConnection(MemoryConnection):
             self._send_up(self._end_at_node)
 
     def orphan(self, *, silently: bool) -> None:
-        """Handle that the client's process was killed: its host tells the node, unless it lost power (``silently``)."""
+        """Handle that the client's process was killed. The node notices, unless the host lost power (``silently``)."""
         if self.is_open:
             self._over()
             self._is_orphan = silently
@@ -277,7 +282,7 @@ class SimConnection(MemoryConnection):
             self._send_down(lambda: self._mail(lambda: self._lose(None)))
 
     def reset(self) -> None:
-        """Close the node's end and send a reset, as for a process that dies. A host without power sends none."""
+        """Close the node's end and send the client a reset, as when a process dies. A host without power sends none."""
         if self._unserve() and self.node not in self._sim.powerless:
             self._send_down(self._reset_at_client)
 
@@ -320,7 +325,7 @@ class SimConnection(MemoryConnection):
         if self._sim.mishap(self):
             return
         if not self.is_served:
-            # The node's end is closed: its host answers with a reset, unless it lost power.
+            # The node's end is closed already, so its host answers the bytes with a reset, unless it lost power.
             if self.node not in self._sim.powerless:
                 self._send_down(self._reset_at_client)
             return

@@ -1,6 +1,6 @@
-"""A Consumer whose public calls are reported to the checkers, with arguments, results and errors, once they returned.
+"""A Consumer with public calls that are reported to the checkers once they have returned: arguments, result, error.
 
-The size of the consumer's buffer is reported too, although no public method returns it.
+The number of bytes in the consumer's buffer is reported after each poll, too, although no public method returns it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SimConsumer(Consumer[Any, Any]):
     """A consumer that may be dropped without ``close()``, as when its process is killed."""
 
     def __del__(self) -> None:
-        """Do nothing, unlike the Consumer: there is no socket to close."""
+        """Do nothing, where the Consumer would warn that it was not closed: a killed process closes nothing."""
 
 
 class ObservedConsumer:

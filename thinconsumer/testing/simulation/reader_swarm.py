@@ -9,7 +9,8 @@ from ...types import TopicPartition
 from .actors.consumer import ConsumerActor
 from .swarm import Swarm
 
-#: Virtual seconds without faults per offset of the longest log: small polls over slow networks take that long.
+#: Virtual seconds that readers get after the faults for each offset of the longest log: reading takes that long if the
+#: network is slow and each poll returns few records.
 A_RECORD_S = 0.4
 
 
@@ -34,7 +35,7 @@ class ReaderSwarm(Swarm):
         super().end_faults()
 
     def calm(self) -> None:
-        """Let consumers only poll, and wait until every producer's records are acknowledged or have failed."""
+        """Stop the consumers' extra calls, and wait until every record of a producer is acknowledged or has failed."""
         for consumer in self.actors:
             consumer.calm()
         is_idle = "every producer's records are settled"
@@ -45,7 +46,7 @@ class ReaderSwarm(Swarm):
         return self.PEACE_S + A_RECORD_S * max(truth.end for truth in self.sim.cluster.truths.values())
 
     def what_is_wrong(self) -> str:
-        """Return the partitions whose end a consumer has not reached since the faults; empty if there are none."""
+        """Return, as text, the partitions that consumers have not read to the end since the faults; "" if none."""
         self._behind = self._behind or {consumer: list(consumer.assigned) for consumer in self.actors}
         for consumer, tps in self._behind.items():
             self._behind[consumer] = [tp for tp in tps if not self.is_at_end(consumer, tp)]
@@ -57,7 +58,7 @@ class ReaderSwarm(Swarm):
         try:
             leader = self.sim.cluster.leader(tp)
         except LookupError:
-            return False  # no leader until a node that was down for long has registered
+            return False  # no leader yet: a broker that was down has not registered with the controller
         committed = consumer.consumer.reader.read_committed
         end = leader.last_stable_offset if committed else leader.high_watermark
         try:
@@ -66,7 +67,7 @@ class ReaderSwarm(Swarm):
             return False
 
     def counts(self) -> Counter[str]:
-        """Return the counts of every swarm, and the numbers of polled and produced records."""
+        """Return the counts of the base class, and the numbers of polled and produced records."""
         counts = super().counts()
         counts["records"] = sum(len(consumer.records) for consumer in self.actors)
         counts["written"] += sum(producer.sent for producer in self.producers)

@@ -52,7 +52,7 @@ GROUP_ERRORS: dict[int, tuple[Code, ...]] = {
 
 
 class RequestFaults:
-    """A fault rule that draws a fault, or none, for each request."""
+    """A fault rule that draws, for each request, whether a fault occurs: an error, a delay, silence or a disconnect."""
 
     def __init__(self, world: World, knobs: Knobs) -> None:
         self.count = 0
@@ -95,7 +95,7 @@ class RequestFaults:
 
 
 class GroupErrors:
-    """A fault rule that draws an error, or none, for each group request."""
+    """A fault rule that draws, for each group request, whether the coordinator answers it with an error."""
 
     def __init__(self, world: World, rate: float) -> None:
         self.count = 0

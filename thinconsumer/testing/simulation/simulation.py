@@ -23,7 +23,7 @@ from .network import NetworkFaults, SimNetwork, Who
 from .trace import Trace
 from .world import Actor, Violation, World
 
-#: Number of trace lines, the last ones, that a failure shows; the whole trace goes into a file.
+#: A failure's message shows this many lines from the end of the trace; the whole trace is written to a file.
 TAIL = 60
 
 Assignment = Mapping[str, Iterable[int]] | Iterable[TopicPartition]
@@ -84,7 +84,7 @@ class Simulation:
 
     @property
     def cluster(self) -> SimCluster:
-        """The cluster. Its due timers run first, so that a test's change does not overtake an earlier one."""
+        """The cluster. Reading this attribute first runs the cluster's due timers: they come before a test's change."""
         self._cluster.advance(self.now())
         return self._cluster
 
@@ -163,7 +163,7 @@ class Simulation:
         return actor
 
     def actor(self, function: Callable[[], float | None], name: str = "") -> UserActor:
-        """Call your function again and again: it returns the seconds until its next call, None to end."""
+        """Call your function again and again: it returns the seconds until its next call, or None for no next call."""
         actor = UserActor(self.world, name or self._name("actor"), function)
         self.actors.append(actor)
         actor.wake()
@@ -191,9 +191,9 @@ class Simulation:
     def partition(self, one: Iterable[Party], other: Iterable[Party], *, one_way: bool = False) -> None:
         """Cut the network between two sides: brokers by id, clients by name or as actors, the controller as -1.
 
-        ``one_way``: only from ``one`` to ``other``; between brokers it is always both ways.
+        ``one_way``: clients' bytes are lost only from ``one`` to ``other``; brokers are always cut off both ways.
         """
-        # Sorted, since the order of a set of strings differs between processes.
+        # Sorted, so that each run is the same: the order of a set of strings differs between processes.
         these, those = (sorted(map(_who, parties), key=str) for parties in (one, other))
         self.network.cut(these, those)
         if not one_way:
@@ -234,7 +234,7 @@ class Simulation:
         self.watched(go)
 
     def check(self) -> None:
-        """Run the checks that need the whole run. Raises: Violation."""
+        """Run the checks that need the whole run, such as for partitions left without an owner. Raises: Violation."""
 
         def go() -> None:
             self.jury.tell("finish")

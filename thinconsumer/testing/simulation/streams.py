@@ -1,4 +1,4 @@
-"""Named random generators (*streams*): every use has its own, derived from the seed and the name.
+"""Named random generators (*streams*): every purpose has its own, derived from the seed and the name.
 
 A new knob, or one more draw in one place, therefore changes no other draw: a seed that found a bug still finds it after
 most changes. ``random`` seeds from strings by SHA-512, not by ``hash()``, which differs between processes.

@@ -1,10 +1,10 @@
 """Swarm runs: a simulation drawn from a seed, with a minute of faults, after which every client has to catch up.
 
-After TigerBeetle's VOPR. **Safety**: for :data:`FAULTS_S` virtual seconds :mod:`.chaos` injects faults, with all
-checkers on. **Liveness**: all faults end, a last record is written to every partition, and within ``PEACE_S`` virtual
-seconds every client has to *settle*: a reader has read to the end, a group has processed every record.
-:class:`~.reader_swarm.ReaderSwarm` and :class:`~.group_swarm.GroupSwarm` create the actors and define when they have
-settled. A failure shows the seed, the knobs, and a command that repeats it.
+The phases follow TigerBeetle's simulator, the VOPR. **Safety**: for :data:`FAULTS_S` virtual seconds :mod:`.chaos`
+injects faults, with all checkers on. **Liveness**: all faults end, a last record is written to every partition, and
+within ``PEACE_S`` virtual seconds every client has to *settle*: a reader has read to the end, a group has processed
+every record. :class:`~.reader_swarm.ReaderSwarm` and :class:`~.group_swarm.GroupSwarm` create the actors and define
+when they have settled. A failure shows the seed, the knobs, and a command that repeats it.
 """
 
 from __future__ import annotations
@@ -90,19 +90,19 @@ class Swarm:
         return self.safety, self.liveness
 
     def calm(self) -> None:
-        """Stop the actors' own faults and extra calls; called once every transaction has ended."""
+        """Stop the actors' own faults and extra calls. :meth:`liveness` calls it when every transaction has ended."""
 
     def what_is_wrong(self) -> str:
-        """Return why a client has not settled; an empty string if all have."""
+        """Return the reason why a client has not settled; an empty string if all clients have."""
         raise NotImplementedError
 
     def patience_s(self) -> float:
-        """Return how many virtual seconds the clients have to settle."""
+        """Return within how many virtual seconds the clients have to settle."""
         return self.PEACE_S
 
     @contextmanager
     def logging(self) -> Iterator[None]:
-        """Context of a run that handles log lines; by default it drops them."""
+        """Return the context of a run, which may handle the clients' log lines. By default they are dropped."""
         disabled, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
         try:
             yield
@@ -148,7 +148,7 @@ class Swarm:
             sim.run_for(1.0)
 
     def counts(self) -> Counter[str]:
-        """Return counts of events, so that a test notices when runs no longer contain faults, rebalances or records."""
+        """Return counts of events, so that a test notices if runs no longer have faults, rebalances or records."""
         sim = self.sim
         counts = self.chaos.counts + self._tally.counts + sim.network.mishaps
         counts["written"] = self.log_writer.written

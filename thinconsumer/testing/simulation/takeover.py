@@ -1,10 +1,11 @@
 """A fault that loses records which readers have read: a replica that was cut off becomes leader.
 
-A follower is cut off and leaves the ISR; records are committed without it; once a reader's position is beyond its log,
-it is elected uncleanly. Readers then have to detect the truncation (KIP-320). The old leader may be cut off from the
-controller for a while, and go on answering readers and writers; it may be elected again before it notices. Meanwhile
-some readers keep fetched records in their buffers, some seek by offset only, which leaves them without a leader epoch
-to validate, and some can reach only the old leader, since their other connections broke.
+A follower is cut off and leaves the ISR, and records are committed without it. Once a reader's position is beyond the
+follower's log, the follower is elected uncleanly. Readers then have to detect the truncation (KIP-320). The old leader
+may be cut off from the controller for a while, and go on answering readers and writers; it may be elected again before
+it learns that it was deposed. Meanwhile some readers keep fetched records in their buffers, some seek by offset only,
+which leaves them without a leader epoch to validate, and some can reach only the old leader, since their connections
+to other brokers broke.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from .network import SimConnection
 if TYPE_CHECKING:
     from .chaos import Chaos
 
-#: The longest wait until a reader has polled on, and the longest time until the old leader learns of the election.
+#: The election comes when a reader has polled the records to be lost, or after READ_S seconds at the latest. The old
+#: leader learns of it after at most BLIND_S seconds.
 READ_S, BLIND_S = 4.0, 9.0
-#: Seconds within which a Fetch that was sent before a pause usually gets its response.
+#: Seconds from the write of the records to be lost to the election, if a reader has paused the partition before the
+#: write: in this time, the Fetch that it sent before the pause usually gets its response.
 COMES_S = 0.7
-#: Limit of a batch's records, which are more than twice ``max_poll_records`` otherwise, so that some stay buffered.
+#: The most records in a batch that is to be lost. Up to this limit, the batch has one record more than two polls return
+#: (twice ``max_poll_records``), so that the reader still buffers some of them when the election comes.
 RECORDS_MAX = 60
-#: Seconds after the election when all connections to some brokers break: old leader, all others, old leader again.
+#: Seconds after the election when connections break: first all to the old leader, then all to the other brokers, then
+#: all to the old leader again.
 BREAKS_S = (0.4, 1.6, 3.0)
 
 
@@ -60,9 +65,10 @@ class Takeover:
         self._reader = random.choice(readers) if readers else None
         limit = self._reader.consumer.reader.max_poll_records if self._reader is not None else 1
         self._records = min(1 + 2 * limit, RECORDS_MAX)
-        #: Whether the reader pauses to keep fetched records: before it polls any, or after its first poll of them.
+        #: Whether a reader pauses the partition, so that it buffers records to be lost: before it polls any of them
+        #: (_holds_all), or after its first poll of them (_holds_rest).
         self._holds_all, self._holds_rest = random.random() < 0.4, random.random() < 0.6
-        self._seeker = random.randrange(8)  #: Index of the reader that seeks; no reader does if there are fewer.
+        self._seeker = random.randrange(8)  #: Index of the reader that seeks back; none does if there are fewer.
         self._blind_s = random.uniform(0.3, BLIND_S) if random.random() < 0.75 else 0.0
         self._back_after_s = random.uniform(0.2, 2.0) if random.random() < 0.4 else 0.0
         self._writes_at_old = random.random() < 0.5
@@ -74,7 +80,10 @@ class Takeover:
     # -- before the election
 
     def begin(self) -> bool:
-        """Let the leader remove the follower from the ISR, as one that lags; return whether this succeeded."""
+        """Let the leader remove the follower from the ISR, as if it lagged, and write the records to be lost.
+
+        Returns False if the follower could not be removed: then there is no takeover.
+        """
         controller = self._sim.cluster.controller
         leader = self._sim.cluster.nodes[self._old].partitions.get(self._tp)
         if leader is not None and leader.node.is_running and leader.is_leader:
@@ -91,7 +100,7 @@ class Takeover:
         reader = self._reader
         if reader is not None and self._holds_all:
             reader.soon(lambda: self._hold(reader))
-            reader.soon(self._write)  # the reader's Fetch is usually waiting for these records by then
+            reader.soon(self._write)  # runs after _hold: a Fetch sent before usually waits for these records
             return
         replica = self._sim.cluster.nodes[self._new].partitions.get(self._tp)
         self._chaos.witness.waiting[self._tp] = replica.log.end_offset if replica is not None else 0, self._was_read
@@ -105,7 +114,7 @@ class Takeover:
                 self._chaos.later(COMES_S, self._take_over)
 
     def _was_read(self, name: str) -> None:
-        """Schedule the election, once this reader's poll, which returns records that the follower lacks, is over."""
+        """Schedule the election for when the current poll is over: it returns records that the follower lacks."""
         reader = next((consumer for consumer in self._chaos.readers if consumer.name == name), None)
         if reader is not None and self._holds_rest:
             reader.soon(lambda: self._hold(reader))
@@ -132,7 +141,7 @@ class Takeover:
             others = [node for node in cluster.nodes if node != self._old]
             chaos.cut([self._old], [CONTROLLER, *others], self._blind_s)
         is_elected = self._elect(self._new)
-        chaos.heal_one(self._cut)  # before the election, the follower would catch up
+        chaos.heal_one(self._cut)  # not before the election, or the follower would fetch the records to be lost
         if not is_elected:
             return
         if self._writes_at_old:
@@ -149,7 +158,7 @@ class Takeover:
     def _elect(self, node_id: int) -> bool:
         controller = self._sim.cluster.controller
         if node_id not in controller.image.brokers:
-            return False  # the controller has fenced the node meanwhile
+            return False  # the controller has fenced this broker, since its session timed out
         try:
             controller.elect_unclean(self._tp, node_id)
         except ControllerError as error:

@@ -12,7 +12,7 @@ from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from .checkers.base import Checker, Records, SimReader
 from .truth import Truth
 
-#: Names under which a partition's errors in Fetch responses are counted.
+#: The names under which the error codes of partitions in Fetch responses are counted.
 _NAMES = {
     Code.OFFSET_OUT_OF_RANGE: "out_of_range",
     Code.NOT_LEADER_OR_FOLLOWER: "not_leader",

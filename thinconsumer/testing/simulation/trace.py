@@ -17,7 +17,7 @@ COLUMNS = "time         actor         state               event            why"
 
 
 class Line(NamedTuple):
-    """One event."""
+    """One line of the trace: an event, with its text and the arguments that are formatted into the text."""
 
     time: float
     actor: str

@@ -20,7 +20,7 @@ from ...records.batch import ControlType, RecordBatch
 from ...types import ConsumerRecord, TopicPartition
 
 Row = ConsumerRecord[Any, Any]
-#: Offset and leader epoch.
+#: The offset and leader epoch of a record, which identify it.
 Key = tuple[int, int]
 
 
@@ -28,9 +28,10 @@ class Truth:
     """The committed contents of one partition of one topic id."""
 
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
-        """Call ``lost(truth, offset, epoch)`` when the log of the leader of ``epoch`` lacks records from ``offset``.
+        """Call ``lost(truth, offset, epoch)`` when a leader begins ``epoch`` and lacks committed records.
 
-        They count until the call returns. If a newer epoch began before, they go on counting.
+        The leader's log lacks those from ``offset`` on. They count until the call returns, and also afterwards if a
+        newer epoch has begun before this one.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
@@ -40,14 +41,17 @@ class Truth:
         self.epochs: list[tuple[int, int]] = []  #: Leader epochs whose records count, with their start offsets.
         self._lost = lost
         self._leader: list[tuple[int, int]] = []  #: Leader epochs in the newest leader's log, with their start offsets.
-        self._rivals: list[tuple[int, int]] = []  #: Epochs that do not count, with the offset where their logs diverge.
+        #: Rivals: epochs without records that count, and the offset where their leader's log begins to differ from the
+        #: records that count.
+        self._rivals: list[tuple[int, int]] = []
         self._offsets: list[int] = []  #: Offsets of the records that count, ascending.
         self._epoch_of: dict[int, int] = {}  #: Leader epochs of the records that count, by offset.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
         self._revealed: set[Key] = set()  #: Records of committed transactions, even if the marker was lost later.
         self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer id.
-        self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer, records, is commit.
-        self._seen: set[Key] = set()  #: Base offsets and epochs of all committed batches.
+        #: Transaction markers: offset, producer id, the transaction's records, whether it was committed.
+        self._decided: list[tuple[int, int, list[Key], bool]] = []
+        self._seen: set[Key] = set()  #: Base offset and leader epoch of each batch that was ever committed.
 
     # -- for checkers
 
@@ -70,7 +74,8 @@ class Truth:
     ) -> int | None:
         """Return the first offset from ``low`` to below ``high`` with a record that counts; None if there is none.
 
-        ``committed`` skips records of open and aborted transactions. ``but``, leader epochs by offset, are skipped too.
+        ``committed`` skips records of open and aborted transactions. ``but`` has further records to skip: their leader
+        epochs by offset.
         """
         offsets = self._offsets
         for index in range(bisect_left(offsets, max(low, self.start)), len(offsets)):
@@ -83,13 +88,14 @@ class Truth:
         return None
 
     def has_open_transactions(self) -> bool:
-        """Return whether a transaction is open; read_committed must not go beyond it."""
+        """Return whether a transaction is open: a read_committed consumer cannot read beyond its first record."""
         return any(self._open.values())
 
     def successor(self, offset: int, epoch: int) -> int | None:
-        """Return None if a record's leader epoch counts at its offset, else the next epoch that counts.
+        """Return None if a record's leader epoch counts at its offset, else the next newer epoch that counts.
 
-        An epoch does not count there if its leader wrote the record after it was deposed, or if the epoch was lost.
+        An epoch does not count at the offset of a record that its leader wrote after it was deposed, nor at any offset
+        if the newest leader's log lacks the epoch.
         """
         end: int | None = None
         for own, start in reversed(self.epochs):
@@ -102,20 +108,22 @@ class Truth:
             end = start
         else:
             if end is None or offset < end:
-                return None  # the epoch is older than all known ones: its records were deleted
+                return None  # the epoch is older than all known ones, since retention has deleted its records
         return next((newer for newer, _ in self.epochs if newer > epoch), self.latest_epoch)
 
     def rival(self, offset: int, epoch: int) -> int | None:
-        """Return a newer epoch that does not count and whose leader lacks this record; None if there is none.
+        """Return a newer epoch without records that count if its leader's log lacks this record, else None.
 
-        Until it learns that it was deposed, that leader answers that the record was truncated: valid by KIP-320.
+        Until that leader learns that it was deposed, it answers OffsetForLeaderEpoch as if the record was truncated,
+        and a reader that goes back then is right by KIP-320.
         """
         return next((newer for newer, end in self._rivals if newer > epoch and end <= offset), None)
 
     def answer_for(self, epoch: int) -> int | None:
         """Return an epoch's end offset in the newest leader's log, as OffsetForLeaderEpoch answers (KIP-320).
 
-        For an epoch that the log lacks: the end of the epoch before. None for -1, and if the log has no newer epoch.
+        For an epoch that the log lacks, return the end of the epoch before. Return None for epoch -1, and if the log
+        has no newer epoch: then the epoch has not ended.
         """
         if epoch < 0:
             return None
@@ -124,7 +132,10 @@ class Truth:
     # -- reports of logs
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
-        """Handle a new leader: committed records that its log lacks are lost, unless a newer epoch has begun."""
+        """Handle that a leader begins an epoch: committed records that its log lacks are lost.
+
+        They are not lost if a newer epoch has begun before: the leader of this one is deposed already.
+        """
         lost_from = self._first_not_in(log)
         if self.epochs and epoch <= self.epochs[-1][0]:
             if lost_from < self.end and epoch not in dict(self.epochs + self._rivals):
@@ -134,19 +145,19 @@ class Truth:
         self._leader = [*log.epochs, (epoch, log.end_offset)]
         if lost_from < self.end:
             self._forget_from(lost_from, epoch)
-        # Only epochs of the new leader's log count. If it lacks an epoch, even one without records, then records of an
-        # older leader at or after that epoch's start count from now on.
+        # From now on, only epochs in the new leader's log count. If the log lacks an epoch, even one without records,
+        # the epoch before no longer ends where the lacking one began: records that its leader wrote there count now.
         starts = dict(self.epochs)
         known = [(own, min(start, starts.get(own, start))) for own, start in log.epochs if start < log.end_offset]
         first = known[0][0] if known else epoch
         expired = [(own, start) for own, start in self.epochs if own < first and start < log.start_offset]
         self.epochs = [*expired, *known, (epoch, log.end_offset)]
         self._rivals += [(own, start) for own, start in starts.items() if own not in dict(self.epochs)]
-        # An older leader that is elected again brings back the records that were lost under its successor.
+        # If an older leader is elected again, the records that were lost under another leader are back and count again.
         self.commit(log, self.end, log.high_watermark)
 
     def commit(self, log: Log, low: int, high: int) -> None:
-        """Add the batches between two offsets of a replica's log, which its high watermark has passed."""
+        """Handle that a replica's high watermark moved from ``low`` to ``high``: the batches between are committed."""
         for batch in log.read_batches(low, high):
             key = batch.base_offset, batch.leader_epoch
             is_new, is_next = key not in self._seen, batch.base_offset >= self.end and not self._is_of_zombie(batch)
@@ -160,7 +171,8 @@ class Truth:
             if is_next:
                 self._take(batch, rows)
             elif batch.control_type() is ControlType.COMMIT:
-                # The marker is only in a deposed leader's log, whose readers may return these records.
+                # Only a deposed leader's log has this commit marker. Consumers that fetch from it may still return the
+                # transaction's records.
                 self._revealed.update(self._open.get(batch.producer_id, ()))
 
     def move_start(self, offset: int) -> None:
@@ -199,11 +211,11 @@ class Truth:
             self._open.setdefault(batch.producer_id, []).extend(keys)
 
     def _is_of_zombie(self, batch: RecordBatch) -> bool:
-        """Return whether a deposed leader wrote this batch after the next epoch's start: it will be truncated."""
+        """Return whether a deposed leader wrote this batch after the next epoch's start: the batch will be truncated."""
         return self.successor(batch.base_offset, batch.leader_epoch) is not None
 
     def _first_not_in(self, log: Log) -> int:
-        """Return the offset where a log diverges from the committed contents; their end if it has all of them."""
+        """Return the offset where a log begins to differ from the records that count; their end if it has them all."""
         for index, (epoch, start) in enumerate(self.epochs):
             stop = min(self.end, self.epochs[index + 1][1] if index + 1 < len(self.epochs) else self.end)
             if stop <= max(start, log.start_offset):
@@ -217,7 +229,7 @@ class Truth:
         return min(self.end, log.end_offset)
 
     def _forget_from(self, offset: int, epoch: int) -> None:
-        self._lost(self, offset, epoch)  # before the change: checkers compare with the old contents
+        self._lost(self, offset, epoch)  # called before the records are removed, so that checkers still find them
         at = bisect_left(self._offsets, offset)
         for gone in self._offsets[at:]:
             key = gone, self._epoch_of.pop(gone)
@@ -245,7 +257,7 @@ class ObservedLog(Log):
 
     @property
     def high_watermark(self) -> int:
-        """Return the replica's high watermark; setting it reports the batches that it passes as committed."""
+        """Return the replica's high watermark. Setting it reports the batches between the old and the new one."""
         return self._reported
 
     @high_watermark.setter

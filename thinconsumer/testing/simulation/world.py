@@ -29,7 +29,7 @@ class Violation(AssertionError):
 
 
 class World:
-    """The event loop that the module describes. ``streams`` gives each use its own randomness."""
+    """The event loop that the module describes. ``streams`` has a random generator for each purpose."""
 
     def __init__(self, seed: int | str = 0, *, traced: bool = True) -> None:
         self.clock = VirtualClock()
@@ -116,7 +116,7 @@ class Actor:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Context for using the actor's client outside a turn: the actor gets no turn inside it, and one at its end."""
+        """Return a context for calls of the actor's client outside a turn: the next turn comes when the context ends."""
         before, self._in_turn = self._in_turn, True
         try:
             yield
@@ -127,7 +127,8 @@ class Actor:
     def _have_turn(self, moment: float) -> None:
         if moment != self._due:
             return
-        self._due = NEVER  # even if no turn follows here: after a past moment, wake() would schedule none
+        # Also if no turn follows below: wake() schedules only turns before ``_due``, and this moment has come already.
+        self._due = NEVER
         if self._in_turn or not self.is_active:
             return
         self._in_turn = True

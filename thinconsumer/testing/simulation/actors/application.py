@@ -27,9 +27,11 @@ from ..driver import Crashed, SimDriver
 from ..observed import ObservedConsumer, SimConsumer
 from ..world import Actor, World
 
-#: Limit of consecutive ``poll(0)`` calls without records after which ``wake_at()`` is due at once: a busy loop.
+#: Limit of consecutive ``poll(0)`` calls that return no records while ``wake_at()`` asks for the next call at once. An
+#: application that exceeds it is in a busy loop, which is the client's fault.
 SPINS_MAX = 100
-#: Seconds that an application waits after an error: polling again at once would be the application's own busy loop.
+#: Seconds that an application waits after an error. If the error lasts, polling again at once would be a busy loop that
+#: is the application's fault, and not the client's.
 PAUSE_AFTER_ERROR = 0.1
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 
@@ -40,18 +42,18 @@ class Behaviour:
 
     poll_timeout_ms: tuple[int, int] = (1000, 1000)
     think_s: tuple[float, float] = (0.0, 0.0)  #: Range of the processing time of a poll's records, in seconds.
-    think_rate: float = 1.0  #: Share of polls with records that take processing time.
+    think_rate: float = 1.0  #: Share of the polls with records that are followed by processing time.
     odd_rate: float = 0.0  #: Share of turns with an extra call: a seek, a pause, position(), ...
     blocks: bool = True  #: Whether it waits inside ``poll(timeout)``; else it calls ``poll(0)``, as an event loop.
-    jumps_far: bool = False  #: Whether seeks may go far, so that many records are skipped or repeated.
-    columns: bool = False  #: Whether half of its polls are ``poll_batches``, if numpy is installed.
+    jumps_far: bool = False  #: Whether extra calls may seek far away, so that many records are skipped or repeated.
+    columns: bool = False  #: Whether it polls by ``poll_batches`` half of the time, if numpy is installed.
     # only for group members
     commits: str = "auto"  #: How it commits: "auto", "sync", "async", or "offsets" (async with explicit offsets).
-    drives: bool = False  #: Whether it calls ``drive()`` while it processes.
+    drives: bool = False  #: Whether it calls ``drive()``, which sends heartbeats, while it processes records.
     raise_rate: float = 0.0  #: Share of rebalance callbacks that raise.
-    asks: bool = False  #: Whether callbacks call position() and committed().
-    rewinds: bool = False  #: Whether it seeks back now and then, in callbacks too.
-    leaves: bool | None = None  #: Argument ``leave_group`` of ``close``.
+    asks: bool = False  #: Whether rebalance callbacks call position() and committed().
+    rewinds: bool = False  #: Whether it sometimes seeks back, in rebalance callbacks too.
+    leaves: bool | None = None  #: The value that it passes to ``close`` as ``leave_group``.
 
 
 Received = Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]
@@ -79,22 +81,22 @@ class Application(Actor):
         self._thinks_until = 0.0
         self._spins = 0
         self._formats = world.streams(f"actor/{name}/columns")
-        self._sleeps = False  #: Whether it is idle until wake_at() or until bytes arrive.
+        self._sleeps = False  #: Whether it polls again only at the time of wake_at(), or earlier if bytes arrive.
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} life {self.lives}>"
 
-    # -- for subclasses
+    # -- methods that subclasses implement or extend
 
     def _new_driver(self) -> SimDriver:
         raise NotImplementedError
 
     def _new_reader(self, config: ConsumerConfig, known: Mapping[str, Any]) -> SimReader:
-        """Return the checkers' record of the new consumer; ``known`` are the fields that all readers have."""
+        """Return the object by which checkers identify the new consumer; ``known`` has the fields of SimReader."""
         return SimReader(**known)
 
     def _subscribe(self) -> None:
-        """Assign or subscribe the new consumer."""
+        """Call ``assign`` or ``subscribe`` of the new consumer."""
         raise NotImplementedError
 
     def _process(self) -> None:
@@ -102,7 +104,7 @@ class Application(Actor):
         raise NotImplementedError
 
     def _think(self, now: float) -> float:
-        """Return the end of the processing time of a poll's records: the time of the next turn."""
+        """Return the time at which the last poll's records will have been processed, and the next turn is due."""
         raise NotImplementedError
 
     def _cope_with(self, error: KafkaError) -> None:
@@ -118,14 +120,14 @@ class Application(Actor):
         return bool(self.behaviour.odd_rate) and self.random.random() < self.behaviour.odd_rate
 
     def _calling(self, *, polls: bool = False) -> AbstractContextManager[None]:
-        """Context of calls that step the consumer; a member reports them to checkers."""
+        """Return a context for calls that step the consumer. A group member's context reports them to checkers."""
         return nullcontext()
 
     def _drive(self) -> float:
         """Call ``drive()`` if the application does so during processing; return the time of the next turn."""
         return self._thinks_until
 
-    # -- life
+    # -- start, crash and stall
 
     def start(self) -> None:
         """Start the application, for the first time or again, with a new consumer."""
@@ -133,7 +135,8 @@ class Application(Actor):
         driver = self.driver = self._new_driver()
         driver.on_mail = self._mail
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConfigurationWarning)  # members' poll intervals are short on purpose
+            # Simulated members have a short max_poll_interval_ms on purpose, about which the consumer warns.
+            warnings.simplefilter("ignore", ConfigurationWarning)
             self._build(driver)
         self.lives += 1
         self._unprocessed, self._thinks_until, self._spins, self._sleeps = [], 0.0, 0, False
@@ -142,7 +145,7 @@ class Application(Actor):
         self.wake()
 
     def _build(self, driver: SimDriver) -> None:
-        """Build the client, and ``reader``, the checkers' record of it."""
+        """Build the client, and ``reader``, the object by which checkers identify it."""
         consumer = SimConsumer(driver=driver, **self.options)
         config = consumer.config
         known = {
@@ -158,7 +161,10 @@ class Application(Actor):
         self.consumer = ObservedConsumer(self.reader, consumer, self.jury, self.world.trace)
 
     def crash(self, *, silently: bool = False) -> None:
-        """Kill the process as ``kill -9`` does; ``silently``: as if its host lost power. :meth:`start` restarts it."""
+        """Kill the process as ``kill -9`` does; :meth:`start` restarts it.
+
+        ``silently``: as if its host lost power, so that brokers do not notice that its connections are closed.
+        """
         if not self.is_running:
             return
         self.is_running = False
@@ -185,7 +191,7 @@ class Application(Actor):
         self.note("stalls", "for %.3f s", seconds)
 
     def soon(self, do: Callable[[], None]) -> None:
-        """Call ``do`` in the next turn: a consumer must not be called again while it is in a call."""
+        """Call ``do`` in the next turn. The consumer may be inside a call now, and must not be called again in it."""
         self._to_do.append(do)
         self.wake()
 
@@ -227,12 +233,15 @@ class Application(Actor):
             self.wake()
 
     def _may_block(self, depth: int) -> bool:
-        """Return whether a call may wait; if too many actors wait below on the stack, it must not delay them."""
+        """Return whether a call of this application may wait: only if at most ``depth`` actors wait below on the stack.
+
+        They cannot go on before the call returns.
+        """
         return self.behaviour.blocks and self.world.depth <= depth
 
     @property
     def client(self) -> Consumer[Any, Any] | GroupMember:
-        """The client itself; its calls are not reported to checkers."""
+        """The client itself. Calls made through this attribute are not reported to checkers."""
         return self.consumer.raw
 
     def _receive(self, timeout_ms: int) -> Received:

@@ -24,12 +24,12 @@ from ..driver import SimDriver
 from ..world import World
 from .application import Application, Behaviour
 
-#: Extra calls besides polling, by the names of their methods.
+#: The extra calls of an odd turn: the methods' names without ``_odd_``. "resume" is drawn twice as often as the others.
 ODD = ["position", "ends", "pause", "resume", "resume", "seek_back", "seek_forth", "beginning", "end", "assignment"]
 
 
 class ConsumerActor(Application):
-    """An application with assigned partitions. ``records`` has all polled records. Tests may call every method."""
+    """An application with assigned partitions. ``records`` has all polled records. Tests may call public methods."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ConsumerActor(Application):
         self._paused: list[TopicPartition] = []
         self.start()
 
-    # -- life
+    # -- start and end
 
     def _new_driver(self) -> SimDriver:
         return self._make_driver(self.name)
@@ -75,7 +75,7 @@ class ConsumerActor(Application):
         self.behaviour.odd_rate = 0.0
         self.resume()
 
-    # -- by hand
+    # -- calls that tests make
 
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
         """Return the consumer's position."""
@@ -90,7 +90,7 @@ class ConsumerActor(Application):
         self.wake()
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Seek, and drop the checkpoint."""
+        """Seek a partition, and drop its checkpoint and unprocessed records."""
         self.consumer.seek(tp, offset)
         self._forget(tp)
         self.wake()
@@ -101,7 +101,7 @@ class ConsumerActor(Application):
         self._paused += [tp for tp in tps if tp not in self._paused]
 
     def resume(self, *tps: TopicPartition) -> None:
-        """Resume these partitions, or all."""
+        """Resume these partitions; without an argument, all paused ones."""
         tps = tps or tuple(self._paused)
         if tps:
             self.consumer.resume(*tps)
@@ -149,14 +149,14 @@ class ConsumerActor(Application):
             self.world.accuse(f"{self.name}: an unexpected error: {error!r}")
 
     def _read_again(self, tp: TopicPartition) -> None:
-        """Seek to the checkpoint; without one, to the current position."""
+        """Seek to a partition's checkpoint, or without one to its current position: its records are fetched again."""
         if tp in self.checkpoint:
             offset, epoch = self.checkpoint[tp]
             self.consumer.seek(tp, OffsetAndMetadata(offset, "", epoch))
         else:
             self.consumer.seek(tp, self.consumer.raw.position(tp, 0))
 
-    # -- things besides polling
+    # -- extra calls besides poll
 
     def _do_something_odd(self) -> None:
         if self.assigned:
@@ -196,7 +196,7 @@ class ConsumerActor(Application):
             self._forget(tp)
 
     def _odd_assignment(self, tp: TopicPartition) -> None:
-        """Unassign one partition and assign it again: the consumer must have dropped its position and buffer."""
+        """Unassign one partition and assign it again: its old position and buffered records must not be used again."""
         if len(self.assigned) > 1:
             tps = list(self.assigned)
             self.assign([other for other in tps if other != tp])

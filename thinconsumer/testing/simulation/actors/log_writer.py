@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..knobs import Knobs
 
 CODECS = (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
-#: Limit of open transactions; each holds back the last stable offset.
+#: Limit of open transactions: each holds back the last stable offset of its partitions.
 OPEN_MAX = 3
 KEYS = 8
 
@@ -30,7 +30,8 @@ KEYS = 8
 class _Transaction:
     producer_id: int
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
-    marking: set[TopicPartition] = field(default_factory=set)  #: Partitions with an uncommitted marker.
+    #: Partitions to which the transaction's marker was appended, but where it is not committed (replicated) yet.
+    marking: set[TopicPartition] = field(default_factory=set)
     is_ending: bool = False
 
 
@@ -47,9 +48,9 @@ class LogWriter(Actor):
     ) -> None:
         # tests/swarm finds planted bugs by seeds that depend on this name of the random generator.
         super().__init__(world, "log writer", stream="scribe")
-        self.written = 0  #: Number of records.
+        self.written = 0  #: Number of records appended so far.
         self.batches = 0
-        self.aborted = 0  #: Number of aborted transactions.
+        self.aborted = 0  #: Number of transactions aborted so far; ``committed`` counts the committed ones.
         self.committed = 0
         self._cluster = cluster
         self._tps = tps
@@ -112,7 +113,7 @@ class LogWriter(Actor):
         self.batches += 1
         return True
 
-    # -- inside
+    # -- helper methods
 
     def _record(self, size: int) -> NewRecord:
         self._numbers += 1
@@ -140,7 +141,10 @@ class LogWriter(Actor):
             self._end(transaction)
 
     def _end(self, transaction: _Transaction) -> None:
-        """Append the markers whose partitions have a running leader; the transaction ends when all are committed."""
+        """Append the transaction's marker to each of its partitions that has a running leader.
+
+        The transaction ends when the markers in all partitions are committed (replicated).
+        """
         transaction.is_ending = True
         for tp in [tp for tp in transaction.sequences if tp not in transaction.marking]:
             try:
@@ -155,7 +159,9 @@ class LogWriter(Actor):
             self._over(transaction)
 
     def _abort_hanging(self, tp: TopicPartition) -> int:
-        """Abort transactions whose marker was lost in an unclean election; return their number, 1 without a leader.
+        """Abort a partition's transactions that lost their marker in an unclean election.
+
+        Returns the number of such transactions, or 1 if the partition has no leader: then the caller must try again.
 
         Followers' logs are searched too: a follower may have an open transaction whose records were deleted before the
         leader copied them, and a consumer that fetches from that follower (KIP-392) would wait for ever.
@@ -178,7 +184,8 @@ class LogWriter(Actor):
             why = "producer %d in %s-%d, error %d"
             self.world.trace.add(self.name, "", word, why, transaction.producer_id, *tp, code)
             transaction.marking.discard(tp)
-            # A marker that the leader rejected is appended again by finish(), as transaction coordinators do.
+            # If the leader has rejected the marker, the partition stays in ``sequences``. finish() then appends the
+            # marker again, as transaction coordinators do.
             if code == 0:
                 transaction.sequences.pop(tp, None)
 

@@ -29,7 +29,7 @@ from ..network import SimNetwork
 from ..world import World
 from .application import Application, Behaviour, CallbackFailure
 
-#: The longest processing time after :meth:`MemberActor.calm`, in seconds.
+#: The longest processing time of a poll's records after :meth:`MemberActor.calm`, in seconds.
 CALM_THOUGHT_S = 0.3
 #: Timeout of blocking calls, in milliseconds, while other actors wait below on the stack (see :mod:`..world`).
 BRIEF_MS = 300
@@ -61,16 +61,18 @@ class MemberActor(Application):
         self.topics = sorted(topics)
         self.pattern = pattern
         self.is_calm = False
-        self.pending_callbacks = 0  #: Commit callbacks that were not called yet.
+        self.pending_callbacks = 0  #: Number of commit_async() calls for which the callback was not called yet.
         self._log_volume = log_volume
         self._network = network
-        self.driver = self._new_driver()  # a fault before start() may use it
-        self._next: dict[TopicPartition, OffsetAndMetadata] = {}  #: What to commit for each owned partition.
-        self._owned: set[TopicPartition] = set()  #: According to the listener's callbacks.
+        self.driver = self._new_driver()  # start() replaces it; a clock jump before start() needs a driver
+        #: For each owned partition, the offset to commit: the one after the last processed record.
+        self._next: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._owned: set[TopicPartition] = set()  #: Partitions that callbacks have assigned, and not revoked since.
         self._paused: set[TopicPartition] = set()
-        self._is_inside = False  #: Whether a call is under way; calls that its callbacks make are part of it.
+        #: Whether a call of the consumer is under way. Calls that callbacks make inside it are not reported separately.
+        self._is_inside = False
 
-    # -- life
+    # -- start and end
 
     def _new_driver(self) -> SimDriver:
         return SimDriver(self.world, self._network, self.name, self._report)
@@ -126,9 +128,9 @@ class MemberActor(Application):
         self.consumer.raw.close(autocommit=commit, timeout_ms=timeout_ms, leave_group=self.behaviour.leaves)
 
     def calm(self) -> None:
-        """Recover, and make no extra calls and raise no errors from now on."""
+        """Recover from a stall or crash. From now on, make no extra calls, and raise no errors in callbacks."""
         self.is_calm = True
-        self._to_do.clear()  # a queued close would leave the member down
+        self._to_do.clear()  # a fault may have queued close(), which would end the member for good
         self._thinks_until = 0.0
         self.recover()
         self.soon(self._resume_all)
@@ -181,7 +183,7 @@ class MemberActor(Application):
     # -- commits
 
     def _commit(self) -> bool:
-        """Commit and wait; return whether the commit succeeded."""
+        """Commit and wait for the response; return whether the commit succeeded."""
         try:
             with self._calling():
                 self.consumer.raw.commit(timeout_ms=self._timeout(2000))
@@ -247,7 +249,7 @@ class MemberActor(Application):
         if error is not None:
             raise error
 
-    # -- things besides polling
+    # -- extra calls besides poll
 
     def _do_something_odd(self) -> None:
         owned = sorted(self._owned)
@@ -275,7 +277,7 @@ class MemberActor(Application):
             self._note_error("ask", error)
 
     def _rewind(self, tp: TopicPartition) -> None:
-        """Seek some records back from the next offset to commit, or from the committed offset."""
+        """Seek back by some records from the next offset to commit, or, without one, from the committed offset."""
         at = self._next.get(tp)
         if at is None:
             try:
@@ -297,7 +299,7 @@ class MemberActor(Application):
             self.consumer.resume(*sorted(self._paused))
         self._paused = set()
 
-    # -- inside
+    # -- helper methods
 
     def _timeout(self, timeout_ms: int) -> int:
         if self.world.depth == 0:
@@ -306,7 +308,7 @@ class MemberActor(Application):
 
     def _cope_with(self, error: KafkaError) -> None:
         if isinstance(error, FencedInstanceIdError):
-            # As an operator does, restart the fenced process.
+            # Restart the fenced process after a second, as an operator would.
             self.crash()
             self.world.call_later(1.0, lambda: None if self.is_running else self.start())
         elif not isinstance(error, (KafkaTimeoutError, NoBrokersAvailable, InconsistentGroupProtocolError)):
@@ -314,7 +316,10 @@ class MemberActor(Application):
 
     @contextmanager
     def _calling(self, *, polls: bool = False) -> Iterator[None]:
-        """Context of calls of the consumer; log lines written inside are counted for this member."""
+        """Return a context for a call of the consumer: it reports the call to checkers.
+
+        Log lines that are written inside the context count as lines of this member.
+        """
         member, inside = self.member, self._is_inside
         if not inside:
             self.jury.tell("call_began", member, polls)
@@ -336,11 +341,11 @@ class MemberActor(Application):
         self.jury.tell(event, self.member, line, *what)
 
 
-#: Message fields that the trace shows.
+#: Names of the fields of requests and responses that the trace shows.
 _FIELDS = ("error_code", "generation_id", "generation_id_or_member_epoch", "member_id", "leader", "reason")
 
 
 def _brief(message: Message) -> str:
-    """Return the shown fields of a message in one line."""
+    """Return those fields of a message that the trace shows, in one line."""
     words = [f"{name}={getattr(message, name)!r}" for name in _FIELDS if getattr(message, name, None) not in (None, "")]
     return " ".join(words)

@@ -63,14 +63,14 @@ class ProducerActor(Actor):
         self.is_stopped = True
 
     def send(self, tp: TopicPartition, count: int = 1) -> None:
-        """Give records to the producer; the next turns send them."""
+        """Add ``count`` new records to the producer's buffer; the next turns send them."""
         for _ in range(count):
             value = b"%s:%d" % (self.name.encode(), self.sent)
             value += b"." * (self.size - len(value))
             try:
                 receipt = self.producer.send(tp.topic, value, partition=tp.partition)
             except KafkaError:
-                return  # the buffer is full; the next turn tries again
+                return  # the producer's buffer is full; a later turn adds more records
             self.sent += 1
             self.receipts.append((tp, value, receipt))
         self.wake()

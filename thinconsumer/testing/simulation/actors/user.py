@@ -10,7 +10,8 @@ from ..world import Actor, World
 class UserActor(Actor):
     """Calls ``function`` in each turn. It returns the seconds until the next turn; ``None`` ends the turns.
 
-    It may block in clients' calls. Meanwhile other actors run on its stack, and delay it if they block too.
+    The function may wait in a client's call. Other actors then run on top of it on the stack, and delay it if they wait
+    too.
     """
 
     def __init__(self, world: World, name: str, function: Callable[[], float | None]) -> None:

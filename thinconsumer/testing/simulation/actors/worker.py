@@ -19,7 +19,7 @@ from .application import Received
 from .member import MemberActor
 
 SHARD = "shard"  #: The topic whose partitions are the shards; no broker has it.
-#: The options of a GroupMember; a consumer's other options are left out.
+#: The names of GroupMember's options. Workers are drawn with a consumer's options, and drop those that are not in here.
 OPTIONS = frozenset(field.name for field in fields(GroupMemberOptions))
 
 
@@ -90,10 +90,10 @@ class WorkerActor(MemberActor):
 
 
 class _Worker(GroupMember):
-    """The subclass of GroupMember that an application would write."""
+    """The GroupMember of a worker: it implements the methods that an application has to implement."""
 
     def __init__(self, actor: WorkerActor, driver: SimDriver) -> None:
-        self.reason: str | None = None  #: The next result of :meth:`rejoin_reason`, which clears it.
+        self.reason: str | None = None  #: A reason to rejoin the group, which :meth:`rejoin_reason` returns once.
         self._actor = actor
         options: Any = {name: value for name, value in actor.options.items() if name in OPTIONS}
         super().__init__("work", driver=driver, **options)
