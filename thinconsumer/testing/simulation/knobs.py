@@ -17,7 +17,7 @@ from .streams import Streams
 
 T = TypeVar("T")
 
-#: Limit of the cost of a run's Fetch requests and polls, about 0.25 s of CPU time. A Fetch costs more with more brokers.
+#: Limit of the cost of a run's Fetch requests and polls, about 0.25 s of CPU time. More brokers make a Fetch cost more.
 BUDGET = 700.0
 
 RANGE, ROBIN, STICKY, COOPERATIVE = "range", "roundrobin", "sticky", "cooperative-sticky"

@@ -211,7 +211,7 @@ class Truth:
             self._open.setdefault(batch.producer_id, []).extend(keys)
 
     def _is_of_zombie(self, batch: RecordBatch) -> bool:
-        """Return whether a deposed leader wrote this batch after the next epoch's start: the batch will be truncated."""
+        """Return whether a deposed leader wrote this batch after the next epoch's start: it will truncate the batch."""
         return self.successor(batch.base_offset, batch.leader_epoch) is not None
 
     def _first_not_in(self, log: Log) -> int:

@@ -116,7 +116,7 @@ class Actor:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        """Return a context for calls of the actor's client outside a turn: the next turn comes when the context ends."""
+        """Return a context for calls of the actor's client outside a turn; the next turn comes after the context."""
         before, self._in_turn = self._in_turn, True
         try:
             yield

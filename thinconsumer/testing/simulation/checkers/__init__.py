@@ -9,11 +9,11 @@ CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is not assigned, or paused
 BoundsChecker       more in flight, in memory or in one poll than allowed
 PaceChecker         requests, or the same records, repeated without progress
-RequestChecker      a Fetch with an outdated leader epoch or after a seek from another offset; a truncation not raised
+RequestChecker      a Fetch with an outdated leader epoch; one that ignores a seek; a truncation that is not raised
 ------------------  ------------------------------------------------------------------------------------------------
 of groups
 ------------------  ------------------------------------------------------------------------------------------------
-Views               (nothing) keeps the member id, generation and assignment that each member's coordinator answered
+Views               (nothing) keeps each member's id, generation and assignment, by its coordinator's responses
 IdentityChecker     a request with a wrong member id or generation; a request after an unanswered JoinGroup or SyncGroup
 DeliveryChecker     records of a partition that the last assignment does not have, or before its callback
 CallbackChecker     callbacks that contradict each other, the assignment, or the order of the protocol

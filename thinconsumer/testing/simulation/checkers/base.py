@@ -32,7 +32,7 @@ class SimReader:
     name: str
     life: int = 0
     read_committed: bool = False
-    policy: str = "latest"  #: ``auto_offset_reset``
+    policy: str = "latest"  #: The option ``auto_offset_reset``.
     max_poll_records: int = 500
     max_buffered_bytes: int = 1 << 26
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -47,17 +47,20 @@ class Member(SimReader):
 
     group: str = ""
     instance_id: str | None = None
-    cooperative: bool = False  #: Whether its only assignor is cooperative-sticky.
+    cooperative: bool = False  #: Whether cooperative-sticky is the member's only assignor.
     session_timeout_s: float = 0.0
     max_poll_interval_s: float = 0.0
 
 
 @dataclass(eq=False)
 class Checker:
-    """Receives the events whose methods it overrides; calls ``accuse`` to record a violation."""
+    """Receives events: each method below is one, and a subclass overrides those that it needs.
+
+    It calls ``accuse`` to record a violation.
+    """
 
     accuse: Callable[[str], None]
-    truth: Callable[[TopicPartition], Truth | None]  #: Returns a partition's committed contents, if it exists.
+    truth: Callable[[TopicPartition], Truth | None]  #: Returns a partition's committed contents; None if unknown.
 
     # -- calls of an application
 
@@ -71,22 +74,22 @@ class Checker:
         """``assign()`` returned."""
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """``seek()`` returned; ``epoch`` is the leader epoch of the record before, -1 if it was not given."""
+        """``seek()`` returned; its argument ``epoch`` is the leader epoch of the record before ``offset``, or -1."""
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
-        """``seek_to_beginning()`` or ``seek_to_end()`` returned."""
+        """``seek_to_beginning()`` returned, or, with ``to_end``, ``seek_to_end()``."""
 
     def paused(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
-        """``pause()`` or ``resume()`` returned."""
+        """``pause()`` returned (``on``), or ``resume()``."""
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
-        """``poll()`` returned records; ``limit`` is the number it was allowed."""
+        """``poll()`` returned records; ``limit`` is the most records that it was allowed to return."""
 
     def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
         """``position()`` returned."""
 
     def raised(self, reader: SimReader, error: Exception) -> None:
-        """A call raised."""
+        """A call of the consumer raised this error."""
 
     def polled(self, reader: SimReader, buffered: int) -> None:
         """``poll()`` returned, with records or without; the consumer keeps ``buffered`` bytes of Fetch responses."""
@@ -116,21 +119,21 @@ class Checker:
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
         """The application has processed these records."""
 
-    # -- on the wire, at the sockets of a member, or of a reader without a group
+    # -- connections, requests and responses as the client sees them (with or without a group)
 
     def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
-        """The client connects to an address; ``line`` is the connection's number."""
+        """The client begins to connect to an address; ``line`` is the number of the connection in later events."""
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         """The client wrote a request to a connection on which the requests ``before`` are unanswered."""
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """The client read the response to a group request."""
+        """The client has read a response of one of :data:`.client_tap.DECODED_APIS`, but not of Fetch."""
 
     def connection_closed(self, member: Member, line: int) -> None:
         """The client closed a connection, or noticed that it was lost."""
 
-    # -- on the wire, at the brokers
+    # -- requests and responses as the brokers see them
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
         """A broker begins to handle a request."""
@@ -138,16 +141,16 @@ class Checker:
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """A broker has answered a request."""
 
-    # -- in the logs
+    # -- changes of the brokers' logs
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """An unclean election, which begins ``epoch``, is about to lose the committed records from ``offset`` on.
 
-        ``truth`` still has them during the call. If the leader of that epoch was deposed before it began, ``truth``
-        keeps them afterwards too, but that leader answers its readers as if they were lost.
+        ``truth`` still has these records during the call. If that leader was deposed before it began its epoch,
+        ``truth`` also keeps them afterwards, but the leader answers its readers as if they were lost.
         """
 
-    # -- of the run
+    # -- phases of the run
 
     def faults_ended(self) -> None:
         """No fault is active from now on."""
@@ -174,18 +177,18 @@ class Jury:
             self.add(checker)
 
     def add(self, checker: Checker) -> None:
-        """Add a checker."""
+        """Pass events to this checker from now on, after the checkers added before."""
         self.checkers.append(checker)
         for event, listeners in self._listeners.items():
             if getattr(type(checker), event) is not getattr(Checker, event):
                 listeners.append(getattr(checker, event))
 
     def tell(self, event: str, *what: Any) -> None:
-        """Pass an event, one of :class:`Checker`'s methods, with its arguments."""
+        """Pass an event to the checkers: the name of a method of :class:`Checker`, and the method's arguments."""
         for listener in self._listeners[event]:
             listener(*what)
 
 
 def names(tps: Collection[TopicPartition]) -> str:
-    """Return the sorted names of partitions for a message."""
+    """Return the names of partitions for a message, sorted; "nothing" if there are none."""
     return " ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(tps)) or "nothing"

@@ -8,13 +8,14 @@ from ....wire.fetch import FetchRequest
 from ..client_tap import SentRequest
 from .base import Checker, Records, SimReader
 
-#: A Fetch response has at least one batch even if it exceeds the limits. No batch in a simulation is larger than this.
+#: A Fetch response has at least one batch, even if the batch is larger than the consumer's limits. No batch in a
+#: simulation has more bytes than this.
 BATCH_MAX = 128 * 1024
 BROKERS_MAX = 8
 
 
 class BoundsChecker(Checker):
-    """Checks one Fetch at a time on a connection, ``max_poll_records`` and ``max_buffered_bytes``."""
+    """Checks ``max_poll_records``, ``max_buffered_bytes``, and that a connection has one Fetch in flight at most."""
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         count = sum(map(len, records.values()))
@@ -30,7 +31,10 @@ class BoundsChecker(Checker):
             self.accuse(f"{reader} buffers {buffered} bytes, but max_buffered_bytes={reader.max_buffered_bytes}")
 
     def request_written(self, reader: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Check that no Fetch follows an unanswered one, unless it ends the fetch session: sessions are sequential."""
+        """Check that no Fetch follows an unanswered one: fetch sessions are sequential (KIP-227).
+
+        A Fetch that ends the session may follow, as the client does not need the response to the one before any more.
+        """
         request = sent.message
         if not isinstance(request, FetchRequest) or (request.session_id and request.session_epoch == -1):
             return

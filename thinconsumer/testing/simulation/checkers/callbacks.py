@@ -19,11 +19,13 @@ from .views import Views
 class _CallbackState:
     """The state of one member according to its callbacks."""
 
-    owned: set[TopicPartition] = field(default_factory=set)  #: Owned partitions, also if the callback raised.
-    pending: set[TopicPartition] = field(default_factory=set)  #: Owned partitions whose ASSIGNED callback raised.
+    owned: set[TopicPartition] = field(default_factory=set)  #: Assigned by callbacks, even by one that raised.
+    #: Owned partitions with an ASSIGNED callback that raised: it will be called again.
+    pending: set[TopicPartition] = field(default_factory=set)
     topics: Collection[str] | None = None  #: The subscribed topics; None: a pattern.
-    is_closing: bool = False  #: Whether it is about to close or unsubscribe.
-    must_rejoin: bool = False  #: Whether it must join again, since it revoked partitions that move to other members.
+    is_closing: bool = False  #: Whether the application has begun to close the member or to unsubscribe it.
+    #: Whether the member must send another JoinGroup, since it has revoked partitions that move to other members.
+    must_rejoin: bool = False
 
 
 @dataclass(eq=False)
@@ -36,7 +38,7 @@ class CallbackChecker(Checker):
 
     views: Views
     _states: dict[SimReader, _CallbackState] = field(default_factory=dict, init=False)
-    counts: Counter[str] = field(default_factory=Counter, init=False)  #: Calls of each callback.
+    counts: Counter[str] = field(default_factory=Counter, init=False)  #: Number of calls of each callback.
 
     def started(self, reader: SimReader) -> None:
         self._states[reader] = _CallbackState()
@@ -72,7 +74,7 @@ class CallbackChecker(Checker):
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """Update the owned partitions. An ASSIGNED callback that raised is called again."""
+        """Update the owned partitions. If an ASSIGNED callback raised, they are owned, and it is called again."""
         found = self._states[member]
         if what == ASSIGNED:
             found.owned |= set(tps)
@@ -112,7 +114,7 @@ class CallbackChecker(Checker):
             self.accuse(f"{member}.on_partitions_revoked got no partition, although its protocol is cooperative")
         found.must_rejoin = True
 
-    # -- on the wire
+    # -- requests and responses
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         found = self._states.get(member)
@@ -128,7 +130,7 @@ class CallbackChecker(Checker):
             found.must_rejoin = False
 
     def finish(self) -> None:
-        """Check that members joined again after revoking partitions: until then, no other member gets them."""
+        """Check that each member which revoked partitions has joined again: before that, no other member gets them."""
         for reader, found in self._states.items():
             if found.must_rejoin and not found.is_closing:
                 self.accuse(f"{reader} has revoked partitions and not joined again, so that no other member gets them")

@@ -1,6 +1,6 @@
-"""Checks committed offsets: against processed records, generations, and the owners of partitions.
+"""Checks committed offsets: their records were processed, the generation is the current one, the member is the owner.
 
-Uses the commits that a coordinator accepted, and the assignments that group leaders sent in SyncGroup.
+The checkers read the commits that coordinators accepted, and the assignments that group leaders sent in SyncGroup.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from ..ledger import Ledger
 from .base import Checker, Member
 
 Plan = dict[str, frozenset[TopicPartition]]
-#: Generations whose assignments are kept.
+#: Number of generations of a group for which the assignments are kept.
 PLANS_MAX = 8
 
 
 @dataclass(eq=False)
 class Plans(Checker):
-    """Keeps the leader assignments that coordinators accepted, by group and generation; a partition has one owner."""
+    """Keeps, by group and generation, the leaders' assignments that coordinators accepted.
+
+    Checks that such an assignment gives no partition to two members.
+    """
 
     of: dict[str, dict[int, Plan]] = field(default_factory=dict, init=False)
     counts: Counter[str] = field(default_factory=Counter, init=False)  #: Number of assignments by group.
@@ -79,7 +82,7 @@ class CommitChecker(Checker):
     name_of: Callable[[bytes], str]
 
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
-        """Add records to the group's ledger, which returns those that were processed before but must not be."""
+        """Add records to the group's ledger; records that were wrongly processed a second time are violations."""
         ledger = self.ledgers[member.group]
         for record in ledger.process(records):
             where = f"{record.topic}-{record.partition} offset {record.offset}"
@@ -91,7 +94,7 @@ class CommitChecker(Checker):
         ledger = self.ledgers.get(request.group_id)
         if ledger is None:
             return
-        # Requests and responses have a topic's name or its id, depending on the version.
+        # Requests and responses have either a topic's name or its id, depending on their version.
         taken = {
             TopicPartition(self._name(topic), row.partition_index)
             for topic in response.topics
@@ -114,7 +117,7 @@ class CommitChecker(Checker):
                     what = f"offset {row.committed_offset} of {where}, but offset {missing} was never processed"
                     self.accuse(f"{client} has committed {what}")
                 owner = next((who for who, share in plan.items() if tp in share), member_id)
-                # A static member that restarts within its session timeout has a new id and its old partitions.
+                # A static member that restarts within its session timeout keeps its partitions under a new member id.
                 is_itself = request.group_instance_id is not None and _sans_uuid(owner) == _sans_uuid(member_id)
                 if owner != member_id and not is_itself:
                     self.accuse(f"{client} has committed {where} in generation {generation}, whose owner is {owner}")
@@ -124,5 +127,5 @@ class CommitChecker(Checker):
 
 
 def _sans_uuid(member_id: str) -> str:
-    """Return a member id without the UUID that the coordinator appended."""
+    """Return a member id without the UUID that the coordinator has appended: for a static member, its instance id."""
     return member_id[:-37]

@@ -9,7 +9,10 @@ from .base import Checker, Records, SimReader
 
 
 class ContentChecker(Checker):
-    """Checks that each record was committed and is equal in every field; under read_committed, its transaction too."""
+    """Checks that each record was committed, that is, replicated to all in-sync replicas, and has the same fields.
+
+    Under read_committed, the record's transaction must be committed too.
+    """
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         for tp, found in records.items():

@@ -4,10 +4,10 @@ The checker keeps the offset up to which a reader has got every record that coun
 record or the position is beyond that offset, no record that counts may lie in between. Records that no longer count
 (expired, compacted, lost) may be missing, and so may records that a seek skipped.
 
-After an unclean election a reader may have records that no longer count. It must then read again from the end of its
-last record's epoch, as the newest leader answers it (KIP-320). A leader that never had this epoch answers with the end
-of the epoch before; a reader whose position is below that end continues from its position, as Java's consumer does,
-since the protocol tells it no more.
+After an unclean election a reader may have records that no longer count. It must then read again from the end offset
+that the newest leader answers for the epoch of the reader's last record (KIP-320). A leader that never had this epoch
+answers with the end of the epoch before it. If the reader's position is below that end, the reader continues from its
+position, as Java's consumer does: it cannot find out that the logs diverged earlier.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .epochs import never_had, too_old_to_know
 class _Covered:
     """How far a reader has read one partition without skipping a record."""
 
-    up_to: int | None  #: Every record below was read; None: it may start anywhere.
+    up_to: int | None  #: Every record below this offset was read; None: the next record may have any offset.
     last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record, if known.
 
 
@@ -43,17 +43,23 @@ class CoverageChecker(Checker):
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Expect every record from ``offset`` on; "latest" may restart anywhere after a seek beyond the log's end."""
+        """Expect every record from ``offset`` on.
+
+        If the log ends before ``offset``, a reader with "latest" resets, so that the next record may have any offset.
+        """
         truth = self.truth(tp)
         is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
         self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
-        """Expect every record from the beginning; after ``seek_to_end()``, any record may come first."""
+        """Expect every record from offset 0 on; after ``seek_to_end()``, the next record may have any offset."""
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Let readers beyond the lost records restart anywhere, unless "earliest": they may reset by that policy."""
+        """Let readers that are beyond the lost records continue anywhere, since they may reset their position.
+
+        A reader with ``auto_offset_reset="earliest"`` resets to the beginning, and skips nothing.
+        """
         for reader, by_tp in self._covered.items():
             covered = by_tp.get(truth.tp)
             beyond = covered is not None and (covered.up_to is None or covered.up_to > offset)
@@ -71,9 +77,10 @@ class CoverageChecker(Checker):
                     return
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Allow readers to skip to the end offset that a leader answered for an epoch that it never had.
+        """Allow readers to continue at the end offset that a leader answered for an epoch that it never had.
 
-        They cannot know where the logs diverged. If a leader is older than the epoch, "latest" may restart anywhere.
+        Such readers cannot find out where the logs diverged. If the leader is older than the requested epoch, the
+        reader resets: unless its policy is "earliest", the next record may have any offset.
         """
         for tp, epoch, end in never_had(request, response):
             truth = self.truth(tp)
@@ -83,8 +90,8 @@ class CoverageChecker(Checker):
                 covered.up_to = max(covered.up_to, end)
                 last = covered.last
                 if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
-                    # The records that it has read do not count, and it asked about the epoch of a transaction marker
-                    # after them: it continues from that epoch's end, not from the end of the records' epoch.
+                    # The last record that the reader got does not count. The reader has requested the end of the epoch
+                    # of a later transaction marker, and continues there, not at the end of the record's own epoch.
                     covered.up_to, covered.last = end, (end - 1, epoch)
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
@@ -100,12 +107,13 @@ class CoverageChecker(Checker):
         if covered.up_to is None:
             covered.up_to = offset
         elif covered.up_to < offset <= truth.end and covered.last is not None and covered.last[1] >= truth.latest_epoch:
-            # With an older epoch it may have passed transaction markers that do not count.
+            # If its last record is of an older epoch, the reader may have passed transaction markers that do not count,
+            # so this check only covers records of the newest epoch.
             missing = truth.first_from(covered.up_to, offset, committed=reader.read_committed)
             if missing is not None:
                 self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)
 
-    # -- inside
+    # -- helper methods
 
     def _of(self, client: str, tp: TopicPartition) -> list[tuple[SimReader, _Covered]]:
         return [(who, by_tp[tp]) for who, by_tp in self._covered.items() if who.name == client and tp in by_tp]
@@ -113,7 +121,7 @@ class CoverageChecker(Checker):
     def _cover(self, reader: SimReader, covered: _Covered, truth: Truth, offset: int, epoch: int) -> bool:
         """Note that a record was read; return False if records before it were skipped."""
         if truth.successor(offset, epoch) is not None:
-            covered.last = offset, epoch  # a deposed leader's record: it does not count
+            covered.last = offset, epoch  # a record that does not count: a deposed leader wrote it
             if covered.up_to is not None:
                 covered.up_to = offset + 1
             return True
@@ -132,18 +140,21 @@ class CoverageChecker(Checker):
 
     @staticmethod
     def _send_back(reader: SimReader, covered: _Covered, truth: Truth) -> None:
-        """If the last record no longer counts, expect every record from the end of its epoch."""
+        """If the reader's last record no longer counts, expect every record from the end of that record's epoch on."""
         if covered.last is None or covered.up_to is None or truth.successor(*covered.last) is None:
             return
         back = truth.answer_for(covered.last[1])
         if reader.policy != "earliest":
-            covered.up_to = None  # its position may have been out of range, so that it was reset
+            covered.up_to = None  # the position may have been out of range, so that the reader has reset it
         elif back is not None:
             covered.up_to = min(covered.up_to, back)
 
     @staticmethod
     def _forgive(reader: SimReader, covered: _Covered, truth: Truth) -> None:
-        """Let a reader below the log start offset skip the deleted records, or start anywhere unless "earliest"."""
+        """Let a reader below the log start offset skip the deleted records.
+
+        Its position is out of range, and is reset: only with "earliest" must the next record be the first of the log.
+        """
         if covered.up_to is not None and covered.up_to < truth.start:
             covered.up_to = truth.start if reader.policy == "earliest" else None
 

@@ -1,4 +1,4 @@
-"""Checks that members get records only of partitions that they own, by SyncGroup responses and callbacks."""
+"""Checks that members get records only of partitions that they own by their SyncGroup responses and callbacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from .views import Views
 
 @dataclass(eq=False)
 class DeliveryChecker(Checker):
-    """Checks that records are of partitions in the last assignment, after "assigned" and before "revoked" or "lost"."""
+    """Checks that polled records are of partitions in the last assignment.
+
+    They may come only after on_partitions_assigned has returned, and before revoked or lost is called.
+    """
 
     views: Views
     _owned: dict[SimReader, set[TopicPartition]] = by_reader(set)

@@ -1,6 +1,6 @@
-"""Finds leaders' answers after which readers may legally skip or repeat records (KIP-320).
+"""Finds leaders' responses after which readers may legally skip or repeat records (KIP-320).
 
-The functions read OffsetForLeaderEpoch and ListOffsets requests and responses.
+The functions compare OffsetForLeaderEpoch and ListOffsets requests with their responses.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from ....wire.offset_for_leader_epoch import (
 
 
 def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Yield partitions whose requested epoch the leader's log never had; the epoch before it, and its end offset."""
+    """Yield partitions for which the leader's log never had the requested epoch.
+
+    Yields for each the epoch before, with which the leader has answered, and the end offset of that epoch.
+    """
     for tp, asked, data in validated(request, response):
         if 0 <= data.leader_epoch < asked.leader_epoch:
             yield tp, data.leader_epoch, data.end_offset
 
 
 def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions, and the requested epoch, if the leader is older than it and answers that it is unknown.
+    """Yield partitions with the requested epoch, if the leader's own epoch is older, and it answers that it has none.
 
-    If that epoch exists, the leader was deposed and does not know it. The reader resets at once, as Java's consumer
-    does: for a topic that was deleted and created again, the answer would be the same.
+    If the requested epoch exists, the leader is a deposed one. The reader resets its position nevertheless, as Java's
+    consumer does, since the leader of a topic that was deleted and created again would give the same response.
     """
     for tp, asked, data in validated(request, response):
         if data.leader_epoch < 0 and 0 <= asked.current_leader_epoch < asked.leader_epoch:
@@ -44,7 +47,7 @@ def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[Topic
 def looked_up(
     request: Message, response: Message
 ) -> Iterator[tuple[TopicPartition, ListOffsetsPartition, ListOffsetsPartitionResponse]]:
-    """Yield the partitions that a ListOffsets response has without an error, with their part of both messages."""
+    """Yield the partitions of a ListOffsets response without an error, each with its row of request and response."""
     if not isinstance(request, ListOffsetsRequest) or not isinstance(response, ListOffsetsResponse):
         return
     asked = {(t.name, p.partition_index): p for t in request.topics for p in t.partitions}
@@ -58,7 +61,7 @@ def looked_up(
 def validated(
     request: Message | None, response: Message
 ) -> Iterator[tuple[TopicPartition, OffsetForLeaderPartition, EpochEndOffset]]:
-    """Yield the same of an OffsetForLeaderEpoch response."""
+    """Yield the partitions of an OffsetForLeaderEpoch response without an error, each with its row of both messages."""
     if not isinstance(request, OffsetForLeaderEpochRequest) or not isinstance(response, OffsetForLeaderEpochResponse):
         return
     asked = {(t.topic, p.partition): p for t in request.topics for p in t.partitions}

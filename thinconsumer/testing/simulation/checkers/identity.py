@@ -1,4 +1,7 @@
-"""Checks member ids and generations in group requests, and that none follows an unanswered JoinGroup or SyncGroup."""
+"""Checks the member id and generation in group requests.
+
+Also checks that no request follows an unanswered JoinGroup or SyncGroup on the same connection.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ..client_tap import SentRequest
 from .base import Checker, Member
 from .views import View, Views
 
-#: APIs whose response the coordinator may hold back until other members join.
+#: Requests that the coordinator may leave unanswered until other members join.
 HELD_BACK = {JoinGroupRequest.API_KEY: "JoinGroup", SyncGroupRequest.API_KEY: "SyncGroup"}
 
 
@@ -21,8 +24,8 @@ HELD_BACK = {JoinGroupRequest.API_KEY: "JoinGroup", SyncGroupRequest.API_KEY: "S
 class IdentityChecker(Checker):
     """Checks that Heartbeat, SyncGroup and OffsetCommit carry the member id and generation of the last response.
 
-    JoinGroup must keep the member id, unless the coordinator rejected it. No request may follow an unanswered JoinGroup
-    or SyncGroup on its connection: the broker would not handle it before answering that one.
+    JoinGroup must keep the member id, unless the coordinator has rejected the id. No request may follow an unanswered
+    JoinGroup or SyncGroup on the same connection: the broker would not handle it before that one is answered.
     """
 
     views: Views
@@ -58,7 +61,7 @@ class IdentityChecker(Checker):
             self.accuse(f"{member} joins without its member id {view.member_id}: the group would wait for the old id")
 
     def _has_just_changed(self, view: View) -> bool:
-        """Return whether the member id or generation changed just now: the request may have been queued before."""
+        """Return whether member id or generation changed at this moment: a request may have been built before that."""
         return view.changed_at == self.views.now()
 
     def _check_identity(self, member: Member, view: View, what: str, member_id: str, generation: int) -> None:

@@ -1,8 +1,8 @@
 """Checks that each partition's records and positions only go forwards, unless the reader has a reason to go back.
 
-Such reasons are a seek, and a loss of committed records by an unclean election: readers go back to where the logs
-diverge (KIP-320), at any time until they have read a record of the new leader. If a deposed leader does not know the
-last record's epoch, the reader resets by ``auto_offset_reset``.
+The reasons are a seek, and a loss of committed records by an unclean election: the reader goes back to the offset where
+the logs diverge (KIP-320), at any time until it has read a record of the new leader. If a deposed leader does not know
+the leader epoch of the reader's last record, the reader resets its position by ``auto_offset_reset``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from .epochs import looked_up, too_old_to_know
 
 @dataclass(slots=True)
 class _Expected:
-    """What may come next from one partition of a reader."""
+    """The records and positions of one partition that a reader may return next."""
 
-    next: int | None = None  #: The lowest offset that may come next; None: any offset.
-    doubt: int | None = None  #: The epoch that lost records: until it reads one of its records, the reader may go back.
-    #: Records were lost right after the last record that was read. A position beyond it (after a transaction marker,
-    #: for example) is then not kept in ``next``, since the reader may go back.
+    next: int | None = None  #: The lowest offset that the next record or position may have; None: any offset.
+    #: A leader epoch without some of the records that the reader has passed, so that the reader may go back to them. It
+    #: may do so until it gets a record of this epoch or a newer one. None: there is no such epoch.
+    doubt: int | None = None
+    #: Whether an election has lost the records right after the reader's last one. A higher position (for example after
+    #: a transaction marker) is then not kept in ``next``, since the reader may go back from it.
     parted: bool = False
-    sought: bool = False  #: A seek has set ``next``, and no record has come since.
+    sought: bool = False  #: Whether ``next`` comes from a seek, and no record has been read since.
 
 
 @dataclass(eq=False)
@@ -40,20 +42,21 @@ class OrderChecker(Checker):
         self._expected[reader] = {tp: before.get(tp) or _Expected() for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Expect no record before ``offset``; if the log does not have that offset, any record may come (a reset)."""
+        """Expect no record before ``offset``. If the log does not have this offset, the reader resets to any other."""
         expected = self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None, sought=True)
         truth = self.truth(tp)
         back = truth.answer_for(epoch) if truth is not None else None
         if truth is not None and back is not None and back < offset:
-            expected.doubt = truth.latest_epoch  # records before it were lost: the reader will go back
+            expected.doubt = truth.latest_epoch  # records before ``offset`` were lost: the reader will go back to them
         elif truth is not None and epoch >= 0:
-            expected.doubt = truth.rival(offset - 1, epoch)  # it may fetch from a deposed leader
+            # The reader may fetch from a deposed leader that lacks the record before ``offset``, and then goes back.
+            expected.doubt = truth.rival(offset - 1, epoch)
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
         self._expected[reader][tp] = _Expected()
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Allow readers beyond the lost records to go back to them, or to reset if their epoch is unknown."""
+        """Allow readers that are beyond the first lost record to go back, or, without a known epoch, to reset."""
         for by_tp in self._expected.values():
             expected = by_tp.get(truth.tp)
             if expected is not None and (expected.next is None or expected.next > offset):
@@ -65,7 +68,7 @@ class OrderChecker(Checker):
         for tp, found in records.items():
             expected, truth = self._expected[reader].get(tp), self.truth(tp)
             if expected is None or truth is None or not found:
-                continue  # nothing to compare; BoundsChecker reports empty lists
+                continue  # there is no record to compare; BoundsChecker reports an empty list
             at = None if expected.doubt is not None or _has_expired(expected, truth) else expected.next
             for record in found:
                 offset = record.offset
@@ -75,7 +78,8 @@ class OrderChecker(Checker):
                 at = offset + 1
             last = found[-1]
             expected.next, expected.parted, expected.sought = at, False, False
-            # The reader goes back from a deposed leader's record, and may go back from one that a deposed leader lacks.
+            # If a deposed leader wrote the last record, the reader will go back. If a deposed leader lacks it, the
+            # reader may go back, since it may ask that leader.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
                 successor = truth.rival(last.offset, last.leader_epoch)
@@ -85,9 +89,10 @@ class OrderChecker(Checker):
                 expected.doubt = None
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Allow any record (a reset) after the answer of a leader that is older than the reader's epoch.
+        """Allow any record after a response upon which the reader may reset its position.
 
-        The same holds for a deposed leader's ListOffsets response after a seek, which may be beyond its log.
+        One is the OffsetForLeaderEpoch response of a leader that is older than the requested epoch. The other is a
+        deposed leader's ListOffsets response after a seek, since the log of that leader may end before the position.
         """
         for tp, asked, _ in looked_up(request, response):
             truth = self.truth(tp)
@@ -119,8 +124,8 @@ class OrderChecker(Checker):
 
 
 def _has_expired(expected: _Expected, truth: Truth) -> bool:
-    """Return whether the reader may reset, since the next record was deleted.
+    """Return whether the next record was deleted, so that the reader resets its position.
 
-    It may even go back: a new leader may not have replicated the deletion yet, so that its log starts earlier.
+    The reset may even go back: the log of a new leader that has not replicated the deletion yet starts earlier.
     """
     return expected.next is not None and expected.next < truth.start

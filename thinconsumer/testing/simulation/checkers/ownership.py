@@ -1,7 +1,7 @@
 """Checks that only assigned partitions that are not paused are delivered and fetched.
 
-A Fetch that was sent before a pause may be answered after it. But a fetch session is strictly sequential (KIP-227): the
-first request after that response must have removed the partition from the session.
+A Fetch that was sent before a partition was paused may be answered after that, with its records. But a fetch session is
+strictly sequential (KIP-227): the next request of the session must remove the partition from it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .base import Checker, Records, SimReader, by_reader
 class OwnershipChecker(Checker):
     """Checks that polled and fetched records are of partitions that are assigned and not paused.
 
-    DeliveryChecker compares them with the coordinator's responses.
+    For group members, DeliveryChecker also compares them with the assignments in SyncGroup responses.
     """
 
     _assigned: dict[SimReader, set[TopicPartition]] = by_reader(set)
     _paused: dict[SimReader, set[TopicPartition]] = by_reader(set)
-    _moment: int = field(default=0, init=False)  #: Number of Fetch responses so far.
-    #: By client: the moment at which each partition was paused or unassigned.
+    _moment: int = field(default=0, init=False)  #: Number of Fetch responses so far, used as a clock.
+    #: By client: the value of ``_moment`` when each partition was paused or unassigned.
     _unwanted: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
-    #: The moment of the last response, by client, node and session.
+    #: By client, node and fetch session: the value of ``_moment`` at the last response.
     _answered: dict[tuple[str, int, int], int] = field(default_factory=dict, init=False)
     _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Topic names by id.
 

@@ -14,12 +14,13 @@ from ....wire.fetch import FetchResponse
 from .base import Checker, SimReader
 
 WINDOW_S = 2.0
-#: Limit of a reader's requests of one API to one node within the window.
+#: The most requests of one API that a reader may send to one node within WINDOW_S, without records in response.
 FRUITLESS_MAX = 150
-#: How often in a row a broker may send a client the records at the same offset of a partition. Some responses are lost
-#: with their connection or arrive too late, but repeated fetches must make progress in the end.
+#: How often in a row a broker may send a client records from the same offset of a partition. A few repetitions are
+#: normal, since responses are lost with their connection or arrive too late.
 REPEATS_MAX = 40
-#: Limit of a client's connection attempts in a run, and its increase per request: backoffs allow far fewer.
+#: The most connection attempts of a client in a run: a constant, and so many more per request that the client has sent.
+#: Reconnect backoffs allow far fewer.
 DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 
 
@@ -48,7 +49,7 @@ class PaceChecker(Checker):
             self.accuse(f"{member} has opened {dials} connections, but sent only {requests} requests")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Do not count a Fetch that returned records, and check whether the same records are sent again."""
+        """Stop counting a Fetch that returned records, as it is progress; check if the same records are sent again."""
         if client not in self._watched or not isinstance(response, FetchResponse):
             return
         fruitful = False
@@ -73,7 +74,7 @@ class PaceChecker(Checker):
 
     def _note(self, client: str, node: int, topic: bytes | str, partition: int, records: bytes) -> None:
         key = client, node, topic, partition
-        head = records[:16]  # base offset, length, leader epoch
+        head = records[:16]  # base offset, length and leader epoch of the first batch
         before, size, times = self._repeats.get(key, (b"", 0, 0))
         times = times + 1 if before == head and size == len(records) else 1
         self._repeats[key] = head, len(records), times

@@ -19,18 +19,19 @@ from .commits import Plans
 from .views import EXPULSIONS
 
 WINDOW_S = 10.0
-#: Joins, and heartbeats, of one member within the window: about three times as many as in runs without a bug.
+#: The most JoinGroups, and heartbeats, of one member within WINDOW_S: about three times as many as without a bug.
 JOINS_MAX = 40
 BEATS_MAX = 40
-#: Limit of a group's rebalances after the end of all faults, and its increase per member.
+#: The most rebalances of a group after the end of all faults: a constant, and so many more per member.
 REBALANCES_MAX, REBALANCES_PER_MEMBER = 8, 4
-#: Limit of a member's log lines at INFO and above: so many per incident, and a constant.
+#: The most log lines of a member at INFO and above: so many per incident (see LogVolumeChecker), and a constant.
 LINES_PER_INCIDENT, LINES_BESIDES = 5, 10
-#: The least share of ``retry_backoff_ms`` that a member waits after a failed join: the jitter is a fifth.
+#: After a failed join, a member must wait for at least this share of ``retry_backoff_ms``: jitter takes up to a fifth.
 BACKOFF_SHARE = 0.8
-#: Errors after which a member may join again at once, and how often in a row.
+#: Errors after which a member may join again without a backoff, and how often in a row it may do so.
 _AT_ONCE, AT_ONCE_MAX = EXPULSIONS | {Code.REBALANCE_IN_PROGRESS}, 3
-#: Early joins without a successful heartbeat: a member that has given up a JoinGroup backs off before the response.
+#: How many joins between two successful heartbeats may come before the end of the backoff. A member that has given up
+#: an unanswered JoinGroup may have backed off already when the error response to it arrives.
 EARLY_MAX = 3
 _NO_FAILURES = (Code.NONE, Code.MEMBER_ID_REQUIRED)
 
@@ -40,12 +41,12 @@ class _JoinFailures:
     """The failed JoinGroups and SyncGroups of one member since its last successful heartbeat."""
 
     count: int = 0
-    at: float = 0.0  #: When the response to the last one was read ...
-    code: int = Code.NONE  #: ... and its error.
-    join: SentRequest | None = None  #: The last JoinGroup, its time and its connection.
+    at: float = 0.0  #: The time at which the client read the response to the last failed request.
+    code: int = Code.NONE  #: The error code of that response.
+    join: SentRequest | None = None  #: The last JoinGroup; ``joined_at`` and ``line`` are its time and its connection.
     joined_at: float = 0.0
     line: int = 0
-    early: int = 0  #: Joins that came before the end of the backoff.
+    early: int = 0  #: Number of JoinGroups that the member sent before the end of its backoff.
 
 
 @dataclass(eq=False)
@@ -57,10 +58,11 @@ class RebalanceChecker(Checker):
 
     plans: Plans
     now: Callable[[], float]
-    is_quiet: bool = field(default=False, init=False)  #: Whether a join is a violation.
+    #: Whether any JoinGroup is a violation, since no fault or change occurs that could be a reason for it.
+    is_quiet: bool = field(default=False, init=False)
     _since: dict[tuple[SimReader, int], tuple[float, int]] = field(default_factory=dict, init=False)
     _failures: dict[SimReader, _JoinFailures] = by_reader(_JoinFailures)
-    #: Rebalances by group before the faults ended.
+    #: Number of rebalances of each group until the end of the faults; None: faults still occur.
     _before: Counter[str] | None = field(default=None, init=False)
     _members: Counter[str] = field(default_factory=Counter, init=False)
 
@@ -81,9 +83,10 @@ class RebalanceChecker(Checker):
             failures.count = failures.early = 0
         elif isinstance(response, (JoinGroupResponse, SyncGroupResponse)) and code not in _NO_FAILURES:
             if line != failures.line:
-                return  # the member has sent another JoinGroup on a newer connection
+                return  # a response to an old request: the member has sent a JoinGroup on a newer connection since
             failures.count, failures.at, failures.code = failures.count + 1, self.now(), code
-            # A client that joins in the step that reads the failure has written the JoinGroup before this call.
+            # The tap reports responses at the end of a step. If the client has joined again within the step, its new
+            # JoinGroup was reported before, without a check against this failure.
             if failures.join is not sent and failures.joined_at == failures.at:
                 self._check_backoff(member, failures)
 
@@ -91,7 +94,7 @@ class RebalanceChecker(Checker):
         self._before = self.plans.counts.copy()
 
     def expect(self, group: str, members: int) -> None:
-        """Set the number of members of a group, which raises its limit of rebalances."""
+        """Set the number of members of a group, on which its limit of rebalances depends."""
         self._members[group] = members
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
@@ -124,7 +127,8 @@ class RebalanceChecker(Checker):
 class LogVolumeChecker(Checker, logging.Handler):
     """Limits a member's log lines about its group per incident: a rebalance, a callback, a lost connection."""
 
-    calling: list[Member] = field(default_factory=list, init=False)  #: The members in a call, the innermost last.
+    #: The members with a call under way. A call that waits runs other members' calls inside it; the innermost is last.
+    calling: list[Member] = field(default_factory=list, init=False)
     lines: dict[SimReader, list[str]] = by_reader(list)
     _incidents: Counter[SimReader] = field(default_factory=Counter, init=False)
 
@@ -145,7 +149,7 @@ class LogVolumeChecker(Checker, logging.Handler):
         self._incidents[member] += 1
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count a line for the innermost member that is inside a call."""
+        """Count a log line for the member that is running: the last in ``calling``."""
         if not self.calling:
             return
         member = self.calling[-1]

@@ -15,43 +15,48 @@ from ..client_tap import SentRequest
 from .base import Checker, Member, Records, SimReader
 from .epochs import looked_up, validated
 
-LATEST, EARLIEST = -1, -2  #: The timestamps of the two ends of the log in ListOffsets requests.
-#: Polls that may return before a truncation is raised: due records come first, and so may another error.
+LATEST, EARLIEST = -1, -2  #: The timestamps that stand for the end and the start of the log in ListOffsets requests.
+#: How many polls may return before one raises LogTruncationError. Records that are buffered already come first, and
+#: another error may come first, too.
 POLLS_MAX = 3
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What a reader's requests about one partition must agree with."""
+    """The state of one partition of a reader, with which its requests and errors are compared."""
 
-    #: Where the first Fetch after a seek may begin; None: anywhere, since it was sent, or the position has moved.
+    #: The offsets from which the first Fetch after a seek may begin. None: any, as that Fetch was sent already, or the
+    #: position has moved since the seek.
     starts: set[int] | None = None
-    timestamp: int | None = None  #: ListOffsets responses for this timestamp add to ``starts``.
-    last: int = -2  #: Offset of the last record since a seek.
+    timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
+    last: int = -2  #: Offset of the last record returned since a seek; -2: none.
     asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request.
-    polls: int | None = None  #: Polls since that request's response, if the last record was truncated.
+    #: Number of polls since the response to that request, if it showed that the last record was truncated; else None.
+    polls: int | None = None
 
 
 @dataclass(eq=False)
 class RequestChecker(Checker):
-    """Checks that Fetch carries the newest leader epoch that the client has read or sent (KIP-320).
+    """Checks that Fetch requests have the newest leader epoch that the client has read or sent (KIP-320).
 
-    The first Fetch after ``seek()`` must begin at that offset. After ``seek_to_beginning()`` or ``seek_to_end()``, it
-    must begin at an offset that a leader has returned since for that end of the log. If ``auto_offset_reset`` is
-    "none", polls must raise LogTruncationError once a response shows that delivered records were truncated.
+    The first Fetch after ``seek()`` must begin at the offset of the seek. After ``seek_to_beginning()`` or
+    ``seek_to_end()``, it must begin at an offset that a leader has returned since for this end of the log. If
+    ``auto_offset_reset`` is "none", a poll must raise LogTruncationError after an OffsetForLeaderEpoch response has
+    shown that delivered records were truncated.
     """
 
     _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Topic names by id.
-    #: By client, topic id and partition: the least leader epoch that it may send, and the newest that it has read. A
-    #: Fetch may have been built just before the last Metadata response was read, but not before the one before.
+    #: By client, topic id and partition: the least leader epoch that a Fetch request may have, and the newest that the
+    #: client has read. The least one is the newest before the last Metadata response, since the Fetch may have been
+    #: built just before the client read that response.
     _epochs: dict[tuple[SimReader, bytes, int], tuple[int, int]] = field(default_factory=dict, init=False)
-    #: Partitions without a leader; a Fetch to their preferred replica (KIP-392) may carry no epoch.
+    #: Partitions without a leader: a Fetch from a preferred replica (KIP-392) may then be sent without a leader epoch.
     _leaderless: set[tuple[SimReader, bytes, int]] = field(default_factory=set, init=False)
-    #: By a reader's name: the partitions that it has sought or polled.
+    #: By reader's name and partition: the state of each partition that the reader has sought or polled.
     _reading: dict[str, dict[TopicPartition, _Reading]] = field(default_factory=dict, init=False)
     _paused: set[tuple[str, TopicPartition]] = field(default_factory=set, init=False)
 
-    # -- calls of the application
+    # -- calls of applications
 
     def started(self, reader: SimReader) -> None:
         self._reading[reader.name] = {}
@@ -63,7 +68,8 @@ class RequestChecker(Checker):
         self._reading[reader.name] = {tp: before[tp] for tp in before if tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        # A group's member is reported to seek when it has read its committed offset: it may have fetched since.
+        # For a group member, GroupEventAdapter reports a seek only after the member has read its committed offset in an
+        # OffsetFetch response. The member may have sent a Fetch before the report, so any offset is allowed (None).
         self._reading[reader.name][tp] = _Reading(None if isinstance(reader, Member) else {offset})
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
@@ -91,14 +97,14 @@ class RequestChecker(Checker):
                     self.accuse(f"{reader} has not raised LogTruncationError within {reading.polls} polls, {words}")
                     return
 
-    # -- on the wire
+    # -- requests and responses
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         if isinstance(response, MetadataResponse):
             brokers = {broker.node_id for broker in response.brokers}
             for topic in response.topics:
                 if topic.topic_id == ZERO_UUID:
-                    continue  # an old broker: its Fetch requests are not checked
+                    continue  # the broker is too old for topic ids (KIP-516): Fetch requests to it are not checked
                 self._names[topic.topic_id] = topic.name or ""
                 for row in topic.partitions:
                     key = member, topic.topic_id, row.partition_index
@@ -107,7 +113,7 @@ class RequestChecker(Checker):
                     (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
         for tp, asked, data in validated(sent.message, response):
             reading, truth = self._of(member, tp), self.truth(tp)
-            # The client ignores the response if it has asked again since, or has read of a newer leader.
+            # The client ignores the response if it has sent another such request since, or knows of a newer leader.
             is_newest = truth is not None and truth.latest_epoch == asked.current_leader_epoch
             if reading.asked is sent and is_newest and data.end_offset <= reading.last:
                 reading.polls = 0
@@ -124,7 +130,11 @@ class RequestChecker(Checker):
                     self._check(member, topic.topic_id, row)
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Allow the offsets that lookups return, and any offset after records, an error or a validation."""
+        """Update the offsets from which the first Fetch after a seek may begin.
+
+        A ListOffsets response adds its offset. A Fetch response with records or an error, or an OffsetForLeaderEpoch
+        response, allows any offset, since the position may move.
+        """
         of_client = self._reading.get(client, {})
         for tp, asked, data in looked_up(request, response):
             reading = of_client.get(tp)
@@ -134,7 +144,7 @@ class RequestChecker(Checker):
             if tp in of_client:
                 of_client[tp].starts = None
 
-    # -- inside
+    # -- helper methods
 
     def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
         return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())
@@ -154,7 +164,7 @@ class RequestChecker(Checker):
         reading.starts = None
 
     def _moved(self, request: Message, response: Message) -> Iterator[TopicPartition]:
-        """Yield the partitions of a response after which the client may fetch from another offset."""
+        """Yield the partitions of a response that may move the client's position in them."""
         yield from (tp for tp, _, _ in validated(request, response))
         if isinstance(response, FetchResponse):
             for topic in response.responses:

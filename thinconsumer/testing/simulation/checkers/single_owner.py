@@ -1,4 +1,4 @@
-"""Checks that no partition has two owners that are members of one generation at the coordinator."""
+"""Checks that no partition is owned by two members of the same generation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .views import View, Views
 
 @dataclass(eq=False)
 class SingleOwnerChecker(Checker):
-    """Checks that a partition assigned to a member has no other owner among the members of that generation.
+    """Checks, when a partition is assigned to a member, that no other member of the generation still owns it.
 
-    A member that was cut off while its group rebalanced is ignored: it may still own the partition, and the coordinator
-    rejects its commits.
+    A member that was cut off while its group rebalanced is ignored: it may still own the partition by its callbacks,
+    but the coordinator rejects its commits.
     """
 
     views: Views
@@ -46,9 +46,9 @@ class SingleOwnerChecker(Checker):
 
     @staticmethod
     def _takes_part(other: Member, theirs: View, ours: View, plan: Plan) -> bool:
-        """Return whether the other member is in this generation."""
-        # A static member is assigned partitions until its session times out, even if it has not joined this generation.
+        """Return whether the other member is in our generation."""
+        # Until its session times out, a static member is assigned partitions even if it has not joined our generation.
         absent = other.instance_id is not None and theirs.generation < ours.shared_in
-        # A member's last callback may be from the generation before, if it has not handled the newest yet.
+        # A member that has not read the SyncGroup response of our generation still has its share of the one before.
         is_near = ours.shared_in - 1 <= theirs.shared_in <= ours.shared_in
         return theirs.member_id in plan and is_near and not absent and not theirs.expelled

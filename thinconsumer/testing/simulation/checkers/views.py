@@ -1,7 +1,7 @@
 """The state of each member according to the responses that it has read: its member id, generation and assignment.
 
-Records no violations: other checkers compare members' requests and callbacks with this state. A response takes effect
-when the client has read it.
+This module records no violations: other checkers compare the requests and callbacks of members with this state. A
+response changes the state when the client has read it, not when the coordinator sends it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..client_tap import SentRequest
 from .base import REVOKED, Checker, Member, SimReader
 
 Share = frozenset[TopicPartition]
-#: Errors after which the member is no longer in its generation.
+#: Error codes that tell a member that it is no longer in its generation.
 EXPULSIONS = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID})
 
 
@@ -34,28 +34,33 @@ class View:
 
     member_id: str = ""
     generation: int = -1
-    share: Share = frozenset()  #: The last SyncGroup's assignment; empty once it is no member.
+    share: Share = frozenset()  #: The assignment of its last SyncGroup response; empty after its membership ended.
     shared_in: int = -1  #: The generation of that SyncGroup.
     before: tuple[str, int] = "", -1  #: Member id and generation before their last change.
     changed_at: float = -1.0  #: Time of that change; a request written at this time may have been built before it.
-    expelled: str = ""  #: The reason why it is no longer a member; empty while it is one.
-    unknown: set[str] = field(default_factory=set)  #: Ids rejected with UNKNOWN_MEMBER_ID.
-    rebalancing: bool = False  #: Whether a rebalance is under way, by its responses and requests.
-    may_forget: bool = False  #: Whether it may have dropped its id: it was stalled or rejected, or is closing.
+    expelled: str = ""  #: The reason why its membership has ended; empty while it is a member.
+    unknown: set[str] = field(default_factory=set)  #: Member ids rejected with UNKNOWN_MEMBER_ID.
+    rebalancing: bool = False  #: Whether its group rebalances, as far as its requests and responses show.
+    #: Whether the member may have given up its member id: after it exceeded max.poll.interval.ms, after an OffsetCommit
+    #: response that says that it is no member, or while it closes.
+    may_forget: bool = False
     missed: bool = False  #: Whether it missed a generation before its last join, and no callback has run since.
-    parked_on: int = 0  #: The connection with an unanswered JoinGroup or SyncGroup; 0: none.
-    commits_on: int = 0  #: The connection of its last commit.
-    named: tuple[str, int] | None = None  #: Host and port of the coordinator found since that commit.
-    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Host and port of each connection.
-    attended_at: float = 0.0  #: When its last call ended.
-    polled_at: float = 0.0  #: When its last poll began.
-    doubted_since: float | None = None  #: When it returned from an absence; None once a response has confirmed it.
-    asked_at: float = 0.0  #: When it wrote the last Heartbeat, JoinGroup or SyncGroup.
+    parked_on: int = 0  #: Number of the connection on which a JoinGroup or SyncGroup is unanswered; 0: none.
+    commits_on: int = 0  #: Number of the connection on which it sent its last OffsetCommit.
+    #: Host and port of the coordinator in the last FindCoordinator response since that commit; None: no response yet.
+    named: tuple[str, int] | None = None
+    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Host and port by number of the connection.
+    attended_at: float = 0.0  #: The time at which the last call of the consumer ended.
+    polled_at: float = 0.0  #: The time at which its last poll began.
+    #: The time of the first call after a pause between calls that was longer than the session timeout. None: there was
+    #: no such pause, or a response has confirmed the membership since.
+    doubted_since: float | None = None
+    asked_at: float = 0.0  #: The time at which the member wrote its last Heartbeat, JoinGroup or SyncGroup.
 
 
 @dataclass(eq=False)
 class Views(Checker):
-    """The views of all members. It must be the first checker that gets an event, since others read its state."""
+    """The views of all members. This checker must get each event first, since others compare events with its state."""
 
     now: Callable[[], float]
     of: dict[SimReader, View] = field(default_factory=dict, init=False)
@@ -92,7 +97,7 @@ class Views(Checker):
         if what != REVOKED:
             self.of[member].missed = False
 
-    # -- on the wire
+    # -- requests and responses
 
     def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
         view = self.of.get(member)
@@ -126,7 +131,7 @@ class Views(Checker):
     def _take(self, view: View, line: int, request: Message | None, response: Message) -> None:
         if isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
             if line != view.parked_on:
-                return  # it has sent another JoinGroup or SyncGroup on a newer connection
+                return  # an old response: the member has sent a JoinGroup or SyncGroup on a newer connection since
             view.parked_on = 0
         if isinstance(response, JoinGroupResponse) and isinstance(request, JoinGroupRequest):
             self._take_join(view, request, response)
@@ -137,7 +142,7 @@ class Views(Checker):
         elif isinstance(response, FindCoordinatorResponse):
             self._take_coordinator(view, response)
         elif line != view.commits_on:
-            return  # no response to a commit, or it has committed on a newer connection since
+            return  # not the response to a commit, or to an old one: it has committed on a newer connection since
         elif isinstance(response, OffsetCommitResponse) and isinstance(request, OffsetCommitRequest):
             self._take_commit(view, line, request, response)
 
@@ -146,7 +151,7 @@ class Views(Checker):
         if view is not None and view.parked_on == line:
             view.parked_on = 0
 
-    # -- inside
+    # -- helper methods
 
     def _take_join(self, view: View, request: JoinGroupRequest, response: JoinGroupResponse) -> None:
         code = response.error_code
@@ -187,7 +192,7 @@ class Views(Checker):
             self._expel(view, code)
 
     def _take_coordinator(self, view: View, response: FindCoordinatorResponse) -> None:
-        for row in response.coordinators:  # members send a version (4 or later) with this array
+        for row in response.coordinators:  # members send version 4 or later, with an array of coordinators (KIP-699)
             if not row.error_code:
                 view.named = row.host, row.port
 
@@ -196,15 +201,16 @@ class Views(Checker):
         codes = {row.error_code for topic in response.topics for row in topic.partitions}
         if stamp != (view.member_id, view.generation) or not codes & EXPULSIONS:
             return
-        # During a rebalance the JoinGroup's response decides, and a former coordinator may not know the member.
+        # During a rebalance, the response to the JoinGroup decides whether the consumer is a member. A broker that was
+        # the coordinator before may not know the member. In both cases the client may ignore this response, or obey it.
         if view.rebalancing or view.named not in (None, view.lines.get(line)):
-            view.may_forget = True  # it may ignore this response
+            view.may_forget = True
             return
         for code in sorted(codes & EXPULSIONS):
             self._expel(view, code)
 
     def _proven(self, view: View) -> None:
-        """Note that a response confirmed the membership; only one to a request after the absence counts."""
+        """Note that a response confirmed the membership, if its request was written after the pause between calls."""
         if view.doubted_since is not None and view.asked_at >= view.doubted_since:
             view.doubted_since = None
 
