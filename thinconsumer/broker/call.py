@@ -72,7 +72,7 @@ ErrorResponse = Callable[[Any, int, int], Message]
 
 
 def error_code_in(response: Callable[..., Message]) -> ErrorResponse:
-    """Return the error response of an API whose response has one error code for the whole request."""
+    """Return the :data:`ErrorResponse` function of an API with one ``error_code`` for the whole response."""
     return lambda request, version, code: response(error_code=int(code))
 
 

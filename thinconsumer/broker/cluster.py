@@ -149,7 +149,8 @@ class Cluster:
         """Append one batch like a producer with acks=1; return its base offset.
 
         Args:
-            node: Write to this broker, like a producer with old metadata; it must still act as leader.
+            node: Write to this broker, like a producer with old metadata, instead of to the current leader. The broker
+                must still act as leader, because it has not received the leader change.
             batch: Passed to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
 
         Raises:
@@ -348,7 +349,10 @@ class Cluster:
         self.controller.fence(node.node_id)
 
     def _reconnect_broker(self, node: BrokerNode) -> None:
-        """Renew a reachable broker's session: load its metadata after a restart, and register it if it was fenced."""
+        """Continue a reachable broker's session with the controller.
+
+        A broker that was restarted first loads its metadata, and a broker that was fenced is registered again.
+        """
         self._update_broker_session(node)
         if not self.reachable(node.node_id, CONTROLLER):
             return

@@ -67,7 +67,7 @@ def pack(value: Any) -> Any:
     try:
         return [pack(item) for item in value]
     except TypeError:
-        raise IllegalArgumentError(f"{value!r} cannot be sent to another process") from None
+        raise IllegalArgumentError(f"{value!r} has no JSON form and cannot be sent to another process") from None
 
 
 _UNPACKED: Mapping[str, Callable[[Any], Any]] = {

@@ -134,7 +134,7 @@ class Controller:
         self._publish(MetadataDelta(name, lambda image: image.remove_topic(name)))
 
     def put_topic(self, topic: TopicImage) -> None:
-        """Set a topic's metadata, increment the epochs of changed partitions, and publish it to all brokers."""
+        """Set a topic's metadata, and publish it to all brokers; changed partitions get a higher partition epoch."""
         old = self.image.topics.get(topic.name)
         if old is not None and old.topic_id == topic.topic_id:
             rows = list(topic.partitions)
@@ -403,7 +403,8 @@ class Controller:
     def _without_broker(self, row: PartitionImage, node_id: int) -> PartitionImage:
         if node_id not in row.replicas:
             return row
-        # The last ISR member stays in the ISR, so that only this broker can be elected cleanly when it returns.
+        # The last member of the ISR stays in it. No other broker has all committed records, so none may become leader
+        # (without an unclean election) until this broker returns.
         isr = tuple(n for n in row.isr if n != node_id) or row.isr
         if row.leader != node_id:
             return row._replace(isr=isr)

@@ -123,7 +123,10 @@ class NodeDirectory:
     # -- for partition files
 
     def open_file(self, store: PartitionFile) -> FileIO:
-        """Return a partition's file, open for appending; closes the least recently used file above the limit."""
+        """Return a partition's file, open for appending.
+
+        If more than OPEN_FILES_MAX files are open then, the least recently used one is closed.
+        """
         file = self._files.get(store)
         if file is None:
             self._check_open()
@@ -273,7 +276,7 @@ class ClusterDirectory:
 
 
 class PartitionFile:
-    """The batches of one log in one file; appends only extend it, truncation and compaction rewrite it."""
+    """The file with the batches of one partition's log; an append extends the file, compaction replaces it."""
 
     def __init__(self, owner: NodeDirectory, folder: Path, name: str) -> None:
         self.path = folder / LOG_NAME

@@ -29,7 +29,7 @@ class FaultAction:
 
 @dataclass(frozen=True, slots=True)
 class Pass(FaultAction):
-    """The broker handles the request. A rule with this action shields the request from the rules after it."""
+    """The broker handles the request as usual. Later rules, which might have other actions, are not applied to it."""
 
 
 PASS = Pass()
@@ -161,8 +161,8 @@ class FaultRule:
         times: How often the rule applies; None: without limit.
         where: Only these requests: a function of the call, or field names with values. One struct of the request,
             together with the structs around it, must have all the values: ``{"topic": "orders", "partition": 0}``.
-            Topic names also match requests with topic ids. An incremental Fetch has no fields for the
-            partitions that it leaves unchanged.
+            Topic names also match requests with topic ids. An incremental Fetch request names only new and changed
+            partitions of its fetch session, so the rule does not match the other partitions.
 
     Raises:
         IllegalArgumentError: The API does not exist, or ``action`` is neither an action nor a function.
@@ -310,7 +310,11 @@ def _matches(where: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
 
 
 def _structs(message: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Yield every struct of a message, with its fields and those of the structs around it as a mapping."""
+    """Yield every struct of a message, each with a mapping of field names to values.
+
+    The mapping contains the struct's own fields and the fields of the structs that contain it: for a partition also
+    the name of its topic.
+    """
     todo: list[tuple[Any, Mapping[str, Any]]] = [(message, {})]
     while todo:
         struct, around = todo.pop()

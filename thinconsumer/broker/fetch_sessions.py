@@ -41,7 +41,10 @@ def next_epoch(epoch: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class CachedPartition:
-    """A partition of a session: the last request for it, and the offsets last sent to the client."""
+    """A partition of a session: the client's last request for it, and the offsets in the last response.
+
+    These are the high watermark and the log start offset; -1 if the client does not have them.
+    """
 
     key: Key
     topic: str | None  #: The topic's name; None while this broker's metadata does not contain the topic id.

@@ -306,8 +306,9 @@ class PartitionReplica:
         return tuple(n for n in self.image.isr if now - self.behind_since.get(n, now) >= limit_s)
 
     def advance_high_watermark(self) -> None:
-        """Advance the high watermark to the lowest end offset of the ISR, unless the ISR is below the minimum
-        (KIP-966).
+        """Advance the high watermark to the lowest log end offset of all members of the ISR.
+
+        While the ISR is smaller than min.insync.replicas, the high watermark stays where it is (KIP-966).
         """
         if not self.is_leader or self._is_under_min_isr():
             return
@@ -315,7 +316,10 @@ class PartitionReplica:
         self.set_high_watermark(min((self.log.end_offset, *ends)))
 
     def _is_under_min_isr(self) -> bool:
-        """Return whether the ISR is smaller than min.insync.replicas, or than all replicas if they are fewer."""
+        """Return whether the ISR is smaller than min.insync.replicas.
+
+        A partition with fewer replicas than min.insync.replicas needs all of them in the ISR.
+        """
         return len(self.image.isr) < min(self.config.min_insync_replicas, len(self.image.replicas))
 
     def set_high_watermark(self, offset: int) -> None:

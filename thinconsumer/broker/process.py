@@ -163,7 +163,7 @@ class BrokerProcess(BrokerOperations):
         return list(self.call("bugs"))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Make one control call; the other methods use it.
+        """Make one call of the control protocol and return its result; all other methods use this one.
 
         Raises:
             BrokerProcessError: The process has ended, does not respond, or has a bug.

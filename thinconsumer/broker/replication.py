@@ -140,7 +140,11 @@ class Replication:
 
     @staticmethod
     def _needs_full_copy(source: PartitionReplica, end: int) -> bool:
-        """Return whether the leader's log starts after ``end``, or at ``end`` in the middle of a batch."""
+        """Return whether a follower with the log end offset ``end`` must discard its log and copy the leader's.
+
+        It must if the leader's log starts after ``end``, or at ``end`` in the middle of a batch: the leader's first
+        batch cannot be appended to the follower's log then.
+        """
         start = source.log.start_offset
         if end != start:
             return end < start

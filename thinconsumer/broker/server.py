@@ -36,7 +36,8 @@ RECEIVE_BYTES = 512 * 1024
 BACKLOG = 1024
 PORT_MAX = 65_535
 ACCEPTS_PER_STEP = 64
-#: With more unsent bytes than this, a client's requests wait until it has read its responses.
+#: While more response bytes than this are unsent on a connection, its further requests wait, so that a client that does
+#: not read its responses cannot fill the broker's memory.
 UNSENT_MAX = 1024 * 1024
 #: How long a closed connection may take to flush its last responses.
 LINGER_S = 5.0
@@ -104,7 +105,8 @@ class EmbeddedBroker(BrokerOperations):
                 self._listeners[index + 1] = listener
             if directory is not None:
                 self._storage = ClusterDirectory(directory, nodes)
-            #: For inspection only: to change the cluster, call the methods of this class, which also send responses.
+            #: For inspection only. Changes must be made with the methods of EmbeddedBroker, which then also send the
+            #: responses that a change has completed, and open or close ports.
             self.cluster = Cluster(
                 nodes,
                 topics,

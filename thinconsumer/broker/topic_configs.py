@@ -61,7 +61,10 @@ class ConfigKey(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """A value of a config at one source, and the config's name there: min.insync.replicas, log.retention.hours, ..."""
+    """One of the values that a config has at its sources, as DescribeConfigs lists them (KIP-226).
+
+    ``name`` is the config's name at this source: a broker config may have another name than the topic config.
+    """
 
     name: str
     value: str
@@ -69,7 +72,10 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A config as DescribeConfigs shows it; ``synonyms`` are all its values, highest precedence first."""
+    """A config as DescribeConfigs shows it: the value in effect, its source, and the values of all sources.
+
+    ``synonyms`` are the values of all sources, that with the highest precedence first.
+    """
 
     setting: ConfigKey
     value: str

@@ -52,9 +52,10 @@ class TransactionalProducer(NamedTuple):
 def add_or_verify_for_produce(
     node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, version: int, done: Done
 ) -> None:
-    """Add or verify the partitions of a Produce request in its transaction.
+    """Add the partitions of a Produce request to its transaction or, for older versions, verify that they are in it.
 
-    ``done`` is called once, with the error codes of rejected partitions as this version of Produce has them.
+    ``done`` is called once with the error codes of rejected partitions, mapped to codes that a producer with this
+    version of Produce can handle.
     """
     adds = version >= FIRST_TO_ADD_PARTITIONS
     give_up_at = node.schedule.now + RETRY_FOR_S

@@ -116,9 +116,10 @@ def _sentence(problems: list[str]) -> str:
 
 
 def _levels_to_the_caller() -> int:
-    """Return the ``stacklevel`` with which the caller's warning points to the user's code.
+    """Return the ``stacklevel`` with which ``warnings.warn`` in the calling function names the user's line of code.
 
-    A warning that points into this package would be shown only once in a process.
+    Python shows a warning once for each line that it names. If all warnings named a line of this package, only the
+    first of several consumers in a process would get one.
     """
     package = __name__.split(".")[0]
     level = 1

@@ -24,7 +24,7 @@ C = TypeVar("C", bound="ClientOptions")
 
 
 def shared(name: str) -> Any:
-    """Return a dataclass field with the declaration and default of the consumer's option of this name."""
+    """Return a dataclass field for an option that the consumer has, too, with the same declaration and default."""
     declared = OPTIONS[name]
     return dataclasses.field(default=declared.default, metadata={"option": declared})
 

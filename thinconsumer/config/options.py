@@ -45,7 +45,10 @@ class Option:
 
 
 def section(title: str) -> Callable[..., Any]:
-    """Return a function ``option(kind, default, doc)`` that declares an option of this section as a dataclass field."""
+    """Return a function that declares options of one section of docs/options.md.
+
+    The function takes ``(kind, default, doc)`` and returns a dataclass field.
+    """
 
     def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
         declared = Option(kind, default, doc, title, **about)

@@ -96,7 +96,10 @@ Spell = Callable[[str], str]
 
 
 def broken_rules(values: Values, spell: Spell) -> list[str]:
-    """Return a sentence for each broken rule; ``spell`` returns an option's name in the user's spelling."""
+    """Return a sentence for each rule that the values break.
+
+    ``spell`` turns an option's Python name into the spelling that the user has chosen (``group_id`` or ``group.id``).
+    """
 
     def show(name: str) -> str:
         return f"{spell(name)}={values[name]!r}"

@@ -59,7 +59,8 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "sasl_kerberos_service_name": Unsupported(True, _SASL, ("kafka", None)),
 }
 
-#: Unsupported options by prefix, for names not listed above: a misspelt password option must be refused, too.
+#: Unsupported options by the prefix of their name, for names that are not in UNSUPPORTED. A misspelt ``sasl_`` or
+#: ``ssl_`` option is thus refused, too, instead of connecting without security.
 UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
     "ssl_": Unsupported(True, _TLS),
     "sasl_": Unsupported(True, _SASL),

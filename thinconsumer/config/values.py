@@ -80,7 +80,7 @@ def parse_server(entry: str) -> HostPort:
             raise ValueError(f"{shown} is not [ipv6] or [ipv6]:port")
         return HostPort(_ipv6(host, shown), _port(rest[1:] if rest else None, shown))
     if text.count(":") > 1:
-        # "::1:9092" is a valid IPv6 address: reading 9092 as the port could connect to another host.
+        # "::1:9092" could mean port 9092 of host ::1, but it is also a valid IPv6 address of another host.
         raise ValueError(f"{shown} has more than one colon: write an IPv6 address in brackets, as in [::1]:9092")
     host, colon, port = text.partition(":")
     if not host or len(host) > 255 or _NO_HOST.search(host):

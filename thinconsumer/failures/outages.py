@@ -16,13 +16,17 @@ from ..types import TopicPartition
 EVERY = 60.0
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
-#: Maximum number of outages tracked. Beyond it the oldest is dropped, which can only cause an extra log line.
+#: Maximum number of outages tracked, which bounds the memory. If there are more, the oldest is dropped; if that one
+#: fails again, it counts as new and is logged once more.
 OUTAGES_MAX = 1000
 
 
 @dataclass(slots=True)
 class _Outage:
-    """One kind of failure, from its first failed attempt until an attempt of every subject has succeeded."""
+    """A series of failed attempts of one kind, for example all partitions with the same Fetch error on one broker.
+
+    It begins with the first failed attempt, and ends when every object that failed has succeeded or was forgotten.
+    """
 
     began_at: float
     logged_at: float | None = None
@@ -64,7 +68,10 @@ class OutageLog:
             self._logger.warning("%s%s%s", text, more, history)
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
-        """Drop ``subject`` from all outages, and log ``text`` as an INFO for each outage that this ends."""
+        """Record a successful attempt: drop ``subject`` from all outages.
+
+        An outage without subjects has ended; ``text`` is logged as an INFO for each that was logged before.
+        """
         # Connections call this in every step, usually without any outage: the check saves a call then.
         for outage in self.forget(subject) if self._outages else ():
             if outage.logged_at is not None:
@@ -72,7 +79,10 @@ class OutageLog:
                 self._logger.info("%s after %.1f s and %d failed attempts", text, lasted, outage.attempts)
 
     def forget(self, subject: Hashable) -> list[_Outage]:
-        """Drop ``subject`` (an unassigned partition, say) from all outages; return those that this ends."""
+        """Drop ``subject``, for example an unassigned partition, from all outages.
+
+        Returns the outages that have ended because they have no subjects any more.
+        """
         for outage in self._outages.values():
             outage.subjects.discard(subject)
         return [self._outages.pop(kind) for kind, outage in list(self._outages.items()) if not outage.subjects]

@@ -42,7 +42,11 @@ class Told(enum.Enum):
 
 
 class Action(enum.Enum):
-    """The client's reaction to an error: its description, whether the request is retried, and what is reported."""
+    """The client's reaction to an error code, with three attributes.
+
+    ``text`` describes the reaction in docs/errors.md, ``is_retried`` tells whether the request is sent again, and
+    ``told`` is the report to the user.
+    """
 
     def __init__(self, text: str, is_retried: bool, told: Told) -> None:
         self.text = text

@@ -37,7 +37,10 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Message):
-    """The supported APIs. A response in version 0 may be the rejection of a newer request version."""
+    """The supported APIs.
+
+    If the broker does not support the request's version, it responds in version 0 with UNSUPPORTED_VERSION.
+    """
 
     API_KEY = 18
     VERSIONS = (0, 5)

@@ -103,7 +103,7 @@ class _Decoder:
         self.source.line(f"pos += {size}")
 
     def structure(self, cls: type[Struct]) -> str:
-        """Emit the code that reads one ``cls``; return the name of the local variable that holds it."""
+        """Emit the code that reads one struct of class ``cls``; return the name of the variable that holds it."""
         source = self.source
         self.flush()
         name = source.fresh("o")
@@ -164,7 +164,8 @@ class _Decoder:
         """Emit the code that reads a string, bytes or records."""
         length = self.length(LENGTH_PREFIX[of.name])
         if self.flexible and of.name == "string":
-            # Compact lengths (KIP-482) can exceed the 32,767 bytes to which Kafka limits strings in every version.
+            # In flexible versions the length field could hold more (KIP-482), but Kafka limits strings to 32,767 bytes
+            # in every version.
             with self.source.block(f"if {length} > {STRING_MAX + 1}:"):
                 self.source.line(f"bad_length({what!r}, {length} - 1, pos)")
         if not nullable:

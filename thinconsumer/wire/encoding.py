@@ -179,7 +179,10 @@ class _Encoder:
             source.line(f"write_tags({self.write}, {known}, {name}.unknown_tags)")
 
     def tag(self, wire: WireField, expression: str, what: str, known: str) -> None:
-        """Emit the code that collects one tagged field's content, because its length is written before it."""
+        """Emit the code that encodes one tagged field into a separate bytes object.
+
+        The field's length must be written before its content, and is only known when the content is encoded.
+        """
         source, outer = self.source, self.write
         parts = source.fresh("parts")
         self.write = f"{parts}.append"

@@ -19,7 +19,7 @@ class ListedGroup(Struct):
 
 
 class ListGroupsResponse(Message):
-    """The groups that the answering broker coordinates; a complete list takes a request to every broker."""
+    """The groups that the broker coordinates. For the groups of the whole cluster, ask every broker."""
 
     API_KEY = 16
     VERSIONS = (0, 5)

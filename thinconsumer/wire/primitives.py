@@ -16,7 +16,8 @@ Write = Callable[[bytes | bytearray | memoryview], None]
 
 #: The longest string that Kafka accepts, in bytes of UTF-8.
 STRING_MAX = 32767
-#: The most tagged fields written for one struct, so that their count, an unsigned varint, fits into one byte.
+#: The maximum number of tagged fields that are written for one struct. Their count is an unsigned varint, and generated
+#: encoders write it as one byte.
 TAGS_MAX = 127
 
 

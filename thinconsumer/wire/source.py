@@ -19,7 +19,11 @@ COUNT_PREFIX = ("i", 4)
 
 
 def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) -> int:
-    """Return the minimum encoded size of one ``of``; decoders check array counts with it before they allocate."""
+    """Return the minimum number of bytes that a value of type ``of`` takes.
+
+    Decoders multiply it with an array's count: an array that cannot fit into the rest of the frame is rejected before
+    memory is allocated for it.
+    """
     if isinstance(of, Primitive):
         return of.size or (1 if flexible else LENGTH_PREFIX[of.name][1])
     total = 1 if flexible else 0
@@ -34,7 +38,10 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
 
 
 class FunctionSource:
-    """The source of one generated function; ``method`` is the ``struct`` method that it calls: pack or unpack_from."""
+    """The source code of one generated encoder or decoder.
+
+    ``method`` is the method of ``struct`` that the generated code calls: ``pack`` or ``unpack_from``.
+    """
 
     def __init__(self, header: str, names: dict[str, Any], method: str) -> None:
         self.names = dict(names)
