@@ -35,10 +35,7 @@ from .racks import member_racks, partition_racks, racks_matter
 def balanced(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription], owners: Mapping[TopicPartition, str]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """Return the partitions of each member.
-
-    ``owners`` maps partitions to their previous owners; an owner that has left the group is ignored.
-    """
+    """Return the partitions of each member. ``owners`` are previous owners; any that left the group are ignored."""
     members = sorted(subscriptions, key=sort_key)
     problem = _Problem(cluster, subscriptions, members)
     shares = problem.solve(owners)
@@ -48,8 +45,7 @@ def balanced(
 class _Pool:
     """Partitions with the same subscribers, and with replicas in the same racks.
 
-    ``near`` is the bit mask of the subscribers in one of these racks or without a rack, ``far`` that of all other
-    subscribers.
+    ``near`` is the bit mask of the subscribers in one of these racks or without a rack, ``far`` that of the others.
     """
 
     def __init__(self, near: int, far: int) -> None:
@@ -67,8 +63,7 @@ class _Pool:
         """Return for each member as many partitions as ``counts`` says: owned ones first, then others round robin."""
         kept = {}
         for member, owned in self.owned.items():
-            # Sorted by partition number before topic: a member that has to give up partitions gives up some of each
-            # topic, not all of one topic.
+            # Sorted by number before topic: a member gives up some partitions of each topic, not all of one topic.
             kept[member] = sorted(owned, key=lambda tp: (tp.partition, sort_key(tp.topic)))[: counts.get(member, 0)]
         stay = {tp for owned in kept.values() for tp in owned}
         shares = {member: kept.get(member, []) for member in counts}

@@ -23,11 +23,7 @@ class Claim(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """The owner of each partition that has one, and the ``disputed`` partitions.
-
-    A partition is disputed, and has no owner, if several members claim it from the same generation and none from a
-    newer one.
-    """
+    """Owners by partition. ``disputed`` partitions have none: several members claim them from the newest generation."""
 
     owners: Mapping[TopicPartition, str]
     disputed: frozenset[TopicPartition]

@@ -15,16 +15,12 @@ from .balance import balanced
 from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from .claims import NO_GENERATION, Claim, find_owners
 
-#: The layout of this assignor's user data: the generation, for leaders that do not read it from the subscription (older
-#: than KIP-792).
+#: Layout of the user data: the generation, for leaders that do not read it from the subscription (before KIP-792).
 _GENERATION = Struct(">i")
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions.
-
-    Members keep reading all partitions that do not move.
-    """
+    """``"cooperative-sticky"``: move the fewest partitions; members keep reading all partitions that do not move."""
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)

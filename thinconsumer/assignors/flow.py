@@ -48,8 +48,7 @@ class Flow:
         self.owned = owned if owned is not None else [{}] * pools
         #: For each member, its number of partitions by pool.
         self.units: list[dict[int, int]] = [{} for _ in range(members)]
-        #: For each pool, by member: how many of its partitions the member owned before the rebalance and does not have
-        #: now.
+        #: For each pool, by member: how many partitions the member owned before the rebalance and does not have now.
         self.missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
@@ -68,8 +67,7 @@ class Flow:
     def put(self, pool: int, member: int, count: int) -> None:
         """Give excess partitions of the pool to the member.
 
-        After a call of :meth:`route`, only the cheapest member may get them: the next call starts from an assignment
-        that must be optimal.
+        After :meth:`route`, it must be the cheapest member for them: the next call starts from an optimal assignment.
         """
         self.pool_excess[pool] -= count
         self.move(pool, member, count)
@@ -90,8 +88,7 @@ class Flow:
     def fill(self, most: Sequence[int]) -> None:
         """Give each excess partition to the least loaded near member, up to the load ``most`` of each member.
 
-        Each partition assigned here saves :meth:`route` a search. Pools with few members come first, as their
-        partitions have the least choice.
+        This saves :meth:`route` searches. Pools with few members come first, as their partitions have the least choice.
         """
         loads = [self.load(member) for member in range(len(self.units))]
         for pool in sorted(range(len(self.near)), key=lambda pool: self.near[pool].bit_count()):
@@ -192,8 +189,7 @@ class Flow:
 class _Search:
     """One run of Dijkstra's algorithm over reduced costs, up to the nearest member with room.
 
-    The reduced cost of a step is its cost, plus the height where it begins, minus the height where it ends. It is never
-    negative.
+    The reduced cost of a step is its cost, plus the height where it begins, minus that where it ends: never negative.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -229,8 +225,6 @@ class _Search:
 
         The higher a member, the shorter its distance from the pool. Members of still lower height are queued only when
         the members queued here are reached, since most searches end before.
-
-        Lower potentials are queued only when this one is reached, since most searches end before.
         """
         waiting = self.free & self.masks(kind)[pool]
         while waiting and index < len(self.heights):
@@ -271,16 +265,12 @@ class _Search:
 
 
 class _Layers:
-    """The layers of Dinic's algorithm: pools and members, by their number of steps on shortest paths.
-
-    The first layer holds the pools and members with excess partitions, the last one a member with room.
-    """
+    """Pools and members by number of steps on shortest paths, from those with excess partitions to one with room."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.pool_layer: dict[int, int] = {}
-        #: For each layer, the bit mask of its members, except those from which no path leads to a member with room.
-        self.member_layers: list[int] = []
+        self.member_layers: list[int] = []  #: Bit mask of members per layer, without those found to be dead ends.
 
     @classmethod
     def of(cls, flow: Flow) -> _Layers | None:
@@ -316,10 +306,7 @@ class _Layers:
                     excess[start] -= self.push(kind, path, excess[start])
 
     def path(self, kind: int, start: int) -> list[int] | None:
-        """Return a path from ``start`` to a member with room, pools and members alternating; None if there is none.
-
-        Pools and members found to be dead ends are removed from the layers, so that no later search enters them.
-        """
+        """Return a path from ``start`` to a member with room, or None; remove dead ends from the layers on the way."""
         path = [start]
         while path:
             here, depth = path[-1], len(path)

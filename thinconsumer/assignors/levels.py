@@ -28,10 +28,7 @@ from .masks import bits
 
 
 class Block(NamedTuple):
-    """Some pools, and the bit mask of the members that share their partitions.
-
-    Each of these members gets ``least`` or ``most`` partitions, all of them from these pools.
-    """
+    """Pools, and the bit mask of their members, which get ``least`` or ``most`` partitions each, all of these pools."""
 
     pools: tuple[int, ...]
     members: int
@@ -102,8 +99,7 @@ def _divide(
 ) -> tuple[_Part, _Part]:
     """Return the part that is reachable from these pools and members, and the rest.
 
-    For each pool, ``of_pool`` is the mask of the members reachable from the pool, and ``of_member`` the mask of the
-    members from which the pool is reachable.
+    For each pool, ``of_pool`` is the mask of the members reachable from it, ``of_member`` of those that can reach it.
     """
     inside, size = set(pools), (-1, -1)
     while size != (len(inside), members):

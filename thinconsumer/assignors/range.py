@@ -60,11 +60,7 @@ class _Topic:
         self.racks_matter = racks_matter(known, self.replicas)
 
     def room(self, member: int) -> int:
-        """Return how many more partitions of the topic the member may get.
-
-        The limit is the equal share (rounded down), plus one as long as ``extras`` partitions remain beyond all equal
-        shares.
-        """
+        """Return how many more partitions the member may get: its equal share, plus one if ``extras`` are left."""
         return max(0, self.least + (self.extras > 0) - len(self.given.get(member, ())))
 
     def fits(self, member: int, partition: int) -> bool:
@@ -81,10 +77,7 @@ class _Topic:
             self.extras -= 1
 
     def give_runs(self, *, heed_racks: bool) -> None:
-        """Assign to each member as many partitions as it may get, the lowest numbers first.
-
-        With ``heed_racks``, a member in a rack gets only partitions with a replica in that rack.
-        """
+        """Assign each member's share, lowest numbers first; ``heed_racks``: only partitions in the member's rack."""
         for member in bits(self.members):
             if not self.left:
                 break
@@ -110,11 +103,7 @@ def _within_racks(topics: Sequence[_Topic]) -> None:
 
 
 def _give_in_step(topics: Sequence[_Topic]) -> None:
-    """Assign each partition number of all these topics to one member.
-
-    In each topic, the partition must have a replica in the member's rack. A number for which there is no such member
-    stays unassigned for now.
-    """
+    """Assign a partition number of all these topics to a member, if its rack has replicas of all these partitions."""
     waiting = list(bits(topics[0].members))
     for partition in range(len(topics[0].replicas)):
         for member in waiting:

@@ -43,8 +43,7 @@ class StickyAssignor(PartitionAssignor):
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
         """Return the last assignment, encoded.
 
-        The subscription itself does not contain it: under eager rebalancing a member revokes all partitions before it
-        joins, so it owns none.
+        The subscription itself has no partitions: under eager rebalancing a member revokes all before it joins.
         """
         if self._previous is None:
             return None

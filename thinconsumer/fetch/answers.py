@@ -54,8 +54,7 @@ class Answers:
         self._backoff = Backoff.from_settings(settings)
         self._read_committed = settings.isolation_level == "read_committed"
         self._outages = OutageLog(log)
-        #: The version of the assignment (``Partitions.generation``) at which the outages of unassigned partitions were
-        #: last dropped.
+        #: The assignment's version (``Partitions.generation``) when outages of unassigned partitions were last dropped.
         self._generation = -1
         #: Number of successful Fetch responses so far; ``consumer_timeout_ms`` counts from the first one.
         self.completed = 0
@@ -64,8 +63,7 @@ class Answers:
     def handle(self, answer: Answer, now: float) -> bool:
         """Handle one response: update the session, and buffer records of partitions that no seek or reset has moved.
 
-        Returns True if the response had no error and all its partitions are still FETCHING. Then only the planner needs
-        a step, to send the next Fetch.
+        Returns True if there was no error and all partitions are still FETCHING: only the planner needs a step next.
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
@@ -104,8 +102,8 @@ class Answers:
             else:
                 self._take(asked, partition, data, frame, now)
         for tp, (partition, _) in asked.cursors.items():
-            # An incremental response omits partitions without new data (KIP-227), so it confirms the log ends of these
-            # partitions, too.
+            # An incremental response omits partitions without new data (KIP-227), and thus confirms their log ends,
+            # too.
             if tp not in unconfirmed:
                 partition.confirmed_at = now
             is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
@@ -113,16 +111,12 @@ class Answers:
         return is_smooth and not unconfirmed
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
-        """Delay the next Fetch to a node after several consecutive responses without records.
-
-        The delay has no effect if the broker has waited for records before the last response, as it should.
-        """
+        """Delay the next Fetch after several responses without records, unless the broker waited before the last."""
         session = asked.session
         session.fruitless = 0 if fruitful else session.fruitless + 1
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
-            # The pause is counted from the request: if the broker waited for that long before it responded, the next
-            # Fetch is sent at once.
+            # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
             session.retry.not_before = asked.at + pause
 
     # -- failed responses
@@ -134,8 +128,7 @@ class Answers:
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
-        # Polls raise the error of a rejected API version or login, because the broker would reject the next request,
-        # too.
+        # Polls raise a rejected API version or login, because the broker would reject the next request, too.
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
         for partition in self._planner.wanted(asked.node_id, now):
             partition.failed(error or KafkaError("the Fetch got no response"), is_raised=is_raised)

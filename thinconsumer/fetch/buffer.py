@@ -142,10 +142,7 @@ class Buffer:
         return bool(queue) and queue[-1].error is not None  # type: ignore[index]
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
-        """Drop the partition's batches not yet returned, and keep ``error`` in their place.
-
-        Polls raise the error until the application seeks to another offset.
-        """
+        """Drop the partition's batches not yet returned; instead, polls raise ``error`` until the application seeks."""
         fetched.error = error
         del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
         queue = self._queues[fetched.partition]

@@ -172,8 +172,8 @@ class Collector:
     def place(self, poll_result: PollResult) -> None:
         """Advance the positions. Idempotent, so an interrupted call can be repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
-            # Release the memory of the returned batches. None takes their place, because the length of ``chunks`` says
-            # how many batches were decoded.
+            # Release the memory of the returned batches. Their entries stay, as None: the length of ``chunks`` counts
+            # batches.
             nothing = [None] * (chunk - fetched.chunk)
             fetched.chunks[fetched.chunk : chunk] = nothing
             fetched.batches[fetched.chunk : chunk] = nothing
@@ -183,10 +183,7 @@ class Collector:
             fetched.cursor.epoch = epoch
 
     def restart(self) -> None:
-        """Forget the error that the next poll would raise first.
-
-        Called when the engine restarts after an interrupted step: the record with the error is fetched again.
-        """
+        """Forget the error that the next poll would raise first: after an engine restart its record is fetched anew."""
         self._overdue = None
 
     # -- inside
@@ -284,8 +281,7 @@ class Collector:
         while index < len(fetched.batches) and decoder.size < max_bytes:
             batch = fetched.batches[index]
             assert batch is not None
-            # Checked only for format 2. In older formats, the header of a compressed batch contains its last offset,
-            # not its first.
+            # Only format 2: in older formats the header of a compressed batch has its last offset, not its first.
             if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
                 return Span(fetched, begin, indices, index, None, stop)
             try:

@@ -34,8 +34,7 @@ class LeaderQuery:
     wanted: Callable[[], bool]  #: Whether the caller still needs the result.
     found: Callable[[Any, float], None]  #: Receives the partition's part of the response.
     failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final.
-    #: Until ``outdated_until``, the query is not sent to a leader with an older epoch than this: metadata may be
-    #: outdated.
+    #: Until ``outdated_until``, the query is not sent to a leader of an older epoch, as metadata may be outdated.
     least_epoch: int = -1
     outdated_until: float = 0.0
     #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
@@ -126,10 +125,9 @@ class LeaderQueries(ABC):
             self._again(query, error, now, final=final)
 
     def restart(self, now: float) -> None:
-        """Drop all queries.
+        """Drop all queries at a restart of the engine.
 
-        Called when the engine restarts after an interrupted step. The exception has ended the calls that waited for a
-        result; resets and validation add their queries again.
+        An exception has ended the public call that waited for a result; resets and validation add their queries again.
         """
         self._queries.clear()
         self.version += 1

@@ -24,8 +24,8 @@ from ..wire.list_offsets import (
 )
 from .leader_queries import Group, LeaderQueries, LeaderQuery
 
-#: The result of a lookup: ``offset`` is -1 if no record has the timestamp or a later one, ``leader_epoch`` is -1 if it
-#: is unknown.
+#: The result of a lookup: ``offset`` is -1 if no record has the timestamp or a later one, ``leader_epoch`` -1 if
+#: unknown.
 ListedOffset = ListOffsetsPartitionResponse
 
 
@@ -85,8 +85,7 @@ class OffsetLookups(LeaderQueries):
 
     def _take(self, query: LeaderQuery, data: ListedOffset, node_id: int, now: float) -> None:
         if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and query.argument >= 0:
-            # The records of this message format have no timestamps. As in Java, the result is that no offset was found.
-            data.error_code, data.offset = 0, -1
+            data.error_code, data.offset = 0, -1  # this message format has no timestamps: none found, as in Java
         if not data.error_code and data.offset < 0 and query.argument < 0:
             self._again(query, KafkaError(f"no offset for {query.tp} in the response"), now, final=False)
             return

@@ -35,8 +35,7 @@ CHANNEL = "fetch"
 #: First Fetch version with sessions, and last one with topic names instead of ids.
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
-#: While the buffer is not empty, no Fetch is sent that may return fewer bytes than this. Waiting until polls release
-#: memory costs less than many small responses.
+#: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
 #: Number of responses per node that fit into the buffer. With 1, no Fetch could be sent until all records of the
 #: previous response are returned.
@@ -234,10 +233,7 @@ class Planner:
         return WantedPartition(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
 
     def _partition_bytes(self) -> int:
-        """Return ``partition_max_bytes``, the same for all partitions.
-
-        If the value differed from Fetch to Fetch, each request would have to send all partitions of the session again.
-        """
+        """Return ``partition_max_bytes``. If it varied, each Fetch would have to send all partitions of its session."""
         settings = self._settings
         if not self.batches:
             return settings.max_partition_fetch_bytes

@@ -24,11 +24,7 @@ class Replicas:
         self._until: dict[int, float] = {}
 
     def failed(self, node_id: int, now: float) -> None:
-        """Avoid a follower after a failed Fetch.
-
-        Several partitions may report the failure of the same Fetch, so a follower that is avoided already is not
-        counted again.
-        """
+        """Avoid a follower after a failed Fetch, which counts once even if several partitions report the failure."""
         if not self.may_follow(node_id, now):
             return
         failures = self._failures[node_id] = self._failures.get(node_id, 0) + 1

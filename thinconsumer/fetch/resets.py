@@ -31,8 +31,8 @@ MARKS = {
 def timestamp_of(policy: OffsetResetPolicy, wall_time: float) -> int | None:
     """Return the timestamp to look up for a policy (ms; -1: log end, -2: log start); None for the policy none."""
     if policy.strategy is OffsetResetStrategy.BY_DURATION:
-        # Negative timestamps have special meanings in ListOffsets. For a duration that reaches before 1970 the
-        # timestamp is 0, which finds the log start.
+        # ListOffsets gives negative timestamps another meaning. Timestamp 0, for a date before 1970, finds the log
+        # start.
         return max(0, int(wall_time * 1000) - policy.duration_ms)
     return MARKS[policy.strategy]
 

@@ -92,13 +92,13 @@ class AutoCommit:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions to commit: all of them with ``everything``, else those that differ from the last commit.
 
-        If the application iterates over the consumer, its position excludes the record returned last: the application
-        may still be processing that record.
+        While the application iterates, its position excludes the record returned last, which it may still be
+        processing.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition in partitions:
-            # Until on_partitions_assigned has been called, no record of the partition is returned, so there is nothing
-            # to commit.
+            # Before on_partitions_assigned is called, no record of the partition is returned: there is nothing to
+            # commit.
             if not partition.has_position or partition.callback_pending:
                 continue
             value, committed = self._partitions.processed(partition), partition.committed

@@ -41,9 +41,8 @@ class CommitIdentity(NamedTuple):
     def consumed_as(self) -> Identity | None:
         """The identity under which newly queued offsets were consumed.
 
-        If the member has missed a generation, this is the identity before the missed one, until SyncGroup succeeds.
-        Then the member drops all partitions that it had kept, and their queued offsets fail: other members may have
-        owned the partitions meanwhile.
+        If the member has missed a generation, this is the identity before the missed one, until SyncGroup succeeds:
+        then the member drops the partitions that it had kept, and their queued offsets fail.
         """
         who, before = self.who, self.settled
         if who is None or before is None or who.member_id != before.member_id or not self.is_rebalancing:
@@ -76,8 +75,7 @@ class CommitIdentity(NamedTuple):
                 "illegal_generation" if has_member_id else "unknown_member", f"{member} is not in the group any more"
             )
         if who.generation_id > before.generation_id + 1:
-            # In the missed generation another member may have owned the partition and committed a later offset, which
-            # this commit would reset.
+            # In the missed generation another member may have committed a later offset, which this commit would reset.
             return Objection("rebalance_in_progress", f"{member} has missed a later generation")
         if is_assigned:
             return None

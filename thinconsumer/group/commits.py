@@ -206,11 +206,7 @@ class Commits:
         self._take_response(flight, answer, now)
 
     def restart(self, now: float) -> None:
-        """Queue the offsets in flight again.
-
-        Called when the engine restarts after an interrupted step: all connections were closed, so the response cannot
-        arrive.
-        """
+        """Queue the offsets in flight again: the engine restart closed all connections, so no response can arrive."""
         flight, self._flight = self._flight, None
         self.queue.rebuild({} if flight is None else flight.entries)
         self._judged = None
@@ -342,9 +338,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        # Without a membership to commit under, all offsets are left out, and a request without offsets may have any
-        # identity.
-        stamp = who or Identity(self._group_id)
+        stamp = who or Identity(self._group_id)  # without ``who``, no offset is sent: any identity will do
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,

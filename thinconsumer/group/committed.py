@@ -43,8 +43,7 @@ API = "OffsetFetch"
 CHANNEL = ""
 NAMES_UNTIL, IDS_SINCE = 9, 10
 GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE = 2, 7, 8
-#: The maximum number of partitions in one request: for each of them, the response may hold up to 4 KB of metadata
-#: (offset.metadata.max.bytes).
+#: Limit of partitions in one request: the response may hold 4 KB of metadata for each (offset.metadata.max.bytes).
 PARTITIONS_MAX = 5000
 
 Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
@@ -102,9 +101,8 @@ class Committed:
         #: Topics of which the committed offsets of all partitions are requested, not only of the assigned ones: they
         #: tell a partition that was added later from a topic without committed offsets.
         self._compared: set[str] = set()
-        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example); polls
-        #: raise it once per response. Requests are repeated meanwhile, so that the error ends once a permission is
-        #: granted.
+        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
+        #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.
         self.error: KafkaError | None = None
 
     def __repr__(self) -> str:
@@ -201,11 +199,7 @@ class Committed:
         self._take(flight, rows, answer.node_id, now)
 
     def restart(self, now: float) -> None:
-        """Forget the request in flight, so that it is sent again.
-
-        Called when the engine restarts after an interrupted step: all connections were closed, so the response cannot
-        arrive.
-        """
+        """Send the request in flight again: the engine restart closed all connections, so no response can arrive."""
         self._flight = None
         self._retry.succeeded()
 
@@ -304,8 +298,7 @@ class Committed:
                 partition.place(PositionEvent.COMMITTED_FOUND, value.offset, value.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, value.offset)
             elif tp.topic in unknown:
-                # The next request has all partitions of the topic: if another one has a committed offset, this one was
-                # added later.
+                # Request all partitions of the topic: if another one has a committed offset, this one was added later.
                 self._compared.add(tp.topic)
             else:
                 missing += 1
@@ -367,8 +360,7 @@ class Committed:
             question.retry.failed(now)
 
 
-#: Error codes that concern the whole group. A response of version 1 has no error code of the group: each partition has
-#: it.
+#: Error codes of the whole group. A response of version 1 has no field for them: its partitions repeat the code.
 _GROUP_CODES = frozenset(
     {
         Code.COORDINATOR_LOAD_IN_PROGRESS,

@@ -82,8 +82,7 @@ class ConsumerRole:
 
     def own_topics(self) -> frozenset[str]:
         """Return the subscribed topics; with a pattern, those that match it."""
-        # The result is cached, because every step calls this method: to match thousands of names each time would
-        # dominate the time of a step.
+        # Cached, because every step calls this method: matching thousands of names would dominate the step's time.
         seen = self._metadata.version, self._subscription.version
         if seen != self._matched_with:
             self._matched_with = seen
@@ -190,8 +189,7 @@ class ConsumerRole:
         """
         owned = self._partitions.tps()
         if missed and owned:
-            # In the missed generation, another member may have owned these partitions and committed later offsets,
-            # which a commit by this member would reset.
+            # Another member may have committed later offsets of these partitions: a commit here would reset them.
             log.info("group %s: missed a generation: %d kept partitions are lost", identity.group_id, len(owned))
             self.revocation.lose(now)
             self._previous = frozenset()
@@ -199,8 +197,7 @@ class ConsumerRole:
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
         self._assignment = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
-            # The note of a leader (see rejoin_triggers.py) is not from the assignor, so the assignor does not get it.
-            raw.user_data if note is None else None,
+            raw.user_data if note is None else None,  # the leader's note (rejoin_triggers.py) is not the assignor's
         )
         self._assignment_source = self._assignor(protocol)
         self._generation = identity.generation_id

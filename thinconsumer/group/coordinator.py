@@ -91,9 +91,8 @@ class Coordinator:
         self.group_id = group_id
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
-        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example); polls
-        #: raise it once per response. Requests are repeated meanwhile, so that the error ends once a permission is
-        #: granted.
+        #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
+        #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.
         self.error: KafkaError | None = None
         #: The error of the last search, of any kind, while no coordinator is known; else None.
         self.last_error: KafkaError | None = None
@@ -227,11 +226,7 @@ class Coordinator:
             self._move(CoordinatorEvent.FAILED)
 
     def restart(self, now: float) -> None:
-        """Forget requests in flight; keep a known coordinator.
-
-        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
-        arrive.
-        """
+        """Forget requests in flight, as the engine restart closed all connections; keep a known coordinator."""
         self._in_flight.clear()
         self._pending_since.clear()
         if self.state is CoordinatorState.FINDING:
@@ -320,10 +315,7 @@ class Coordinator:
             log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
     def _note(self, error: KafkaError | None, now: float) -> None:
-        """Log the error of a failed search.
-
-        If the error lasts until the application acts, store it in :attr:`error`, which polls raise.
-        """
+        """Log the error of a failed search, and store it in :attr:`error` if it lasts until the application acts."""
         self.last_error = error
         if isinstance(error, BrokerResponseError):
             is_raised = rule("FindCoordinator", error.code, Scope.GROUP).action is Action.RAISE

@@ -77,8 +77,7 @@ class Group:
     def managers(self) -> tuple[Manager, ...]:
         """Return the managers in the order of their steps.
 
-        The coordinator manager comes after the managers that need the coordinator, so that a search begins in the step
-        in which it is wanted.
+        The coordinator manager is after the managers that need the coordinator: it begins the search in the same step.
         """
         callbacks = ManagerParts("group callbacks", lambda now: [], wake_at=self._callbacks_wake_at)
         return self.member, self.commits, self.committed, self.coordinator, callbacks

@@ -2,8 +2,7 @@
 
 Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when a
 topic's partition count changes, or its replicas' racks if the assignment used racks (KIP-881). The leader compares
-counts and names of racks, not metadata objects: these change with every refresh, and each refresh would cause a
-rebalance.
+counts and names: metadata objects differ after every refresh, which would cause a rebalance each time.
 
 A static leader that restarts must keep an assignment that it has not computed (KIP-814). It cannot tell from metadata
 which partitions were added since, and these would stay unassigned. So the leader adds a note to the user data of its

@@ -47,8 +47,8 @@ class PartitionRevocation:
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
         self._until = -NEVER
-        #: Settled once all commits that were queued before the wait are settled. Commits queued later, for partitions
-        #: that stay assigned, do not prolong the wait.
+        #: Settled with the commits queued before the wait. Later ones, of partitions that stay, do not prolong the
+        #: wait.
         self._awaited: Call[None] = Call("committing")
         #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
         self.error: Exception | None = None

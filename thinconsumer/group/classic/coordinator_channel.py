@@ -135,10 +135,7 @@ class CoordinatorChannel:
         )
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Report to ``Coordinator`` the state of the node that the answer shows.
-
-        The node may be no longer the coordinator, may still be loading the group, or serves it.
-        """
+        """Tell ``Coordinator`` whether the node serves the group, is loading it, or is no longer its coordinator."""
         node_id = answer.request.target.node_id
         if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)
@@ -166,11 +163,7 @@ class CoordinatorChannel:
         return request
 
     def leave_answered(self, now: float, *, again: bool) -> None:
-        """Process the response to LeaveGroup.
-
-        ``again`` says that the coordinator has not processed the LeaveGroup, so the request is sent again after a
-        backoff.
-        """
+        """Process the LeaveGroup response; ``again``: the coordinator has not processed the request, so repeat it."""
         if self.leave_attempt is not None:
             self.leave_attempt.answered(now, again=again)
             self.leave_attempt = None if self.leave_attempt.is_over else self.leave_attempt
@@ -182,10 +175,7 @@ class CoordinatorChannel:
     # -- abandoned requests
 
     def withdraw_unwritten(self) -> None:
-        """Withdraw a JoinGroup or SyncGroup not yet written, and abandon the heartbeat in flight.
-
-        Called when the member id or generation has become invalid: both requests belong to a membership that has ended.
-        """
+        """Withdraw an unwritten JoinGroup or SyncGroup and abandon the heartbeat: their membership has ended."""
         self.heartbeats.in_flight = None
         if self.in_flight is not None and not self._is_written:
             self.in_flight = None
@@ -223,11 +213,7 @@ class CoordinatorChannel:
             self.connections_to_drop.append(target)
 
     def restart(self, now: float) -> None:
-        """Forget the JoinGroup or SyncGroup in flight; send the heartbeat and LeaveGroup again.
-
-        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
-        arrive.
-        """
+        """Forget the JoinGroup or SyncGroup in flight; repeat heartbeat and LeaveGroup after the engine restart."""
         self.in_flight = None
         self.heartbeats.restart(now)
         self.connections_to_drop.clear()

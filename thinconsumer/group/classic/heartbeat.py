@@ -39,11 +39,7 @@ class Heartbeats:
         self._retry.succeeded()
 
     def failed(self, now: float, *, after_interval: bool = False) -> None:
-        """Note a failed heartbeat: the next one waits for a backoff.
-
-        With ``after_interval``, the next heartbeat also waits for ``heartbeat_interval_ms``: an error that lasts until
-        the application acts needs no quick retries.
-        """
+        """Note a failed heartbeat: the next waits for a backoff and, with ``after_interval``, for the interval."""
         self.in_flight = None
         self._retry.failed(now)
         if not after_interval:
@@ -55,11 +51,7 @@ class Heartbeats:
         self._due = now + self.interval
 
     def restart(self, now: float) -> None:
-        """Abandon the heartbeat in flight, and make the next one due at once.
-
-        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
-        arrive.
-        """
+        """Make a heartbeat due at once: the engine restart closed all connections, so one in flight has no response."""
         self.answered()
         self._due = now
 

@@ -16,11 +16,9 @@ log = logging.getLogger(__name__)
 #: before this member has synced, and the member should join the next generation at once. If every generation ends that
 #: early, unlimited retries without a backoff would be a tight loop.
 AT_ONCE_MAX = 3
-#: Number of log lines about failed joins that keep their level until a heartbeat succeeds; later ones are logged at
-#: DEBUG.
+#: Number of log lines about failed joins that keep their level until a heartbeat succeeds; others are at DEBUG.
 LINES_MAX = 4
-#: Actions for which this class logs nothing: the member logs its expulsion from the group, and ``Coordinator`` the loss
-#: of the coordinator.
+#: Actions for which this class logs nothing: the member logs its expulsion, ``Coordinator`` a lost coordinator.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
 
 
@@ -47,8 +45,8 @@ class JoinFailurePolicy:
     def back_off(self, now: float, *, at_once: bool = False, at_maximum: bool = False) -> None:
         """Count a failure and set the time of the next join.
 
-        ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_maximum`` waits for the maximum
-        backoff (``retry_backoff_max_ms``).
+        ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_maximum`` takes the longest
+        backoff.
         """
         self._retry.failed(now)
         if at_once and self._retry.attempts <= AT_ONCE_MAX:
@@ -57,10 +55,7 @@ class JoinFailurePolicy:
             self._retry.not_before = now + self._backoff.maximum
 
     def heartbeat_succeeded(self) -> None:
-        """End the backoff after a successful heartbeat.
-
-        A successful JoinGroup or SyncGroup does not end the backoff: the generation may end before its first heartbeat.
-        """
+        """End the backoff. JoinGroup and SyncGroup do not: the generation may end before its first heartbeat."""
         if self._lines > LINES_MAX:
             about = self._group_id, self._lines - LINES_MAX
             log.info("group %s: stable after failed joins; %d log lines about them are at DEBUG", *about)
@@ -73,10 +68,7 @@ class JoinFailurePolicy:
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
-        """Log a failed request of the member.
-
-        If the error lasts until the application acts, store it in :attr:`error`.
-        """
+        """Log a member's failed request; if the error lasts until the application acts, store it in :attr:`error`."""
         if action is Action.GIVE_UP:
             self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
         elif action not in _LOGGED_ELSEWHERE:

@@ -158,11 +158,7 @@ class ClassicMember:
         self._finish_leave()
 
     def polled(self, now: float) -> bool:
-        """Note a ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62).
-
-        Return whether the member waited for this poll to join again, after ``max_poll_interval_ms`` had made it leave
-        the group.
-        """
+        """Note a ``poll``. Return whether the member waited for this poll to join again after a poll timeout."""
         self._poll_timer.polled(now)
         waited, self._awaits_poll = self._awaits_poll, False
         return waited
@@ -260,11 +256,7 @@ class ClassicMember:
             self._channel.leave_answered(now, again=again)
 
     def restart(self, now: float) -> None:
-        """Forget the requests in flight, so that they are sent again.
-
-        Called when the engine restarts after an interrupted step: all connections were closed, so no response can
-        arrive.
-        """
+        """Send the requests in flight again: the engine restart closed all connections, so no response can arrive."""
         self._in_role_method = False
         self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
@@ -464,8 +456,7 @@ class ClassicMember:
     def work(self, now: float, *, every: bool = True) -> bool:
         """Call the role method that is due, which may call the listener or assignor.
 
-        Return False if no method was due, or if the method is not done and will be called again after :data:`PAUSE`;
-        else True.
+        Return True unless no method was due, or the method is not done and is called again after :data:`PAUSE`.
 
         Raises:
             Exception: raised by the role. A prepare, revoke or lose that raises counts as done, so that the rebalance
@@ -546,8 +537,7 @@ class ClassicMember:
     def _after_failure(self, now: float) -> MemberEvent | None:
         """Return the event that follows a role method that raised."""
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.is_decoded:
-            # The assignment cannot be decoded. Join again: otherwise no member would read the partitions assigned to
-            # this one.
+            # The assignment cannot be decoded: join again, or no member reads the partitions assigned to this one.
             self._join_failures.back_off(now)
             return _E.REJOIN
         if self.state is _S.COMPLETING_REBALANCE:
@@ -590,6 +580,5 @@ class ClassicMember:
         )
 
 
-#: The event that follows a prepare, revoke or lose that raised, by state: the method counts as done, because the
-#: rebalance waits for it.
+#: The event after a prepare, revoke or lose that raised: the method counts as done, as the rebalance waits for it.
 _AFTER_EXCEPTION = {_S.REVOKING_BEFORE_JOIN: _E.PREPARED, _S.REVOKING_AFTER_SYNC: _E.REVOKED, _S.LOSING: _E.LOST}

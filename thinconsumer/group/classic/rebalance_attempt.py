@@ -17,10 +17,7 @@ READY_WITHIN = 5.0
 
 @dataclass(slots=True)
 class RebalanceAttempt:
-    """Hold the data of one rebalance, from the decision to join until the callbacks have returned.
-
-    If JoinGroup is retried, the retry belongs to the same attempt.
-    """
+    """Hold the data of one rebalance, from the decision to join, through retried joins, to the end of the callbacks."""
 
     reason: str  #: Why the member joins, for the broker's log (KIP-800) and this client's.
     started_at: float
@@ -30,13 +27,11 @@ class RebalanceAttempt:
     leads: bool = False
     skips: bool = False  #: Whether the group keeps its assignment, so that this leader computes none (KIP-814).
     members: tuple[JoinedMember, ...] = ()
-    #: Whether the group had a generation without this member since the member's last one, as can happen to a static
-    #: member.
+    #: Whether the group had a generation without this member, as can happen to a static member.
     missed: bool = False
     ready_by: float = NEVER
     ready: bool = False
-    #: Assignments for SyncGroup, by member id; None until the leader has computed them. A follower sends none, so its
-    #: plan is empty.
+    #: Assignments for SyncGroup, by member id: None until the leader has computed them, empty on a follower.
     plan: Mapping[str, bytes] | None = None
     assignment: bytes = b""
     synced_at: float = 0.0  #: When the SyncGroup response arrived.
@@ -46,10 +41,7 @@ class RebalanceAttempt:
 
     @property
     def drops_kept_partitions(self) -> bool:
-        """Whether the member has missed a generation, and still holds the partitions that it owned before.
-
-        The role drops these partitions when it decodes the new assignment: other members may have owned them meanwhile.
-        """
+        """Whether the member has missed a generation, and is still to drop the partitions that it owned before."""
         return self.missed and not self.is_decoded
 
     def restart_join(self) -> None:
