@@ -1,1 +1,5 @@
-"""Request handlers: each module has one :class:`~thinconsumer.broker.call.Api` in ``API``, or several in ``APIS``."""
+"""The broker's request handlers, one module per Kafka API or family of APIs.
+
+Each module has one :class:`~thinconsumer.broker.call.Api` (request type, versions, handler) in ``API``, or several in
+``APIS``.
+"""

@@ -1,4 +1,4 @@
-"""ApiVersions 0 to 4: the supported versions of every API.
+"""ApiVersions versions 0 to 4: the supported versions of every API.
 
 Follows ``ApiVersionsRequest.isValid`` and ``ApiVersionsResponse``. If the request's version is too new, ``connection``
 responds in version 0 (KIP-511), without this handler. From version 3 on clients send their software name, and the
@@ -23,7 +23,7 @@ from ..call import Api, ApiCall, error_code_in
 
 FIRST_WITH_SOFTWARE = 3
 FIRST_WITH_LEVEL_0 = 4
-#: (name, lowest supported level, highest supported level, finalized level).
+#: Features of the response (KIP-584): (name, lowest supported level, highest supported level, finalized level).
 FEATURES = (("metadata.version", 7, 30, 30), ("transaction.version", 0, 2, 2))
 FEATURES_EPOCH = 1
 

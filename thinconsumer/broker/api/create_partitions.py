@@ -1,4 +1,4 @@
-"""CreatePartitions 0 to 3: increase the partition counts of topics (KIP-195).
+"""CreatePartitions versions 0 to 3: increase the partition counts of topics (KIP-195).
 
 Follows ``ControllerApis.createPartitions`` and ``ReplicationControlManager.createPartitions``.
 """
@@ -48,7 +48,8 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
     controller = call.node.cluster.controller
     known = controller.image.topics.get(topic.name)
     if known is not None and topic.count - len(known.partitions) > RECORDS_MAX:
-        # Kafka's controller throws an unexpected exception if one request adds this many partitions.
+        # Kafka's controller fails with an unexpected exception if one request adds more partitions than this, and
+        # responds with UNKNOWN_SERVER_ERROR.
         return CreatePartitionsTopicResult(name=topic.name, error_code=int(Code.UNKNOWN_SERVER_ERROR))
     assignment = None if topic.assignments is None else [list(one.broker_ids) for one in topic.assignments]
     try:
@@ -57,7 +58,7 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
             _check_sizes(assignment, len(controller.image.topics[topic.name].partitions[0].replicas))
         controller.create_partitions(topic.name, topic.count, assignment, validate_only=call.request.validate_only)
     except ControllerError as error:
-        # Kafka sends no message with UNKNOWN_TOPIC_OR_PARTITION.
+        # Kafka's CreatePartitions response has no error message for UNKNOWN_TOPIC_OR_PARTITION.
         message = None if error.code == Code.UNKNOWN_TOPIC_OR_PARTITION else error.message
         return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=message)
     return CreatePartitionsTopicResult(name=topic.name, error_code=0)

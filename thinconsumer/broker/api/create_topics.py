@@ -1,4 +1,4 @@
-"""CreateTopics 2 to 7: create topics through the controller.
+"""CreateTopics versions 2 to 7: create topics through the controller.
 
 Follows ``ControllerApis.createTopics`` and ``ReplicationControlManager.createTopics``: all names and configs are
 validated first, then each topic is created independently. Version 5 adds the configs to the response (KIP-525), version
@@ -25,7 +25,7 @@ from ..forwarding import to_controller
 from ..naming import CLUSTER_METADATA_TOPIC
 from ..topic_configs import describe_topic_configs, validate_topic_configs
 
-#: Limit of metadata records per request: partitions, topics and configs together.
+#: Most metadata records that the controller writes for one request: one per topic, partition and config.
 RECORDS_MAX = 10_000
 BY_DEFAULT = -1
 
@@ -64,7 +64,7 @@ def _records(topic: CreatableTopic) -> int:
 
 
 def _name_or_config_error(call: ApiCall, topic: CreatableTopic) -> ControllerError | None:
-    """Return the error of a topic's name or configs, None if they are valid."""
+    """Return the error in a topic's name or configs, None if both are valid."""
     try:
         call.node.cluster.controller.validate_topic_name(topic.name)
         configs = {config.name: config.value for config in topic.configs}

@@ -1,4 +1,4 @@
-"""DeleteRecords 0 to 2: advance the log start offsets of partitions.
+"""DeleteRecords versions 0 to 2: advance the log start offsets of partitions.
 
 Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the response waits until the log start offset
 of every live replica has advanced, or for the request's timeout, and returns the lowest of them (low watermark).
@@ -35,7 +35,7 @@ class _LowWatermarkTarget(NamedTuple):
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Advance the leader's log start offsets, and respond when the followers have advanced theirs."""
+    """Advance the log start offsets of the partitions; respond when all live followers have advanced theirs, too."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
     targets = [_advance_start(call, tp, offset) for tp, offset in last.items()]
@@ -102,7 +102,10 @@ def _answer(call: ApiCall, targets: list[_LowWatermarkTarget], *, is_over: bool)
 
 
 def _low_watermark(partition: PartitionReplica) -> int:
-    """Return the lowest log start offset of the replicas on brokers that are live in the leader's metadata image."""
+    """Return the lowest log start offset of the partition's replicas.
+
+    Replicas on brokers that are not live, according to the leader's copy of the cluster metadata, are ignored.
+    """
     node = partition.node
     lowest: int = partition.log.start_offset
     for replica in partition.image.replicas:

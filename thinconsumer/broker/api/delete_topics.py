@@ -1,6 +1,7 @@
-"""DeleteTopics 1 to 6: delete topics by name, from version 6 on also by id.
+"""DeleteTopics versions 1 to 6: delete topics by name, from version 6 on also by id.
 
-Follows ``ControllerApis.deleteTopics``: a topic that is named twice, by name or id, is not deleted.
+Follows ``ControllerApis.deleteTopics``: a topic that the request contains twice, by name, by id or by both, is not
+deleted and gets INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ def _states(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState
 
 
 def _count(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) -> tuple[Counter[str], Counter[bytes]]:
-    """Return how often each name and id is requested; add error results for entries with neither or both."""
+    """Return how often the request contains each topic name and each topic id.
+
+    An entry with neither name nor id, or with both, adds INVALID_REQUEST to ``results``.
+    """
     names = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()
     for topic in request.topics:

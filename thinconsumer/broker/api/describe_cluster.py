@@ -1,4 +1,4 @@
-"""DescribeCluster 0 to 2: the cluster id, a controller id, and the brokers.
+"""DescribeCluster versions 0 to 2: the cluster id, a controller id, and the brokers.
 
 Follows ``AuthHelper.computeDescribeClusterResponse`` (KIP-700). Version 1 adds the endpoint type (KIP-919), version 2
 fenced brokers, which this broker never lists: a fenced broker is removed from the metadata image.

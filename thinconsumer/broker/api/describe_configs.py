@@ -1,7 +1,8 @@
-"""DescribeConfigs 1 to 4: the configs of topics and of this broker, with their sources (KIP-133, KIP-226).
+"""DescribeConfigs versions 1 to 4: the configs of topics and of this broker, with their sources (KIP-133, KIP-226).
 
-Follows ``ConfigHelper``. Version 3 adds types, and documentation (always null here). Of broker configs only those of
-``BrokerConfig`` are listed. Broker loggers, client metrics and groups have no configs here.
+Follows ``ConfigHelper``. Version 3 adds types, and documentation (always null here). Of the configs of a broker only
+the fields of ``BrokerConfig`` are listed. For broker loggers, client metrics and groups the response is valid, but
+lists no configs.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _topic(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
 
 def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     config, node = call.node.config, call.node
-    if not name:  # an empty name requests the cluster-wide dynamic defaults
+    if not name:  # an empty broker id requests the cluster-wide dynamic defaults
         value = str(config.min_insync_replicas)
         return [_broker_row("min.insync.replicas", ConfigType.INT, (value, ConfigSource.DYNAMIC_DEFAULT))]
     _check_broker(call, name)
@@ -88,7 +89,7 @@ def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     rows += [
         _broker_field(field.name.replace("_", "."), getattr(config, field.name), field.default)
         for field in dataclasses.fields(BrokerConfig)
-        if not field.name.endswith("_s")  # fields in seconds are not Kafka configs
+        if not field.name.endswith("_s")  # fields with _s configure this simulation; Kafka has no such configs
     ]
     return rows
 

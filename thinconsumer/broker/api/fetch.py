@@ -1,9 +1,10 @@
-"""Fetch 4 to 18: record batches from the partitions that this broker leads or follows.
+"""Fetch versions 4 to 18: record batches from the partitions that this broker leads or follows.
 
 Combines ``fetch_sessions``, ``reading`` and ``delayed_fetch``, and builds the response for the request's version.
 Follows ``KafkaApis.handleFetchRequest`` and ``ReplicaManager.fetchMessages``. Version 7 adds fetch sessions, 11 the
 preferred read replica, 12 diverging epochs, 13 topic ids, 16 the current leader (KIP-951). As in Kafka, a request with
-known and unknown partitions waits for data of the known ones; the error of the others does not end the wait.
+existing and missing partitions waits until the existing ones have enough data; the errors of the missing ones are sent
+with that response, not earlier.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOC
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Respond, or park the request until enough data is available."""
+    """Respond at once if there is enough data, else when there is or ``max_wait_ms`` has passed."""
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []
@@ -62,7 +63,10 @@ def _handle(call: ApiCall) -> Message | None:
 
 
 def _refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
-    """Return the error response; below version 13 every partition has the code, as in versions with no other."""
+    """Return a response with a top-level error code; below version 13 every partition has the code, too.
+
+    Responses below version 7 have no top-level code.
+    """
     topics = []
     if version < FIRST_WITH_IDS:
         topics = [
@@ -117,7 +121,8 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
     last: Any = None
     for one, row in to_send:
         name = one.key[0]
-        # As in Kafka, only adjacent rows share a topic entry, so that partitions stay in the order they were read.
+        # As in Kafka, only adjacent partitions of a topic share a topic entry of the response: one entry for all of
+        # them would change the order in which the partitions were read.
         if name != last:
             topics.append(FetchableTopicResponse(topic=one.topic or "", topic_id=one.topic_id))
             last = name
@@ -130,9 +135,10 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
 def add_current_leader(
     call: ApiCall, tp: TopicPartition, row: PartitionData | PartitionProduceResponse, leaders: dict[int, NodeEndpoint]
 ) -> None:
-    """Add the current leader and its address, so that the client need not refresh its metadata (KIP-951).
+    """Set the partition's current leader in ``row``, and add the leader's address to ``leaders``.
 
-    Uses this broker's replica if it has one, else its metadata image.
+    With both, the client need not refresh its metadata (KIP-951). They come from this broker's replica of the partition
+    if it has one, else from its copy of the cluster metadata.
     """
     partition = call.node.partitions.get(tp)
     image = call.node.image.partition(*tp) if partition is None else partition.image

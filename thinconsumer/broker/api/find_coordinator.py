@@ -1,7 +1,8 @@
-"""FindCoordinator 0 to 6: the coordinator of a group or a transactional id.
+"""FindCoordinator versions 0 to 6: the coordinator of a group or a transactional id.
 
-Version 0 only has groups; version 4 adds several keys per request (KIP-699), version 6 share groups, which do not exist
-here. Follows ``KafkaApis.handleFindCoordinatorRequest`` and ``FindCoordinatorResponse``.
+Version 0 only finds the coordinators of groups; version 4 adds several keys per request (KIP-699), version 6 share
+groups (KIP-932), which this broker does not support. Follows ``KafkaApis.handleFindCoordinatorRequest`` and
+``FindCoordinatorResponse``.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from ..call import Api, ApiCall
 from ..image import BrokerImage
 
 MANY_FROM = 4
-KINDS = (0, 1)  #: Key types: group ids and transactional ids.
+KINDS = (0, 1)  #: Supported key types: 0 is a group id, 1 a transactional id.
 SHARE = 2  #: Key type of share group state (KIP-932).
 SHARE_FROM = 6
 NO_BROKER = BrokerImage(-1, "", -1)
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Return for each key the leader of its partition of ``__consumer_offsets`` or ``__transaction_state``."""
+    """Return the coordinator of each key: the leader of its partition of an internal topic.
+
+    Groups are partitions of ``__consumer_offsets``, transactional ids of ``__transaction_state``.
+    """
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
         return _refuse(request, call.version, int(Code.INVALID_REQUEST))
@@ -36,7 +40,8 @@ def _refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoo
         return _single(code, NO_BROKER)
     refused = [_one_of_many(key, code, NO_BROKER) for key in request.coordinator_keys]
     for one in refused:
-        one.error_message = _message(code)  # Kafka sends no message if only single keys fail
+        # Kafka sends error messages only if it rejects the whole request, none with the errors of single keys.
+        one.error_message = _message(code)
     return FindCoordinatorResponse(coordinators=refused)
 
 
@@ -44,7 +49,8 @@ API = Api(FindCoordinatorRequest, 0, 6, _handle, _refuse)
 
 
 def _look_up(call: ApiCall, key: str) -> tuple[int, BrokerImage]:
-    if call.request.key_type == SHARE:  # Kafka's code for a malformed share group key; this broker has no share groups
+    if call.request.key_type == SHARE:
+        # This broker has no share groups: it rejects their keys with Kafka's code for a malformed share group key.
         return int(Code.INVALID_REQUEST), NO_BROKER
     code, broker = call.node.coordinator_for(call.request.key_type, key)
     return code, broker or NO_BROKER
@@ -61,5 +67,5 @@ def _one_of_many(key: str, code: int, broker: BrokerImage) -> FindCoordinatorRes
 
 
 def _message(code: int) -> str:
-    """Return "NONE" for code 0, as Kafka does, else the name of the code in place of Kafka's message."""
+    """Return the error message for a code: its name, in place of Kafka's text; "NONE" for 0, as in Kafka."""
     return "NONE" if not code else Code(code).name

@@ -1,7 +1,7 @@
-"""The APIs of groups and their members, except those of offsets; the group coordinator implements them.
+"""The APIs of groups and their members; the APIs of committed offsets have modules of their own.
 
-Follows ``KafkaApis``. JoinGroup and SyncGroup are parked: JoinGroup until all members have joined, SyncGroup until the
-leader's assignment is in the log.
+Each handler passes the request to the group coordinator. The response to JoinGroup waits until all members have joined,
+that to SyncGroup until the leader's assignment is in the log. Follows ``KafkaApis``.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..call import Api, ApiCall, error_code_in
 from ..group.joining import JoinGroupCall
 
-#: From this version on JoinGroup responses have null for a missing protocol name, before it an empty string.
+#: From this version on a JoinGroup response without an elected protocol has null as protocol name; older ones have "".
 NULL_PROTOCOL_FROM = 7
 SYNC_PROTOCOL_NEEDED_FROM = 5
 LEAVE_MANY_FROM = 3
 OPERATIONS_FROM = 3
-#: Bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS.
+#: The authorized operations of a group as bits: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS.
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 def join_group(call: ApiCall) -> Message | None:
-    """JoinGroup 0 to 9: join a group, or its next generation.
+    """JoinGroup versions 0 to 9: join a group for the first time, or rejoin for its next generation.
 
-    Version 0 has no rebalance timeout. From version 4 on a new member's first request is rejected with a member id to
-    join with (KIP-394); version 5 adds static members (KIP-345), 7 the protocol type (KIP-559), 9 ``skip_assignment``
-    (KIP-814).
+    Version 0 has no rebalance timeout. From version 4 on a new member's first request gets MEMBER_ID_REQUIRED and a
+    member id, with which the member repeats the request (KIP-394). Version 5 adds static members (KIP-345), 7 the
+    protocol type (KIP-559), 9 ``skip_assignment`` (KIP-814).
     """
 
     def reply(response: JoinGroupResponse) -> None:
@@ -49,10 +49,10 @@ def _join_response(response: JoinGroupResponse, version: int) -> JoinGroupRespon
 
 
 def sync_group(call: ApiCall) -> Message | None:
-    """SyncGroup 0 to 5: the leader sends the assignment, each member gets its part.
+    """SyncGroup versions 0 to 5: the leader sends the assignments of all members; each member gets its own.
 
-    Version 3 adds static members (KIP-345). From version 5 on protocol type and name are required and must be the
-    group's (KIP-559).
+    Version 3 adds static members (KIP-345). From version 5 on the request must have the group's protocol type and
+    protocol name (KIP-559).
     """
     request: SyncGroupRequest = call.request
     if call.version >= SYNC_PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
@@ -62,7 +62,7 @@ def sync_group(call: ApiCall) -> Message | None:
 
 
 def heartbeat(call: ApiCall) -> Message | None:
-    """Heartbeat 0 to 4: keep a member's session alive; the response tells whether to rejoin.
+    """Heartbeat versions 0 to 4: keep a member's session alive; the response tells whether to rejoin.
 
     Version 3 adds static members (KIP-345).
     """
@@ -71,10 +71,10 @@ def heartbeat(call: ApiCall) -> Message | None:
 
 
 def leave_group(call: ApiCall) -> Message | None:
-    """LeaveGroup 0 to 5: remove members from a group.
+    """LeaveGroup versions 0 to 5: remove members from a group.
 
-    Up to version 2 one member, with its error as that of the response; from version 3 on several with an error each,
-    static members by instance id (KIP-345).
+    Up to version 2 a request removes one member, and the response has one error code. From version 3 on a request
+    removes several members, static ones by instance id (KIP-345), and the response has an error code for each.
     """
     request: LeaveGroupRequest = call.request
     many = call.version >= LEAVE_MANY_FROM
@@ -90,13 +90,13 @@ def leave_group(call: ApiCall) -> Message | None:
 
 
 def list_groups(call: ApiCall) -> Message:
-    """ListGroups 0 to 5: the groups of this coordinator; version 4 filters by state (KIP-518), 5 by type (KIP-848)."""
+    """ListGroups versions 0 to 5: the groups of this coordinator; version 4 filters by state (KIP-518), 5 by type (KIP-848)."""
     code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
     return ListGroupsResponse(error_code=code, groups=groups)
 
 
 def describe_groups(call: ApiCall) -> Message:
-    """DescribeGroups 0 to 6: the state and members of groups, up to the coordinator's last committed write.
+    """DescribeGroups versions 0 to 6: the state and members of groups, found once their first record is committed.
 
     Version 3 adds authorized operations (KIP-430): all of them, since this broker has no ACLs. Version 4 adds static
     members; version 6 returns GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043).
@@ -115,7 +115,7 @@ def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) ->
 
 
 def delete_groups(call: ApiCall) -> Message | None:
-    """DeleteGroups 0 to 2: delete empty groups with their offsets (KIP-229); respond when the log has the deletion."""
+    """DeleteGroups versions 0 to 2: delete empty groups with their offsets (KIP-229); respond once this is committed."""
     call.node.group_coordinator.delete(
         call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
     )

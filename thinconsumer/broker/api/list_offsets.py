@@ -1,4 +1,4 @@
-"""ListOffsets 1 to 11: offsets by timestamp, and both ends of a log.
+"""ListOffsets versions 1 to 11: find offsets by timestamp, and the first and last offsets of a log.
 
 Follows ``ReplicaManager.fetchOffset``, ``Partition.fetchOffsetForTimestamp`` and ``UnifiedLog.fetchOffsetByTimestamp``.
 Version 2 adds isolation, 4 leader epochs, 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 the highest timestamp (KIP-734), 8 the
@@ -27,7 +27,7 @@ from ..call import Api, ApiCall
 from ..partition import PartitionReplica
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-#: The first request version that supports each special timestamp.
+#: The first request version that supports each special (negative) timestamp.
 SINCE: Mapping[int, int] = {
     LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
 }  # fmt: skip
@@ -51,7 +51,8 @@ class _LookupFailed(Exception):
 def _handle(call: ApiCall) -> Message:
     request: ListOffsetsRequest = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return _refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # Kafka throws an unexpected exception
+        # Kafka's broker fails with an unexpected exception on an unknown isolation level, and responds with this code.
+        return _refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))
     counts = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
@@ -109,8 +110,8 @@ def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _Off
     if is_consumer:
         committed = request.isolation_level == READ_COMMITTED
         end = partition.last_stable_offset if committed else partition.high_watermark
-    # A new leader's high watermark may be behind its predecessor's; returning it would reset consumers to earlier
-    # offsets.
+    # Until a new leader's high watermark has reached the start of its leader epoch, it may be below the previous
+    # leader's. Returned as the end offset, it would reset consumers to an earlier offset.
     is_behind = is_consumer and partition.is_leader and partition.epoch_start > partition.high_watermark
     if timestamp == LATEST and not is_behind:
         return _OffsetResult(end, epoch=partition.leader_epoch)

@@ -1,10 +1,10 @@
-"""Metadata 0 to 13: brokers and topics from this broker's metadata image, which may be outdated.
+"""Metadata versions 0 to 13: brokers and topics from this broker's copy of the cluster metadata, which may be outdated.
 
 Follows ``KafkaApis.handleTopicMetadataRequest`` and ``KRaftMetadataCache``. Version 0 requests all topics by an empty
 list and omits offline replicas; version 4 adds allow_auto_topic_creation, 5 offline replicas, 7 leader epochs, 10 topic
 ids, 12 requests by topic id. The controller id is that of any live broker, because clients cannot connect to a KRaft
-controller (KIP-590). Auto-creation runs in the background: the response says UNKNOWN_TOPIC_OR_PARTITION, and a later
-one has the topic (KIP-487).
+controller (KIP-590). A missing topic is created in the background, if that is allowed: the response has
+UNKNOWN_TOPIC_OR_PARTITION, and the response to a later request has the topic (KIP-487).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..image import ClusterImage, PartitionImage
 from ..naming import is_internal, topic_name_error
 
 FIRST_WITH_IDS = 12
-#: The authorized operations as bits: all that exist, because this broker has no ACLs.
+#: The authorized operations of a topic and of the cluster as bits: all operations, because this broker has no ACLs.
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 
@@ -60,7 +60,7 @@ def _handle(call: ApiCall) -> Message:
 
 
 def _refuse(request: MetadataRequest, version: int, code: int) -> MetadataResponse:
-    """Return the response with an error code for every topic; version 13 also has a top-level one."""
+    """Return a response with an error code for every requested topic and, in version 13, at the top level."""
     topics = [
         MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
         for topic in request.topics or ()
@@ -72,7 +72,7 @@ API = Api(MetadataRequest, 0, 13, _handle, _refuse)
 
 
 def any_broker(call: ApiCall) -> int:
-    """Return the id of a random live broker, sent as controller id; -1 without live brokers."""
+    """Return the id of a random live broker, which responses give as the controller's; -1 if no broker is live."""
     alive = sorted(call.node.image.brokers)
     return alive[call.node.random.randrange(len(alive))] if alive else -1
 
@@ -82,7 +82,8 @@ def _check(request: MetadataRequest, version: int) -> int:
         if version < FIRST_WITH_IDS and (topic.name is None or topic.topic_id != ZERO_UUID):
             return int(Code.INVALID_REQUEST)
         if topic.name is None and topic.topic_id == ZERO_UUID:
-            return int(Code.UNKNOWN_SERVER_ERROR)  # as in Kafka, where a null name throws an exception
+            # Kafka fails with an unexpected exception on a topic with neither name nor id, and responds with this code.
+            return int(Code.UNKNOWN_SERVER_ERROR)
     return 0
 
 
@@ -90,7 +91,7 @@ def _names(request: MetadataRequest, version: int, image: ClusterImage) -> Itera
     if request.topics is None or (version == 0 and not request.topics):
         return list(image.topics)
     if any(topic.topic_id != ZERO_UUID for topic in request.topics):
-        # With at least one topic id, Kafka ignores entries by name.
+        # If at least one entry of the request has a topic id, Kafka ignores the entries with only a name.
         found = (image.names_by_id.get(topic.topic_id) for topic in request.topics)
         return list(dict.fromkeys(name for name in found if name is not None))
     return list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
@@ -131,7 +132,7 @@ def _create(call: ApiCall, name: str) -> None:
         else:
             cluster.controller.create_topic(name)
     except ControllerError:
-        pass  # the response stays UNKNOWN_TOPIC_OR_PARTITION; Kafka only logs the reason
+        pass  # the response has UNKNOWN_TOPIC_OR_PARTITION in any case; Kafka only logs why the creation failed
 
 
 def _partition(row: PartitionImage, image: ClusterImage, version: int) -> MetadataResponsePartition:

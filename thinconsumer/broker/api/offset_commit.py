@@ -1,7 +1,7 @@
-"""OffsetCommit 2 to 10: commit offsets of a group.
+"""OffsetCommit versions 2 to 10: commit offsets of a group.
 
-Versions 2 to 4 have a retention time. Version 9 distinguishes a missing group from a wrong generation; version 10 uses
-topic ids. Follows ``KafkaApis.handleOffsetCommitRequest``.
+Versions 2 to 4 have a retention time. From version 9 on a commit for a missing group gets GROUP_ID_NOT_FOUND, before
+ILLEGAL_GENERATION. Version 10 uses topic ids. Follows ``KafkaApis.handleOffsetCommitRequest``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TopicT = TypeVar("_TopicT", OffsetCommitResponseTopic, TxnOffsetCommitResponseT
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Reject unknown partitions; pass the others to the coordinator."""
+    """Reject partitions that do not exist; let the group coordinator commit the offsets of the others."""
     request: OffsetCommitRequest = call.request
     by_id = call.version >= TOPIC_IDS_FROM
     image = call.node.image
@@ -97,7 +97,10 @@ def split_by_existence(
 
 
 def merged_topics(topics: Iterable[_TopicT], key: str) -> list[_TopicT]:
-    """Return one entry per topic, like Kafka's response builder; ``key`` is the field that names the topic."""
+    """Merge the response entries of each topic into one, like Kafka's response builder.
+
+    ``key`` is the field that identifies a topic: "name" or "topic_id".
+    """
     merged: dict[str | bytes, _TopicT] = {}
     for topic in topics:
         first = merged.setdefault(getattr(topic, key), topic)

@@ -1,9 +1,9 @@
-"""OffsetFetch 1 to 10: a group's committed offsets.
+"""OffsetFetch versions 1 to 10: a group's committed offsets.
 
-From version 2 on null requests all topics, and the response has an error code for the group. Version 7 adds
-require_stable: partitions with pending transactional offsets get an error (KIP-447). Version 8 adds several groups
-(KIP-709), version 10 topic ids.
-Follows ``KafkaApis.handleOffsetFetchRequest`` and ``OffsetFetchResponse``.
+From version 2 on a request with null topics gets all offsets of the group, and the response has an error code for the
+group. Version 7 adds require_stable: partitions with offsets of an ongoing transaction get UNSTABLE_OFFSET_COMMIT
+(KIP-447). Version 8 adds several groups (KIP-709), version 10 topic ids. Follows ``KafkaApis.handleOffsetFetchRequest``
+and ``OffsetFetchResponse``.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _ask(call: ApiCall, group: OffsetFetchRequestGroup, reply: Callable[[OffsetF
 def _translated(
     image: ClusterImage, group: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """Return the group's topics with names instead of ids, and the response entries of unknown ids."""
+    """Return the group's request with names in place of topic ids, and error entries for the unknown topic ids."""
     if group.topics is None:
         return group, []
     known: list[OffsetFetchRequestTopics] = []
@@ -98,7 +98,7 @@ def _translated(
 
 
 def _with_ids(image: ClusterImage, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
-    """Return the topics with their ids; omit topics without one, because version 10 has no topic names."""
+    """Set the topic ids of the response; omit topics without a known id, because version 10 has no topic names."""
     found = []
     for topic in topics:
         known = image.topics.get(topic.name)

@@ -1,6 +1,7 @@
-"""OffsetForLeaderEpoch 2 to 4: the end offset of a leader epoch, to detect log truncation (KIP-320).
+"""OffsetForLeaderEpoch versions 2 to 4: the end offset of a leader epoch, to detect log truncation (KIP-320).
 
-Follows ``ReplicaManager.lastOffsetForLeaderEpoch``. From version 3 on consumers send it, too, with the same result.
+Follows ``ReplicaManager.lastOffsetForLeaderEpoch``. Followers send version 2 and later, consumers version 3 and later;
+both get the same response.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _handle(call: ApiCall) -> Message:
     request: OffsetForLeaderEpochRequest = call.request
     topics: dict[str, OffsetForLeaderTopicResult] = {}
     for topic in request.topics:
-        # If a topic is named twice, Kafka uses the first entry only.
+        # If a request contains a topic twice, Kafka responds to the first entry only.
         if topic.topic not in topics:
             answers = [_partition(call, topic.topic, one) for one in topic.partitions]
             topics[topic.topic] = OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)

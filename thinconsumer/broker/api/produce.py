@@ -1,10 +1,12 @@
-"""Produce 0 to 13: append the batches of producers, one batch per partition.
+"""Produce versions 0 to 13: append the batches of producers, one batch per partition.
 
-Owns the checks that need no log, the verification of transactions, the wait for all partitions of a request, and the
-response. The log validates batches; the partition waits for replicas. Follows ``KafkaApis.handleProduceRequest``,
-``ProduceRequest.validateRecords`` and ``ReplicaManager.handleProduceAppend``. Versions 0 to 2 are listed for old
-librdkafka clients, but close the connection, as in 4.x. From version 12 on a transactional write adds its partition to
-the transaction (KIP-890); before, AddPartitionsToTxn must have done so. Version 13 uses topic ids.
+This module checks a request as far as the log is not needed, has transactions verified by their coordinator, waits for
+all partitions of the request, and responds. ``log`` validates the batches; ``partition`` waits for the replicas.
+Follows ``KafkaApis.handleProduceRequest``, ``ProduceRequest.validateRecords`` and
+``ReplicaManager.handleProduceAppend``. ApiVersions lists versions 0 to 2, since old librdkafka clients look for them,
+but such a request closes the connection, as in 4.x. From version 12 on a transactional write adds its partition to the
+transaction (KIP-890); with older versions the producer must have sent AddPartitionsToTxn before. Version 13 uses topic
+ids.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ FIRST_WITH_LEADERS = 10
 FIRST_WITH_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"  #: Clients with this id may write to internal topics.
 
-#: Errors for which Kafka omits the log start offset.
+#: Errors with which Kafka's Produce response has no log start offset.
 _WITHOUT_LOG_START = (
     Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_LEADER_OR_FOLLOWER, Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE,
     Code.CORRUPT_MESSAGE, Code.KAFKA_STORAGE_ERROR,
@@ -80,7 +82,8 @@ def _refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse
 API = Api(ProduceRequest, 0, 13, _handle, _refuse)
 
 
-#: As in Kafka, only these errors have a message.
+#: Error messages for batches that cannot be parsed, and for transactions that cannot be verified. As in Kafka, other
+#: codes of these checks have no message.
 _BATCH_ERROR_MESSAGES = {int(Code.CORRUPT_MESSAGE): "The data does not begin with a valid batch."}
 _TRANSACTION_ERROR_MESSAGES = {
     int(Code.INVALID_TXN_STATE): "The partition was not added to the transaction.",
@@ -90,7 +93,7 @@ _TRANSACTION_ERROR_MESSAGES = {
 
 @dataclass(slots=True)
 class _PartitionProduce:
-    """One partition of a request, and its response."""
+    """The batch for one partition of a Produce request, and the partition's entry in the response."""
 
     name: str
     topic_id: bytes
@@ -108,7 +111,7 @@ class _PartitionProduce:
 
 
 class _ProduceRequest:
-    """A Produce request, until each of its partitions is appended or rejected."""
+    """One Produce request in progress: responds once the batch of each partition is appended or rejected."""
 
     __slots__ = ("_call", "_entries", "_pending", "_request")
 
@@ -152,13 +155,17 @@ class _ProduceRequest:
         return 0
 
     def start(self) -> None:
-        """Append, after the coordinator has verified batches that begin a transaction in their partition (KIP-890)."""
+        """Append the batches.
+
+        If a batch begins a transaction in its partition, the transaction coordinator verifies the transaction first
+        (KIP-890).
+        """
         call = self._call
         to_verify: list[_PartitionProduce] = []
         for entry, batch in self._transactional():
             partition = call.node.partitions.get(entry.tp)
             if partition is None or not partition.is_leader:
-                continue  # not the leader: the append rejects the batch
+                continue  # not the leader of the partition: the append will reject the batch
             if partition.log.producers.would_begin_transaction(batch.producer_id, batch.producer_epoch):
                 to_verify.append(entry)
                 partition.log.producers.start_verification(
@@ -226,7 +233,7 @@ class _ProduceRequest:
             response.log_append_time_ms = appended.log_append_time_ms
         if code not in _WITHOUT_LOG_START:
             response.log_start_offset = partition.log.start_offset
-        # Release the data while other partitions wait for their replicas.
+        # Release the batch's memory now, as the response may still wait for the replicas of other partitions.
         entry.batch = None
         self._partition_done()
 
@@ -238,7 +245,7 @@ class _ProduceRequest:
         if self._request.acks:
             call.reply(self._answer())
         elif any(entry.response.error_code for entry in self._entries.values()):
-            # With acks=0 a closed connection makes the producer refresh its metadata.
+            # With acks=0 no response can carry the error; a closed connection makes the producer refresh its metadata.
             call.close_connection()
         else:
             call.reply(None)
@@ -258,7 +265,10 @@ class _ProduceRequest:
 
 
 def _add_record_errors(response: PartitionProduceResponse, refusal: AppendRefused) -> None:
-    """Add the message and the errors of single records; as in Kafka, other rejections have no message."""
+    """Copy the errors of single records to the response, with the message of the rejection.
+
+    As in Kafka, a rejection without errors of single records has no message.
+    """
     if refusal.record_errors:
         response.error_message = refusal.message
         response.record_errors = [

@@ -1,6 +1,7 @@
 """The APIs of transactional producers: the transaction coordinator answers them once it has logged the change.
 
-Follows ``KafkaApis``. Older versions of each API return INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
+Follows ``KafkaApis``. In old versions of these APIs, INVALID_PRODUCER_EPOCH replaces PRODUCER_FENCED, which their
+clients do not know.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..txn.offsets import partition_of_group
 from ..txn.transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..txn.transitions import ProducerIdAndEpoch
 
-#: First versions with PRODUCER_FENCED: of InitProducerId, and of the other APIs.
+#: First versions that may return PRODUCER_FENCED: of InitProducerId, and of the other transactional APIs.
 INIT_WITH_FENCED = 4
 FIRST_WITH_FENCED = 2
 FIRST_WITH_EPOCH = 5
@@ -40,10 +41,11 @@ def _for_version(code: int, version: int, first_with_fenced: int = FIRST_WITH_FE
 
 
 def init_producer_id(call: ApiCall) -> Message | None:
-    """InitProducerId 0 to 5: assign a producer id and epoch.
+    """InitProducerId versions 0 to 5: assign a producer id and epoch.
 
-    With a transactional id its coordinator assigns them, without one any broker. Version 3 adds the id and epoch to
-    continue from (KIP-360). Version 6 is unstable in Kafka, and not supported.
+    If the request has a transactional id, its transaction coordinator assigns both, else any broker. From version 3 on
+    a producer may send its current id and epoch, to get the next epoch after an error (KIP-360). Version 6 is unstable
+    in Kafka, and not supported.
     """
     request: InitProducerIdRequest = call.request
     has_identity = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
@@ -66,9 +68,9 @@ def _refuse_init(request: InitProducerIdRequest, version: int, code: int) -> Ini
 
 
 def add_offsets_to_txn(call: ApiCall) -> Message | None:
-    """AddOffsetsToTxn 0 to 4: add the group's partition of ``__consumer_offsets`` to a transaction.
+    """AddOffsetsToTxn versions 0 to 4: add the group's partition of ``__consumer_offsets`` to a transaction.
 
-    Clients with KIP-890 do not send it.
+    Clients with KIP-890 do not send AddOffsetsToTxn: the group coordinator adds the partition on TxnOffsetCommit.
     """
     request: AddOffsetsToTxnRequest = call.request
     call.node.transaction_coordinator.add_partitions(
@@ -81,7 +83,7 @@ def add_offsets_to_txn(call: ApiCall) -> Message | None:
 
 
 def end_txn(call: ApiCall) -> Message | None:
-    """EndTxn 0 to 5: commit or abort a transaction; the markers follow the response.
+    """EndTxn versions 0 to 5: commit or abort a transaction; its markers are written after the response.
 
     Version 5 adds the producer id and epoch for the next transaction (KIP-890).
     """
@@ -102,10 +104,11 @@ def end_txn(call: ApiCall) -> Message | None:
 
 
 def add_partitions_to_txn(call: ApiCall) -> Message | None:
-    """AddPartitionsToTxn 0 to 5: add partitions to transactions, or verify that they were added.
+    """AddPartitionsToTxn versions 0 to 5: add partitions to transactions, or verify that they were added.
 
-    Up to version 3 it is sent by clients, for one transaction; from 4 on by brokers, for several, to add or to verify
-    (KIP-890). If one partition is unknown, no partition of its transaction is added.
+    Clients send versions up to 3, for one transaction. Brokers send version 4 and later, for several transactions, to
+    add partitions or to verify them (KIP-890). If one partition does not exist, no partition of its transaction is
+    added.
     """
     request: AddPartitionsToTxnRequest = call.request
     transactions = request.transactions if call.version >= FIRST_OF_BROKERS else [_of_client(request)]
@@ -132,7 +135,7 @@ def add_partitions_to_txn(call: ApiCall) -> Message | None:
 
 
 def _refuse_partitions(request: AddPartitionsToTxnRequest, version: int, code: int) -> AddPartitionsToTxnResponse:
-    """Return the error response: up to version 3 every partition has the code, from 4 on only the top level."""
+    """Return a response with an error code: up to version 3 for every partition, from 4 on only at the top level."""
     if version >= FIRST_OF_BROKERS:
         return AddPartitionsToTxnResponse(error_code=int(code))
     topics = request.v3_and_below_topics

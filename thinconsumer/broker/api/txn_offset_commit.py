@@ -1,8 +1,8 @@
-"""TxnOffsetCommit 0 to 5: commit offsets of a group within a transaction.
+"""TxnOffsetCommit versions 0 to 5: commit offsets of a group within a transaction.
 
 The group coordinator adds the group's partition of ``__consumer_offsets`` to the transaction (version 5) or verifies
 that the producer has added it (0 to 4). It then writes the offsets, which take effect when the transaction commits.
-Version 3 adds the member (KIP-447). Follows ``KafkaApis.handleTxnOffsetCommitRequest`` and
+Version 3 adds the member id and the generation (KIP-447). Follows ``KafkaApis.handleTxnOffsetCommitRequest`` and
 ``GroupCoordinatorService.commitTransactionalOffsets``.
 """
 
@@ -26,12 +26,16 @@ from ..transaction_verification import TransactionalProducer
 from ..txn.offsets import add_or_verify_offsets
 from .offset_commit import merged_topics, split_by_existence
 
-#: Clients that send lower versions can crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
+#: Clients that send lower versions can crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296), and get
+#: COORDINATOR_NOT_AVAILABLE instead.
 FIRST_WITH_LOADING = 2
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Reject unknown partitions; pass the others to the group coordinator once the transaction is verified."""
+    """Reject partitions that do not exist; let the group coordinator commit the offsets of the others.
+
+    Before the commit, the transaction coordinator adds or verifies the group's partition of ``__consumer_offsets``.
+    """
     request: TxnOffsetCommitRequest = call.request
     existing: list[TxnOffsetCommitRequestTopic] = []
     missing: list[TxnOffsetCommitRequestTopic] = []
