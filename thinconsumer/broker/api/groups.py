@@ -90,7 +90,7 @@ def leave_group(call: ApiCall) -> Message | None:
 
 
 def list_groups(call: ApiCall) -> Message:
-    """ListGroups versions 0 to 5: the groups of this coordinator; version 4 filters by state (KIP-518), 5 by type (KIP-848)."""
+    """ListGroups versions 0 to 5: the groups of this broker. Version 4 filters by state (KIP-518), 5 by type (KIP-848)."""
     code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
     return ListGroupsResponse(error_code=code, groups=groups)
 
@@ -115,7 +115,10 @@ def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) ->
 
 
 def delete_groups(call: ApiCall) -> Message | None:
-    """DeleteGroups versions 0 to 2: delete empty groups with their offsets (KIP-229); respond once this is committed."""
+    """DeleteGroups versions 0 to 2: delete empty groups with their offsets (KIP-229).
+
+    The response is sent once the deletion is committed.
+    """
     call.node.group_coordinator.delete(
         call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
     )

@@ -1,8 +1,8 @@
 """The batches of a log in offset order, with fast search and reads.
 
-Owns parallel lists with one entry per batch, so that a read is two bisections, a slice and a join. Positions count the
-bytes from the first batch that was ever in the list: when batches at the front are dropped, those of later batches stay
-the same. :meth:`BatchList.replace` restarts them at 0.
+Owns parallel lists with one entry per batch, so that a read is two bisections, a slice and a join. A byte position is
+the distance from the first batch that was ever in the list: when batches at the front are dropped, the positions of
+later batches stay the same. :meth:`BatchList.replace` restarts positions at 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .stored import StoredBatch
 
 
 class BatchList:
-    """Batches with ascending offsets; compaction leaves gaps between them."""
+    """A list of batches with ascending offsets; after a compaction there may be gaps between adjacent batches."""
 
     __slots__ = ("_data", "_ends", "_highest", "_nexts", "items", "start_position")
 
@@ -22,16 +22,16 @@ class BatchList:
         self.items: list[StoredBatch] = []
         self.start_position = 0  #: Byte position of the first batch.
         self._data: list[bytes] = []
-        self._nexts: list[int] = []  #: The offset that follows each batch.
-        self._ends: list[int] = []  #: Byte position after each batch.
-        self._highest: list[int] = []  #: Highest timestamp up to and including each batch.
+        self._nexts: list[int] = []  #: For each batch, the offset after its last one.
+        self._ends: list[int] = []  #: For each batch, the byte position of its end.
+        self._highest: list[int] = []  #: For each batch, the highest timestamp in it and all batches before.
 
     def __len__(self) -> int:
         return len(self.items)
 
     @property
     def size(self) -> int:
-        """Total bytes."""
+        """The total size of the batches in bytes."""
         return self.end_position - self.start_position
 
     @property
@@ -40,7 +40,7 @@ class BatchList:
         return self._ends[-1] if self._ends else self.start_position
 
     def append(self, batch: StoredBatch) -> None:
-        """Append a batch; its offsets must be above all others."""
+        """Append a batch; its offsets must be higher than those of all batches in the list."""
         highest = self._highest
         stamp = batch.max_timestamp
         highest.append(stamp if not highest or stamp > highest[-1] else highest[-1])
@@ -50,11 +50,11 @@ class BatchList:
         self.items.append(batch)
 
     def index_of(self, offset: int) -> int:
-        """Return the index of the batch that contains an offset, else of the next batch."""
+        """Return the index of the batch that contains an offset; without one, of the first batch above the offset."""
         return bisect_right(self._nexts, offset)
 
     def from_offset(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield the batch at :meth:`index_of` and all later ones; batches appended during iteration are included."""
+        """Yield all batches from that at :meth:`index_of` on, with those that are appended during the iteration."""
         index = self.index_of(offset)
         items = self.items
         while index < len(items):
@@ -62,7 +62,7 @@ class BatchList:
             index += 1
 
     def read(self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool) -> bytes:
-        """Return the bytes of the batch that contains ``offset`` and of later ones; see :meth:`.log.Log.read`."""
+        """Return the bytes of the batch that contains ``offset`` and of later batches; see :meth:`.log.Log.read`."""
         first = bisect_right(self._nexts, offset)
         stop = bisect_right(self._nexts, end_offset)
         if first >= stop:
@@ -83,7 +83,7 @@ class BatchList:
         return data[first] if len(chunks) == 1 and not excess else b"".join(chunks)
 
     def first_index_since(self, timestamp: int) -> int:
-        """Return the index of the first batch that can have this timestamp or a later one."""
+        """Return the index of the first batch with a maximum timestamp of at least this."""
         return bisect_left(self._highest, timestamp)
 
     def drop_front(self, count: int) -> None:
@@ -99,7 +99,7 @@ class BatchList:
             del column[index:]
 
     def replace(self, batches: Iterable[StoredBatch]) -> None:
-        """Replace all batches."""
+        """Replace all batches, and restart the byte positions at 0."""
         kept = list(batches)
         self.start_position = 0
         for column in self._columns():

@@ -1,9 +1,10 @@
 """The log cleaner of compacted topics.
 
 Follows Kafka's ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo``. The last record of each key
-is retained. A batch keeps its base offset, last offset and sequence numbers whatever is removed from it; an empty batch
-stays as a header if it is the last of its producer, or the last of the log. Tombstones, and markers of transactions
-without records, get a delete horizon when they are first cleaned, and are removed after it (KIP-534).
+is retained. A batch keeps its base offset, last offset and sequence numbers when records are removed from it. A batch
+without remaining records stays as a header if it is the last one of its producer, or the last one that is cleaned.
+Tombstones, and markers of transactions without records, get a delete horizon, a time after which they are removed, when
+they are first cleaned (KIP-534).
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def clean(
     delete_retention_ms: int,
     start: int = 0,
 ) -> list[StoredBatch]:
-    """Return the log's batches after cleaning those below ``end``; forget aborted transactions without batches.
+    """Clean the batches below the offset ``end``; return the remaining ones and the later, unchanged ones.
 
-    ``start`` is the log start offset: records before it are ignored, though their batch may still exist.
+    Aborted transactions without remaining batches are removed from ``producers``. ``start`` is the log start offset:
+    records before it are already deleted, though their batch may still exist.
     """
     below = [batch for batch in batches if batch.next_offset <= end]
     kept = list(_Cleaner(below, producers, now_ms, now_ms + delete_retention_ms, start).clean())
@@ -37,18 +39,20 @@ def clean(
 
 
 class _TransactionCleaning:
-    """Tracks transactions through the batches of a log, to find records and markers that can be discarded."""
+    """Tracks the transactions of a log from batch to batch, to find records and markers that can be discarded."""
 
     def __init__(self, transactions: LogTransactions) -> None:
-        self.needed: list[CompletedTransaction] = []  #: Aborted transactions that still have batches.
+        self.needed: list[CompletedTransaction] = []  #: Aborted transactions that have batches in the log.
         self._upcoming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
         self._aborted: dict[int, CompletedTransaction] = {}
-        self._has_batches: set[int] = set()  #: Producer ids of aborted transactions with at least one batch so far.
+        #: Producer ids of the aborted transactions of which a batch, but not yet the marker, has been passed.
+        self._has_batches: set[int] = set()
         self._committed: set[int] = set()
 
     def is_discardable(self, batch: StoredBatch) -> bool:
-        """Return whether the batch belongs to an aborted transaction, or is the marker of one without remaining
-        batches.
+        """Return whether the batch has records of an aborted transaction, or is a marker without remaining records.
+
+        The method must be called for each batch, in the order of the log.
         """
         while self._upcoming and self._upcoming[-1].first_offset <= batch.last_offset:
             ended = self._upcoming.pop()
@@ -84,7 +88,7 @@ class _TransactionCleaning:
 
 
 class _Cleaner:
-    """One run of the cleaner."""
+    """One run of the log cleaner over the batches of one log."""
 
     def __init__(
         self, batches: list[StoredBatch], producers: ProducerStateManager, now_ms: int, horizon_ms: int, start: int
@@ -104,7 +108,7 @@ class _Cleaner:
                         self._last_of[record.key] = batch.base_offset + record.offset
 
     def clean(self) -> Iterator[StoredBatch]:
-        """Yield the cleaned batches."""
+        """Yield the batches that remain, each with the records that are retained."""
         transactions = self._producers.transactions
         transactions_seen = _TransactionCleaning(transactions)
         end = self._batches[-1].next_offset if self._batches else 0
@@ -116,7 +120,7 @@ class _Cleaner:
             elif batch.next_offset == end or self._is_last_of_producer(batch):
                 is_empty = not batch.record_count and not batch.codec and batch.delete_horizon_ms is None
                 yield batch if is_empty else _rebuilt(batch, [], None)
-        # Transactions that ended after the cleaned range are kept.
+        # Aborted transactions stay in the index if they ended after the cleaned range or have batches in it.
         needed = {id(one) for one in transactions_seen.needed}
         transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
 
@@ -146,7 +150,7 @@ class _Cleaner:
 
     def _is_retained(self, batch: StoredBatch, record: NewRecord) -> bool:
         if record.key is None:
-            return False  # no key: written before the topic was compacted
+            return False  # records without a key, from before the topic was compacted, are removed
         assert record.offset is not None
         if batch.base_offset + record.offset < self._last_of.get(record.key, -1):
             return False
@@ -154,7 +158,10 @@ class _Cleaner:
         return record.value is not None or horizon is None or self._now_ms < horizon
 
     def _is_last_of_producer(self, batch: StoredBatch) -> bool:
-        """Return whether the batch header is needed for a producer's last sequence number or epoch."""
+        """Return whether the batch is the last of its producer.
+
+        Its header must stay: a broker that loads the log takes the producer's epoch and last sequence number from it.
+        """
         known = self._producers.by_id.get(batch.producer_id)
         if known is None:
             return False
@@ -163,8 +170,9 @@ class _Cleaner:
         return batch.is_control and batch.producer_epoch == known.epoch
 
     def _read(self, batch: StoredBatch) -> list[NewRecord] | None:
-        """Return the records with offsets relative to the batch; None if they cannot be decoded, so that the batch is
-        kept.
+        """Return the batch's records, with offsets relative to its base offset.
+
+        None means that they cannot be decoded; the cleaner then keeps the batch unchanged.
         """
         if batch.base_offset not in self._records:
             self._records[batch.base_offset] = _records(batch)
@@ -186,7 +194,10 @@ def _records(batch: StoredBatch) -> list[NewRecord] | None:
 
 
 def _rebuilt(batch: StoredBatch, records: Sequence[NewRecord], horizon: int | None) -> StoredBatch:
-    """Return the batch with these records only; its header keeps offsets and sequence numbers."""
+    """Return the batch with only these records and this delete horizon.
+
+    The header keeps its offsets, producer id and epoch, and sequence numbers.
+    """
     data = build_batch(
         records,
         base_offset=batch.base_offset,

@@ -13,11 +13,14 @@ class LeaderEpochs(list[tuple[int, int]]):
 
     @property
     def latest(self) -> int:
-        """The latest epoch, -1 without one."""
+        """The latest leader epoch of the log, -1 if it has none."""
         return self[-1][0] if self else -1
 
     def assign(self, epoch: int, start: int) -> None:
-        """Set the start offset of an epoch; remove entries with the same or a later epoch or start offset."""
+        """Add an epoch that starts at the offset ``start``, unless it is the latest one already.
+
+        Entries with a later epoch, or with the same or a later start offset, are removed.
+        """
         if epoch < 0 or (self and self[-1][0] == epoch and self[-1][1] <= start):
             return
         while self and (self[-1][0] >= epoch or self[-1][1] >= start):
@@ -25,9 +28,10 @@ class LeaderEpochs(list[tuple[int, int]]):
         self.append((epoch, start))
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """Return the highest epoch up to this one and its end offset; (-1, -1) if unknown.
+        """Return the highest epoch of the log that is not above ``epoch``, and its end offset (exclusive).
 
-        An epoch below all known ones ends where the first known one starts: its records have been deleted.
+        If ``epoch`` is below all epochs of the log, its records have been deleted: return it with the start offset of
+        the first one. Return (-1, -1) if ``epoch`` is -1 or above all epochs of the log, or if the log has none.
         """
         if epoch == -1 or not self:
             return UNKNOWN
@@ -41,12 +45,15 @@ class LeaderEpochs(list[tuple[int, int]]):
         return UNKNOWN
 
     def truncate_to(self, end: int) -> None:
-        """Remove epochs that start at or after an offset."""
+        """Remove the epochs that start at or after ``end``, the new log end offset."""
         while self and self[-1][1] >= end:
             self.pop()
 
     def start_at(self, start: int) -> None:
-        """Remove epochs that end before the new log start offset; the epoch of that offset starts there."""
+        """Remove the epochs that end at or before ``start``, the new log start offset.
+
+        The epoch that contains this offset then starts there.
+        """
         before = sum(first <= start for _, first in self)
         if before:
             self[:before] = [(self[before - 1][0], start)]

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AppendInfo", "AppendRefused", "LoadedLog", "Log", "StoredBatch"]
 
-#: The store is rewritten when its deleted bytes exceed both the remaining ones and this limit.
+#: The log's file is rewritten when the deleted batches in it have more bytes than the remaining ones, and than this.
 STALE_BYTES_MAX = 1 << 20
-#: A log needs compaction when it has more than doubled since the last one, and grown by more than this.
+#: A log needs compaction when its size exceeds twice the size after the last compaction by more than this.
 GROWN_BYTES = 1 << 20
 
 
 class Log:
-    """A log; ``start_offset`` is the log start offset, ``end_offset`` the log end offset.
+    """The log of one replica; ``start_offset`` is the log start offset, ``end_offset`` the log end offset.
 
-    ``high_watermark`` is kept for the replica after a restart of its broker; the log does not use it.
+    ``high_watermark`` is only stored here: the replica continues with it when its broker has restarted.
     """
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, store: PartitionFile | None = None) -> None:
@@ -50,8 +50,8 @@ class Log:
         self.epochs = LeaderEpochs()
         self.producers = ProducerStateManager()
         self._store: PartitionFile | None = None
-        self._size_compacted = 0  #: Size after the last compaction.
-        self._stored_from = 0  #: Position (see ``batches``) of the first byte in the store.
+        self._size_compacted = 0  #: Size in bytes after the last compaction.
+        self._stored_from = 0  #: Byte position (see ``batches``) at which the log's file begins.
         if store is not None:
             self._load(store.load())
             self._store = store
@@ -64,12 +64,12 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        """Total bytes of all batches."""
+        """The total size of the batches in bytes."""
         return self._batches.size
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether the log has grown enough since the last compaction."""
+        """Whether the log has grown enough since the last compaction to be compacted again."""
         return self.size_bytes > 2 * self._size_compacted + GROWN_BYTES
 
     # -- appends
@@ -83,7 +83,7 @@ class Log:
     ) -> AppendInfo:
         """Validate one magic 2 batch as leader (see :mod:`.validation`), and append it.
 
-        ``from_client`` is False for batches of coordinators, which have no sequence numbers.
+        ``from_client`` is False for batches that this broker's coordinators write; they have no sequence numbers.
 
         Raises:
             AppendRefused: The batch is rejected and nothing was appended.
@@ -105,7 +105,8 @@ class Log:
         if batch.producer_id >= 0:
             seen = self.producers.duplicate_of(batch) if from_client else None
             if seen is not None:
-                # For a duplicate Kafka returns the batch's timestamp even if the topic has CreateTime.
+                # For a duplicate Kafka returns the batch's timestamp as log append time, even if the topic has
+                # CreateTime.
                 return AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
             self.producers.check(batch, from_client)
         return self._append(batch, -1 if log_append_time is None else log_append_time)
@@ -141,10 +142,10 @@ class Log:
         return self._append(StoredBatch.of(data), now_ms if self.config.log_append_time else -1)
 
     def append_stored(self, batch: StoredBatch) -> None:
-        """Append a batch of the leader's log, unchanged, as follower.
+        """Append a batch that a follower has fetched from its leader, unchanged.
 
         Raises:
-            ValueError: The log has these offsets already.
+            ValueError: The batch begins before the log end offset.
         """
         if batch.base_offset < self.end_offset and self._batches:
             raise ValueError(
@@ -170,7 +171,10 @@ class Log:
     # -- reads
 
     def batches_from(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield the batch that contains an offset and all later ones; only appends are allowed during the iteration."""
+        """Yield the batch that contains an offset and all later ones.
+
+        During the iteration the log may be appended to, but not be truncated or compacted.
+        """
         return self._batches.from_offset(offset)
 
     def read(self, offset: int, end_offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
@@ -182,28 +186,34 @@ class Log:
         return self._batches.read(offset, end_offset, max_bytes, at_least_one)
 
     def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
-        """Yield the batches between two offsets, to be decoded; the first and the last may extend beyond the range."""
+        """Yield the undecoded batches with records from the offset ``start`` to below ``end``.
+
+        The first and the last batch may also contain records outside this range.
+        """
         for stored in self._batches.from_offset(start):
             if stored.base_offset >= end:
                 return
             yield from split(memoryview(stored.data), self.tp)[0]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the highest epoch up to this one and its end offset (KIP-320); (-1, -1) if unknown."""
+        """Return the highest epoch of the log that is not above ``epoch``, and its end offset (KIP-320).
+
+        The result is (-1, -1) if the end offset of ``epoch`` is unknown; see :meth:`.LeaderEpochs.end_of`.
+        """
         return self.epochs.end_of(epoch, self.end_offset)
 
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> lookups.TimestampedOffset | None:
-        """Return the first record below ``end_offset`` with at least this timestamp."""
+        """Find the first record below ``end_offset`` with at least this timestamp; None if there is none."""
         return lookups.by_timestamp(self._batches, timestamp, self.start_offset, end_offset)
 
     def offset_of_max_timestamp(self, end_offset: int) -> lookups.TimestampedOffset | None:
-        """Return the first record with the highest timestamp below ``end_offset``."""
+        """Find the first of the records below ``end_offset`` with the highest timestamp; None if there is none."""
         return lookups.of_max_timestamp(self._batches, end_offset)
 
     # -- transactions
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the last stable offset: every transaction below it is completed by a committed marker."""
+        """Return the last stable offset: each transaction with records below it has its marker below the high watermark."""
         unstable = self.producers.transactions.first_unstable(high_watermark)
         if unstable is None:
             return high_watermark
@@ -214,7 +224,7 @@ class Log:
         return self.producers.transactions.aborted_in(start, end)
 
     def open_transactions(self) -> Mapping[int, int]:
-        """Return a view of the first offset of each ongoing transaction, by producer id."""
+        """Return the first offset of each ongoing transaction by producer id, as a read-only view."""
         return MappingProxyType(self.producers.transactions.ongoing)
 
     # -- truncation and deletion
@@ -241,7 +251,10 @@ class Log:
         self.producers.rebuild(self._batches.items)
 
     def start_at(self, offset: int) -> None:
-        """Remove all records and continue at an offset: the leader has deleted everything before it."""
+        """Remove all records of a follower's log, and restart it empty at ``offset``, the leader's log start offset.
+
+        The leader has deleted the records that the follower would have to fetch next.
+        """
         self._batches.replace(())
         self._stored_from = 0
         self.epochs = LeaderEpochs()
@@ -252,7 +265,7 @@ class Log:
         self._move_start(offset)
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log start offset, at most to the log end offset; batches entirely before it are removed."""
+        """Advance the log start offset, at most to the log end offset; remove the batches that are entirely below it."""
         offset = min(offset, self.end_offset)
         if offset <= self.start_offset:
             return
@@ -271,7 +284,7 @@ class Log:
             )
 
     def compact(self, now_ms: int, high_watermark: int) -> None:
-        """Run the log cleaner up to the last stable offset, if the topic is compacted."""
+        """If the topic is compacted, run the log cleaner over the batches below the last stable offset."""
         end = self.last_stable_offset(high_watermark)
         if not self.config.compact or end <= self.start_offset:
             return
@@ -308,7 +321,10 @@ class Log:
             self._stored_from = self._batches.start_position
 
     def _rewrite_store(self, batches: Iterable[StoredBatch]) -> bool:
-        """Replace the store's batches; return False if the disk is full, so that memory keeps the old ones, too."""
+        """Rewrite the log's file with these batches; return False if this fails, for example on a full disk.
+
+        The file then still has the old batches, so the caller must keep them in memory, too.
+        """
         if self._store is not None:
             try:
                 self._store.rewrite(batch.data for batch in batches)

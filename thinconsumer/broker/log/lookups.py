@@ -1,6 +1,6 @@
 """Offset lookups by timestamp. Follows Kafka's ``FileRecords.searchForTimestamp`` and ``offsetOfMaxTimestamp``.
 
-A transaction marker counts as a record, as in Kafka.
+As in Kafka, a lookup may also find a transaction marker, as if it were a record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .stored import StoredBatch
 
 
 class TimestampedOffset(NamedTuple):
-    """A record found by timestamp."""
+    """Offset, timestamp and leader epoch of a record that was found by timestamp."""
 
     offset: int
     timestamp: int
@@ -23,7 +23,7 @@ class TimestampedOffset(NamedTuple):
 
 
 def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offset: int) -> TimestampedOffset | None:
-    """Return the first record between two offsets with at least this timestamp."""
+    """Find the first record from ``start_offset`` to below ``end_offset`` with at least this timestamp (or None)."""
     for index in range(batches.first_index_since(timestamp), len(batches)):
         batch = batches.items[index]
         if batch.base_offset >= end_offset:
@@ -36,7 +36,11 @@ def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offs
 
 
 def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset | None:
-    """Return the first record with the highest timestamp; with LogAppendTime, the last record of its batch."""
+    """Find the first of the records below ``end_offset`` with the highest timestamp; None if no record has one.
+
+    With LogAppendTime, where all records of a batch have the same timestamp, Kafka returns the last record of the
+    batch.
+    """
     highest: StoredBatch | None = None
     for batch in batches.items:
         if batch.base_offset >= end_offset:
@@ -54,13 +58,17 @@ def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset |
 
 
 def _columns(batch: StoredBatch) -> tuple[Sequence[int], Sequence[int]]:
-    """Return offsets and timestamps of a batch's records; a single entry if they cannot be decoded."""
+    """Return the offsets and the timestamps of a batch's records.
+
+    If the records cannot be decoded, return only the batch's base offset and maximum timestamp.
+    """
     if batch.is_control:
         return ((batch.base_offset,), (batch.max_timestamp,)) if batch.record_count else ((), ())
     try:
         found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
     except KafkaError:
-        # Large batches are not fully validated on append, and a codec may be missing: the batch counts as one record.
+        # The records of a large batch are not decoded on append, so they may be invalid, or the Python package of their
+        # codec may be missing: the lookup treats the batch as a single record.
         return (batch.base_offset,), (batch.max_timestamp,)
     assert found is not None
     return found.offsets, found.timestamps

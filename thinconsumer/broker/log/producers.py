@@ -1,7 +1,7 @@
 """Producer state of one log: each producer id's epoch, last five batches and ongoing transaction.
 
 Follows Kafka's ``ProducerAppendInfo``, ``ProducerStateEntry``, ``VerificationStateEntry`` and ``ProducerStateManager``.
-Leaders check a batch before they append it; followers, and logs that are loaded, only update the state.
+A leader checks a batch before the append. On a follower, and when a log is loaded, batches only update the state.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class ProducerStateEntry:
     def __init__(self) -> None:
         self.epoch = -1
         self.coordinator_epoch = -1  #: Coordinator epoch of the last transaction marker.
-        self.timestamp = -1  #: Timestamp of its last batch, in milliseconds.
+        self.timestamp = -1  #: Timestamp of the producer's last batch in milliseconds.
         self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence number in this epoch; -1 without a batch."""
+        """The last sequence number of the producer in its current epoch; -1 if it has no batch in this epoch."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def update_epoch(self, epoch: int) -> None:
@@ -52,11 +52,12 @@ class ProducerStateEntry:
 
 
 class VerificationStateEntry(NamedTuple):
-    """A producer's transaction that the coordinator must verify; kept until its first batch is appended."""
+    """A transaction that its coordinator verifies before the first batch is appended to this log (KIP-890)."""
 
     epoch: int
     lowest_sequence: int  #: Lowest sequence number of the batches being verified.
-    is_strict: bool  #: Whether an unknown producer must start at 0 (clients with KIP-890).
+    #: Whether a producer id that this log does not know must start with sequence number 0 (clients with KIP-890).
+    is_strict: bool
     started_ms: int  #: Start of the verification in milliseconds.
 
 
@@ -73,7 +74,7 @@ class ProducerStateManager:
     # -- checks before an append
 
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
-        """Return the appended batch of which this one is a retry, if it is among the last five of its producer."""
+        """If the batch is a retry of one of its producer's last five batches, return that one, else None."""
         known = self.by_id.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
@@ -93,7 +94,8 @@ class ProducerStateManager:
         if known is None:
             if from_client:
                 self._check_first(batch, is_known=False)
-            return  # any sequence number is valid, because the producer's earlier batches may have been deleted
+            # A producer id that the log does not know may have any sequence number: earlier batches may be deleted.
+            return
         if batch.producer_epoch < known.epoch:
             raise _old_epoch(batch.producer_id, batch.producer_epoch, known.epoch)
         if from_client:
@@ -118,9 +120,10 @@ class ProducerStateManager:
             )
 
     def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
-        """Record that the coordinator verifies a batch: no batch with a higher sequence number is accepted before it.
+        """Record that the transaction coordinator verifies a batch before its append.
 
-        With ``is_strict`` an unknown producer must start with sequence number 0.
+        Until then the log rejects batches of this producer with a higher sequence number. With ``is_strict``, a
+        producer id that this log does not know must start with sequence number 0.
         """
         verification = self.verifications.get(producer_id)
         if verification is None:
@@ -129,9 +132,10 @@ class ProducerStateManager:
             self.verifications[producer_id] = verification._replace(epoch=epoch, lowest_sequence=sequence)
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a batch is the first of its transaction in this log; the coordinator must verify it (KIP-890).
+        """Return whether a transactional batch of this producer would be the first of its transaction in this log.
 
-        An ongoing transaction of another epoch does not count.
+        The transaction coordinator must verify such a batch (KIP-890). An ongoing transaction that the producer began
+        with another epoch is a different one.
         """
         known = self.by_id.get(producer_id)
         return known is None or producer_epoch != known.epoch or producer_id not in self.transactions.ongoing
@@ -141,8 +145,8 @@ class ProducerStateManager:
     ) -> None:
         """Check that a transaction marker is not outdated.
 
-        From transaction version 2 on (KIP-890) every marker has a new producer epoch: one that is not higher is
-        rejected, unless it repeats the last marker.
+        From transaction version 2 on (KIP-890) every marker has a higher producer epoch than its transaction. A marker
+        with the current epoch is rejected during a transaction, and accepted after it, as it repeats the last marker.
 
         Raises:
             AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
@@ -165,7 +169,7 @@ class ProducerStateManager:
     # -- updates by appended batches
 
     def note(self, batch: StoredBatch) -> None:
-        """Update the state with an appended batch."""
+        """Update the producer's state and transaction by a batch that was appended."""
         if batch.producer_id < 0:
             return
         if batch.is_transactional and self.verifications:
@@ -187,7 +191,7 @@ class ProducerStateManager:
     def _note_marker(self, batch: StoredBatch) -> None:
         marker = marker_of(batch)
         if marker is None:
-            return  # a KRaft control record, or a marker that compaction has emptied
+            return  # another control record, or a marker without its record, which compaction has removed
         known = self.by_id[batch.producer_id]
         known.update_epoch(batch.producer_epoch)
         known.coordinator_epoch = marker.coordinator_epoch
@@ -195,14 +199,17 @@ class ProducerStateManager:
         self.transactions.end(batch.producer_id, batch.last_offset, marker.is_abort)
 
     def rebuild(self, batches: Iterable[StoredBatch]) -> None:
-        """Rebuild the state from these batches."""
+        """Rebuild the state from these batches, which remain after a truncation of the log."""
         self.by_id.clear()
         self.transactions = LogTransactions()
         for batch in batches:
             self.note(batch)
 
     def expire(self, now_ms: int, after_ms: int) -> None:
-        """Remove producers with neither a batch for ``after_ms`` nor an ongoing transaction, and old verifications."""
+        """Remove the producers without an ongoing transaction and without a batch in the last ``after_ms``.
+
+        Verifications that began that long ago are removed, too.
+        """
         ongoing = self.transactions.ongoing
         for producer_id, known in list(self.by_id.items()):
             if producer_id not in ongoing and now_ms - known.timestamp >= after_ms:

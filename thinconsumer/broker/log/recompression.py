@@ -1,7 +1,7 @@
 """Recompression of batches for topics with their own ``compression.type``.
 
-Follows Kafka's ``BrokerCompressionType``: the log uses the topic's codec, whatever the producer used. Records stay
-unchanged; compression levels are ignored.
+Follows Kafka's ``BrokerCompressionType``: a batch in the log has the topic's codec, whichever codec the producer has
+used. Records stay unchanged; compression levels are ignored.
 """
 
 from __future__ import annotations

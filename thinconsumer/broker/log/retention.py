@@ -1,7 +1,7 @@
 """Retention: how many of the oldest segments are deleted. Follows Kafka's ``UnifiedLog.deleteOldSegments``.
 
-This log has no segments; retention computes where a broker would have rolled them by ``segment.bytes``. Kafka also
-rolls a segment every ``segment.ms`` (a week), which is not reproduced.
+The logs of this broker have no segments; retention computes where Kafka would have begun a new one by
+``segment.bytes``. Kafka also begins a new segment after ``segment.ms`` (a week), which is not reproduced.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .stored import StoredBatch
 
 
 class Segment(NamedTuple):
-    """Consecutive batches that are deleted together."""
+    """Consecutive batches that are deleted together, as in a segment file of Kafka."""
 
     size: int
     max_timestamp: int
@@ -22,7 +22,7 @@ class Segment(NamedTuple):
 
 
 def segments(batches: Sequence[StoredBatch], segment_bytes: int, end_offset: int) -> list[Segment]:
-    """Divide a log into segments."""
+    """Divide a log into segments of at most ``segment_bytes``, oldest first; ``end_offset`` is the log end offset."""
     found: list[Segment] = []
     size, stamp = 0, -1
     for batch in batches:
@@ -39,8 +39,9 @@ def segments(batches: Sequence[StoredBatch], segment_bytes: int, end_offset: int
 def retained_start_offset(
     batches: Sequence[StoredBatch], start: int, end: int, config: TopicConfig, now_ms: int, high_watermark: int
 ) -> int:
-    """Return the start offset of a log from ``start`` to ``end`` once committed segments that exceed retention.bytes or
-    retention.ms are deleted.
+    """Return the new log start offset after the deletion of committed segments by retention.bytes and retention.ms.
+
+    ``start`` and ``end`` are the log start offset and the log end offset before the deletion.
     """
     oldest_first = segments(batches, config.segment_bytes, end)
     excess = sum(segment.size for segment in oldest_first) - config.retention_bytes
@@ -49,13 +50,15 @@ def retained_start_offset(
         if segment.next_offset > high_watermark:
             break
         is_too_much = counts_bytes and excess >= segment.size
-        # Kafka uses the file's modification time for records without a timestamp; here such segments are kept.
+        # A segment without any record timestamp has the age of its file in Kafka; here it is never too old.
         is_too_old = 0 <= config.retention_ms < now_ms - segment.max_timestamp and segment.max_timestamp >= 0
         if not is_too_much and not is_too_old:
             break
         if is_too_much:
             excess -= segment.size
         else:
-            counts_bytes = False  # deleted by age only: later segments are within the size limit
+            # Kafka's deletion by size begins with the oldest segment and ends at the first one that is within the
+            # limit.
+            counts_bytes = False
         start = segment.next_offset
     return start

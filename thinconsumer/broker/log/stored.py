@@ -15,7 +15,10 @@ SEQUENCE_MAX = 2**31 - 1
 
 
 class AppendRefused(Exception):
-    """The log rejects a batch: Kafka's error code, the reason, and the errors of single records, if any."""
+    """A log rejects a batch, with Kafka's error code and the reason.
+
+    ``record_errors`` has the index in the batch and the error of each invalid record, if single records are the reason.
+    """
 
     def __init__(self, code: int, message: str = "", record_errors: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(code, message, record_errors)
@@ -28,12 +31,12 @@ class AppendRefused(Exception):
 
 
 class AppendInfo(NamedTuple):
-    """The offsets of an appended batch."""
+    """The result of an append: the batch's first offset, the offset after its last one, and the time of the append."""
 
     base_offset: int
     next_offset: int
-    log_append_time_ms: int  #: -1 unless the topic has LogAppendTime.
-    duplicate: bool = False  #: The batch is a duplicate: these are the offsets of the first append.
+    log_append_time_ms: int  #: -1 if the topic has CreateTime.
+    duplicate: bool = False  #: Whether the batch was in the log already; the offsets are then those in the log.
 
 
 class StoredBatch(NamedTuple):
@@ -75,7 +78,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch is transactional; markers are, too."""
+        """Whether the batch belongs to a transaction, with its records or as its marker."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
@@ -85,7 +88,7 @@ class StoredBatch(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When its tombstones, or its marker, may be removed (KIP-534); None: not set yet."""
+        """The time after which compaction removes the batch's tombstones or its marker (KIP-534), if it is set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
@@ -102,7 +105,7 @@ class StoredBatch(NamedTuple):
 
 
 class LoadedLog(NamedTuple):
-    """A stored log: its start offset, and its complete batches back to back."""
+    """A log as read from its file: the log start offset, and the bytes of all complete batches."""
 
     start_offset: int = 0
     data: bytes = b""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction with its marker in the log."""
+    """A transaction that has ended: its marker is in the log."""
 
     producer_id: int
     first_offset: int
@@ -24,17 +24,17 @@ class LogTransactions:
     __slots__ = ("aborted", "completed", "ongoing")
 
     def __init__(self) -> None:
-        #: First offsets by producer id, in ascending order of offsets.
+        #: The first offset of each ongoing transaction by producer id, in ascending order of offsets.
         self.ongoing: dict[int, int] = {}
         self.completed: list[CompletedTransaction] = []
         self.aborted: list[CompletedTransaction] = []
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """Add a producer's transaction with its first batch."""
+        """Add an ongoing transaction of a producer; its first batch begins at ``first_offset``."""
         self.ongoing[producer_id] = first_offset
 
     def end(self, producer_id: int, marker_offset: int, is_abort: bool) -> None:
-        """Complete the producer's transaction at its marker; does nothing if it has none."""
+        """Complete the producer's ongoing transaction at the marker's offset; without a transaction, do nothing."""
         first = self.ongoing.pop(producer_id, None)
         if first is None:
             return
@@ -45,7 +45,7 @@ class LogTransactions:
             self.aborted.append(ended)
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """Return the first offset of the oldest transaction that is ongoing or has an uncommitted marker."""
+        """Return the first offset of the oldest transaction without a marker below the high watermark, if any."""
         at = bisect_left(self.completed, high_watermark, key=_marker_offset)
         unstable = [one.first_offset for one in self.completed[at:]]
         if self.ongoing:
@@ -61,11 +61,11 @@ class LogTransactions:
             if one.first_offset < end:
                 found.append((one.producer_id, one.first_offset))
             if one.last_stable_offset >= end:
-                break  # transactions completed later began at or after ``end``
+                break  # all transactions that were completed later began at or after ``end``
         return found
 
     def forget_before(self, start: int) -> None:
-        """Remove transactions with markers before the new log start offset."""
+        """Remove the completed transactions with markers below the new log start offset."""
         for index in (self.completed, self.aborted):
             del index[: bisect_left(index, start, key=_marker_offset)]
 

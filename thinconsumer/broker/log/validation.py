@@ -1,9 +1,10 @@
 """Validation of batches from producers, before a leader appends them.
 
 The checks and their order follow Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``. Kafka decodes
-all records. Here small batches, as sent by tests, are decoded, and all batches of topics whose configs restrict keys
-or old timestamps. Of a larger batch only the record lengths are checked; Kafka would also reject records longer than
-their fields and single timestamps out of range, and correct a wrong ``maxTimestamp``.
+all records. Here the records of small batches are decoded, as most tests send such batches, and those of all batches
+for compacted topics or topics that limit old timestamps. Of a larger batch only the record lengths are checked; Kafka
+would also reject records that are longer than their fields and single timestamps out of range, and correct a wrong
+``maxTimestamp``.
 
 Kafka accepts an uncompressed batch with offset deltas other than 0, 1, 2, ..., and renumbers those of a compressed one.
 Here both are rejected, because the decoder requires ascending offsets; no current producer sends them.
@@ -27,14 +28,15 @@ from .stored import AppendRefused, StoredBatch
 
 crc32c = _crc32c.crc32c
 
-#: Batches with up to this many records are decoded, at about half a microsecond per record.
+#: Records of batches with up to this many records are decoded and validated, in about half a microsecond per record.
 RECORDS_READ_MAX = 20
 #: Limit of reported records. Kafka reports all, which for a megabyte of empty records would be many megabytes.
 RECORD_ERRORS_MAX = 1_000
 UP_TO_MAGIC = _CRC_AT = 17
 _MAGIC = 2
 _LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD
-#: Record lengths by the one or two bytes that encode them; a negative length is mapped to one above any batch size.
+#: Record lengths by the one or two bytes of the varint that encodes them. A negative length is mapped to a length above
+#: any batch size, so that the record does not fit.
 _ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _KNOWN_CODECS = frozenset(compression.Codec)
 _INT64 = Struct(">q")
@@ -46,13 +48,13 @@ class ValidatedBatch(NamedTuple):
 
     data: bytes
     max_timestamp: int  #: The highest record timestamp if records were decoded, else the header's.
-    changes_timestamps: bool  #: Whether the header's timestamp or timestamp type must be corrected.
+    changes_timestamps: bool  #: Whether the header's maximum timestamp or timestamp type must be corrected.
 
 
 def validate_batch(
     data: bytes | bytearray | memoryview, config: TopicConfig, now_ms: int, *, from_client: bool = True
 ) -> ValidatedBatch:
-    """Validate the single batch in ``data``.
+    """Validate the single batch in ``data`` against the topic's config, and return it.
 
     Raises:
         AppendRefused: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR or
@@ -79,7 +81,7 @@ def validate_batch(
 
 
 def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int, log_append_time: int | None) -> bytes:
-    """Return the batch with its base offset, leader epoch and timestamps set."""
+    """Return the batch with its base offset and leader epoch set, and with its timestamps corrected if necessary."""
     data = restamp(validated.data, base_offset, leader_epoch, log_append_time)
     if not validated.changes_timestamps:
         return data
@@ -110,7 +112,8 @@ def _batch_size(view: memoryview) -> int:
     length = int.from_bytes(view[8:12], "big", signed=True)
     if length < LENGTH_MIN[0]:
         raise AppendRefused(Code.CORRUPT_MESSAGE, f"batch length {length} is below {LENGTH_MIN[0]}, the minimum")
-    if length > _LENGTH_MAX:  # the size overflows in Java
+    # With a higher length the batch size overflows Java's int, and Kafka fails with an unexpected exception.
+    if length > _LENGTH_MAX:
         raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"batch length {length} is above {_LENGTH_MAX}, the maximum")
     if len(view) < UP_TO_MAGIC:
         return 0
@@ -148,11 +151,12 @@ def _validate_records(view: memoryview, header: StoredBatch, config: TopicConfig
     except compression.MissingCodecError as exc:
         if checks_each:
             raise AppendRefused(Code.UNSUPPORTED_COMPRESSION_TYPE, str(exc)) from None
-        return header.max_timestamp  # a broker need not decode the batch; only consumers need the codec
+        # The topic's config needs no check of the records, so the broker need not decompress the batch.
+        return header.max_timestamp
     except Malformed as exc:
         raise AppendRefused(Code.INVALID_RECORD, str(exc)) from None
     except compression.CodecError as exc:
-        # Kafka returns the same code: its validator gets an IOException.
+        # Kafka's validator gets an IOException from the codec, which has the same error code.
         raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, str(exc)) from None
     _validate_fields(keys, timestamps, config, now_ms, header.has_log_append_time)
     return max(timestamps)
@@ -164,7 +168,7 @@ def _body(view: memoryview, header: StoredBatch) -> bytes:
 
 
 def _follow_lengths(data: bytes, count: int) -> None:
-    """Check that the lengths of all records add up to the data. Raises: Malformed."""
+    """Check that the lengths of ``count`` records add up to the length of ``data``. Raises: Malformed."""
     size = len(data)
     if count * columns.RECORD_SIZE_MIN > size:
         raise Malformed(f"{count} records cannot fit into {size} bytes")
@@ -207,7 +211,10 @@ def _validate_fields(
 
 
 def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, has_log_append_time: bool) -> bool:
-    """Return whether a record's timestamp is rejected; producers may not send batches with LogAppendTime."""
+    """Return whether a record's timestamp is outside the topic's limits.
+
+    Where the limits do not apply, a batch that claims LogAppendTime is rejected, as only brokers may set it.
+    """
     if config.log_append_time:
         return has_log_append_time
     if timestamp == -1:
