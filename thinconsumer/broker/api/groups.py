@@ -90,7 +90,10 @@ def leave_group(call: ApiCall) -> Message | None:
 
 
 def list_groups(call: ApiCall) -> Message:
-    """ListGroups versions 0 to 5: the groups of this broker. Version 4 filters by state (KIP-518), 5 by type (KIP-848)."""
+    """ListGroups versions 0 to 5: the groups that this broker coordinates.
+
+    Version 4 adds a filter by state (KIP-518), version 5 by type (KIP-848).
+    """
     code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
     return ListGroupsResponse(error_code=code, groups=groups)
 

@@ -1,6 +1,6 @@
 """The group coordinator: classic groups, their generations, and committed offsets.
 
-The broker side of Kafka's classic group protocol and of offset commits, modelled on Kafka's ``group-coordinator``. The
-node uses :class:`~.coordinator.GroupCoordinator`; it has one :class:`~.shard.GroupCoordinatorShard` for each partition
-of ``__consumer_offsets`` that the node leads, with the groups and offsets in that partition.
+The broker side of Kafka's classic group protocol and of offset commits, modelled on Kafka's ``group-coordinator``. Each
+broker has one :class:`~.coordinator.GroupCoordinator`, and that has one :class:`~.shard.GroupCoordinatorShard` for each
+partition of ``__consumer_offsets`` that the broker leads, with the groups and offsets in that partition.
 """

@@ -23,5 +23,5 @@ APPEND_ERRORS: Mapping[int, Code] = {
 
 
 def append_error(code: int) -> int:
-    """Return the code for the client; codes without a mapping are returned unchanged."""
+    """Return the error code for the client when an append fails with ``code``; the same code if none is mapped."""
     return int(APPEND_ERRORS.get(code, code))

@@ -28,7 +28,8 @@ from .shard import GroupCoordinatorShard
 from .states import GroupState
 
 NO_OFFSET = -1
-#: First OffsetCommit version with GROUP_ID_NOT_FOUND; older ones and TxnOffsetCommit get ILLEGAL_GENERATION.
+#: First OffsetCommit version in which a missing group gets GROUP_ID_NOT_FOUND; in older ones, and in TxnOffsetCommit,
+#: it gets ILLEGAL_GENERATION.
 GROUP_NOT_FOUND_FROM = 9
 
 
@@ -46,10 +47,10 @@ def _check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetC
         if generation != group.generation:
             return int(Code.ILLEGAL_GENERATION)
     elif not transactional:
-        # The group has members: a commit by another consumer would overwrite their offsets.
+        # The request is not from a member, but the group has members: the commit would overwrite their offsets.
         return int(Code.UNKNOWN_MEMBER_ID)
     if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
-        # The next assignment may give the member's partitions to another member.
+        # The member does not know the new assignment yet, which may give its partitions to another member.
         return int(Code.REBALANCE_IN_PROGRESS)
     return 0
 
@@ -57,9 +58,9 @@ def _check_commit(group: ClassicGroup, request: OffsetCommitRequest | TxnOffsetC
 def commit(
     shard: GroupCoordinatorShard, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int
 ) -> Iterator[int]:
-    """Write the valid offsets; return an error code for each partition, in the order of the request.
+    """Append the valid offsets to the log; return an error code for each partition, in the order of the request.
 
-    Offsets of a TxnOffsetCommit stay pending until their transaction ends.
+    Offsets of a TxnOffsetCommit stay pending until their transaction is committed or aborted.
     """
     group = shard.latest.groups.get(request.group_id)
     if group is None:
@@ -101,14 +102,19 @@ def commit(
 
 
 def _check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
-    utf_16_units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2  # Kafka's measure of the length
+    # Kafka compares the limit with the length of a Java string, which counts UTF-16 units.
+    utf_16_units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2
     return int(Code.OFFSET_METADATA_TOO_LARGE) if utf_16_units > shard.config.offset_metadata_max_bytes else 0
 
 
 def fetch(
     view: ReplayedState, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> list[OffsetFetchResponseTopics]:
-    """Return the requested offsets, or all of the group if ``topics`` is null; -1 for partitions without an offset."""
+    """Return a group's committed offsets of the requested partitions, or all of them if ``topics`` is null.
+
+    A requested partition without a committed offset gets -1. With ``require_stable``, a partition with a pending
+    transactional offset gets UNSTABLE_OFFSET_COMMIT.
+    """
     group_id = request.group_id
     if request.topics is not None:
         return [_fetched(view, group_id, topic, require_stable) for topic in request.topics]
@@ -133,7 +139,7 @@ def _fetched(
         if committed is None:
             continue
         value = committed.value
-        # An offset that was committed for a deleted topic of the same name does not count.
+        # An offset that was committed for a deleted topic of the same name, but with another id, is not returned.
         if ZERO_UUID in (value.topic_id, topic.topic_id) or value.topic_id == topic.topic_id:
             answer.committed_offset = value.offset
             answer.committed_leader_epoch = value.leader_epoch

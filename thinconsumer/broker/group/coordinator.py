@@ -1,7 +1,8 @@
-"""The group coordinator of one broker: maps groups to shards, with one method per group API.
+"""The group coordinator of one broker: it has one method per group API.
 
-Responses go to ``reply`` callbacks, immediately or once the log has committed their effect. The caller has
-translated topic ids to names. Follows Kafka's ``GroupCoordinatorService``.
+A group belongs to the shard of its partition of ``__consumer_offsets``. Responses are passed to ``reply`` callbacks,
+immediately or once the changes that they report are committed. The caller has translated topic ids to names. Follows
+Kafka's ``GroupCoordinatorService``.
 """
 
 from __future__ import annotations
@@ -43,28 +44,28 @@ T = TypeVar("T")
 
 
 class GroupCoordinator:
-    """Coordinates groups; the node reports which partitions of ``__consumer_offsets`` it leads."""
+    """Coordinates the groups in the partitions of ``__consumer_offsets`` that this broker leads."""
 
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._event_processor = EventProcessor()
-        self.shards: dict[int, GroupCoordinatorShard] = {}  #: Shards by partition of the offsets topic.
+        self.shards: dict[int, GroupCoordinatorShard] = {}  #: Shards by partition of ``__consumer_offsets``.
 
     # -- node events
 
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
-        """Load a partition that this broker now leads."""
+        """Load the groups and offsets of a partition that this broker now leads."""
         shard = self.shards.setdefault(index, GroupCoordinatorShard(self._node, index, self._event_processor))
         self._event_processor.run(lambda: shard.elected(leader_epoch, partition))
 
     def resigned(self, index: int) -> None:
-        """Unload a partition that this broker no longer leads."""
+        """Unload the groups and offsets of a partition that this broker no longer leads."""
         shard = self.shards.get(index)
         if shard is not None and shard.state is not ShardState.DOWN:
             self._event_processor.run(shard.resigned)
 
     def on_marker(self, index: int, producer_id: int, commit: bool) -> None:
-        """Complete a transaction in a partition that this broker leads: its marker is in the log."""
+        """Commit or discard a transaction's pending offsets: its marker is in the log of the partition ``index``."""
         shard = self.shards.get(index)
         if shard is not None:
             shard.apply(end_transaction(producer_id, commit))
@@ -86,7 +87,7 @@ class GroupCoordinator:
     # -- membership
 
     def join(self, call: JoinGroupCall) -> None:
-        """Handle JoinGroup; the request is parked until the join phase completes."""
+        """Handle JoinGroup; the response waits until the join phase of the rebalance completes."""
         request = call.request
         config = self._node.config
         timeouts = range(config.group_min_session_timeout_ms, config.group_max_session_timeout_ms + 1)
@@ -103,7 +104,7 @@ class GroupCoordinator:
             )
 
     def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
-        """Handle SyncGroup; the request is parked until the leader's assignment is in the log."""
+        """Handle SyncGroup; the response waits until the leader's assignment is in the log."""
         self._run(
             request.group_id,
             lambda shard, later: membership.sync(shard.latest.groups.get(request.group_id), request, later),
@@ -117,7 +118,7 @@ class GroupCoordinator:
         self._run(
             request.group_id,
             lambda shard, _: membership.heartbeat(shard.latest.groups.get(request.group_id), request),
-            # Until the log is loaded, the members are unknown: an error would make all of them rejoin.
+            # While the log is being loaded, the members are unknown: an error would make all of them rejoin.
             lambda code: 0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code,
             reply,
             needs_id=True,
@@ -146,7 +147,7 @@ class GroupCoordinator:
         """Commit offsets; ``reply`` gets a code for each partition, in the request's order.
 
         The caller has set the topics' names and, in OffsetCommit, ids, and rejected partitions that do not exist. For
-        TxnOffsetCommit, it has added the group's partition of the offsets topic to the transaction.
+        TxnOffsetCommit, the caller has added the group's partition of ``__consumer_offsets`` to the transaction.
         """
         self._run(
             request.group_id,
@@ -162,7 +163,10 @@ class GroupCoordinator:
         require_stable: bool,
         reply: Callable[[int, list[OffsetFetchResponseTopics]], None],
     ) -> None:
-        """Return committed offsets; ``require_stable``: UNSTABLE_OFFSET_COMMIT for partitions with pending ones."""
+        """Pass an error code and the group's committed offsets to ``reply``.
+
+        With ``require_stable``, partitions with pending transactional offsets get UNSTABLE_OFFSET_COMMIT.
+        """
         if not require_stable:
             shard = self._shard(request.group_id)
             code = shard.unavailable_code()
@@ -171,7 +175,7 @@ class GroupCoordinator:
         self._run(
             request.group_id,
             lambda shard, _: (0, committing.fetch(shard.latest, request, require_stable=True)),
-            # Older clients do not expect COORDINATOR_NOT_AVAILABLE here.
+            # Older clients do not expect COORDINATOR_NOT_AVAILABLE in OffsetFetch, but all handle NOT_COORDINATOR.
             lambda code: (int(Code.NOT_COORDINATOR) if code == Code.COORDINATOR_NOT_AVAILABLE else code, []),
             lambda answer: reply(*answer),
         )
@@ -179,7 +183,7 @@ class GroupCoordinator:
     # -- administration
 
     def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:
-        """Describe groups in their committed state."""
+        """Describe groups; a group is found once its first record is committed."""
         return [self._describe(group_id, version) for group_id in group_ids]
 
     def _describe(self, group_id: str, version: int) -> DescribedGroup:
@@ -197,7 +201,7 @@ class GroupCoordinator:
         return dead
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> tuple[int, list[ListedGroup]]:
-        """List the groups of this broker; empty filters match all."""
+        """Return the groups that this broker coordinates, or an error code; an empty filter matches all groups."""
         wanted_states = {state.strip().lower() for state in states}
         is_wanted_type = not types or CLASSIC in {kind.strip().lower() for kind in types}
         listed: list[ListedGroup] = []
@@ -220,7 +224,7 @@ class GroupCoordinator:
         return 0, listed
 
     def delete(self, group_ids: Sequence[str], reply: Callable[[list[DeletableGroupResult]], None]) -> None:
-        """Delete empty groups with their offsets."""
+        """Delete the groups that are empty, with their offsets; ``reply`` gets an error code for each group."""
         by_shard: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
             by_shard.setdefault(self._index(group_id), []).append(group_id)
@@ -260,10 +264,11 @@ class GroupCoordinator:
         *,
         needs_id: bool = False,
     ) -> None:
-        """Reply with an operation's result once its appends are committed, or with ``refuse(code)``.
+        """Run an operation on the group's shard, and reply with its result once its appends are committed.
 
-        An operation that returns None replies through its second argument, maybe later. Replies run after the current
-        operation; only the first one counts, since a parked request may also time out.
+        If the shard is not available or an append fails, the reply is ``refuse(code)``. An operation that returns None
+        replies through the callback that is its second argument, possibly later; if its append has timed out before,
+        the reply is dropped. Replies are sent after the current operation of the event processor.
         """
         replies = [reply]
         results: list[T | None] = []
@@ -323,7 +328,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
 
 
 def _delete(shard: GroupCoordinatorShard, group_ids: Iterable[str]) -> dict[str, int]:
-    """Delete the empty groups among these with their offsets; return an error code for each."""
+    """Delete those of the groups that are empty, with their offsets; return an error code for each group."""
     codes = {group_id: _check_delete(shard, group_id) for group_id in group_ids}
     entries: list[CoordinatorRecord] = []
     for group_id, code in codes.items():

@@ -1,7 +1,8 @@
 """Serial execution of a coordinator's operations, with replies sent after the current operation.
 
-A reply can immediately cause the same client's next request, which would see a half-changed group if it was handled
-within the operation. Kafka has a ``CoordinatorEventProcessor`` thread per partition for this.
+A reply can immediately cause the client's next request, which would see a half-changed group if it was handled within
+the operation that replies. In Kafka the threads of ``CoordinatorEventProcessor`` execute the operations of a partition
+one after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ class EventProcessor:
         self._later: deque[Callable[[], None]] = deque()
 
     def run(self, callback: Callable[[], None]) -> None:
-        """Run an operation, then all deferred callbacks; a nested operation leaves them to the outer one."""
+        """Run an operation, then the callbacks that it has deferred.
+
+        If another operation is running, its :meth:`run` calls the deferred callbacks of both.
+        """
         if self._busy:
             callback()
             return
@@ -31,5 +35,5 @@ class EventProcessor:
             self._later.popleft()()
 
     def defer(self, callback: Callable[[], None]) -> None:
-        """Call back when the current operation is complete."""
+        """Call ``callback`` once the current operation is complete."""
         self._later.append(callback)

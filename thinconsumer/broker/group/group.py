@@ -1,7 +1,7 @@
 """One classic group: its members, generation and elected protocol.
 
-Owns the membership data; ``rebalance`` and ``joining`` decide when it changes. Time, ids and the log come from the
-shard. Follows Kafka's ``ClassicGroup``.
+Owns the membership data; ``rebalance`` and ``joining`` decide when it changes. The group's shard provides the time,
+random ids and the log. Follows Kafka's ``ClassicGroup``.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ class ClassicGroup:
         self.leader_id = leader_id
         self.state_timestamp_ms = state_timestamp_ms
         self.members: dict[str, ClassicGroupMember] = {}
-        self.static_members: dict[str, str] = {}  #: Member ids by instance id.
-        self.pending_joins: set[str] = set()  #: Member ids sent with MEMBER_ID_REQUIRED and not used yet (KIP-394).
-        self.pending_syncs: set[str] = set()  #: Members of this generation without a SyncGroup yet.
+        self.static_members: dict[str, str] = {}  #: Member ids of static members by instance id.
+        #: Member ids that were sent with MEMBER_ID_REQUIRED, and with which no JoinGroup has arrived yet (KIP-394).
+        self.pending_joins: set[str] = set()
+        self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup yet.
         self.new_member_added = False  #: Whether a member joined during the current initial rebalance delay.
-        self.subscribed_topics: frozenset[str] | None = None  #: The members' subscribed topics; None if unknown.
+        self.subscribed_topics: frozenset[str] | None = None  #: The members' topics; None if unknown.
         self.timers: dict[str, Timer] = {}  #: Pending timers by name.
 
     def __repr__(self) -> str:
@@ -66,7 +67,7 @@ class ClassicGroup:
     # -- state
 
     def move(self, event: GroupEvent) -> None:
-        """Apply an event to the state. Raises: IllegalStateError."""
+        """Change the group's state by an event. Raises: IllegalStateError: The event is invalid in this state."""
         after = next_state(GROUP_TRANSITIONS, self.state, event, self)
         self.previous_state, self.state = self.state, after
         self.state_timestamp_ms = self.shard.wall_ms()
@@ -111,7 +112,7 @@ class ClassicGroup:
         return member
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Replace a static member by one with a new member id; the old member id is fenced."""
+        """Give a static member a new member id; requests with the old one are fenced from now on."""
         old = self.members.pop(old_id)
         self.fail_parked(old, Code.FENCED_INSTANCE_ID, old_id)
         new = self.members[new_id] = replace(old, member_id=new_id, is_new=False)
@@ -137,11 +138,11 @@ class ClassicGroup:
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether all members and pending member ids have joined."""
+        """Whether every member has a parked JoinGroup, and no pending member id is left."""
         return not self.pending_joins and len(self.joined) == len(self.members)
 
     def elect_joined_leader(self) -> bool:
-        """Make a joined member the leader; return False if there is none."""
+        """Make sure that the leader is a member with a parked JoinGroup; return False if no member has one."""
         joined = self.joined
         if joined and self.leader_id not in joined:
             self.leader_id = joined[0]
@@ -150,7 +151,7 @@ class ClassicGroup:
     # -- protocols
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether a member with these protocols could join."""
+        """Return whether a member with these protocols could join: all other members support one of them, too."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
@@ -163,7 +164,7 @@ class ClassicGroup:
         counts = self._protocol_counts()
         candidates = {name for name, count in counts.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
-        # With equal votes Kafka elects the first one in its hash map.
+        # If several have equally many votes, Kafka elects the first of them in the iteration order of a HashMap.
         return max(hash_map_order(votes), key=votes.__getitem__)
 
     def _protocol_counts(self) -> Counter[str]:
@@ -184,7 +185,7 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def compute_subscribed_topics(self) -> None:
-        """Parse the consumers' subscriptions: offsets of subscribed topics do not expire."""
+        """Set ``subscribed_topics`` from the members' metadata; committed offsets of these topics do not expire."""
         self.subscribed_topics = None
         if not self.is_consumer_group:
             return
@@ -195,18 +196,20 @@ class ClassicGroup:
                 found = (member.subscribed_topics(self.protocol_name) for member in self.members.values())
                 self.subscribed_topics = frozenset().union(*found)
             except KafkaProtocolError:
-                return  # such members are accepted, but offsets of their stable group never expire
+                # Members with an invalid subscription are accepted. While their group is stable, none of its offsets
+                # expires.
+                return
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether members subscribe to a topic; consumers with unknown subscriptions may read any."""
+        """Return whether any member subscribes to a topic; True for a consumer group with unknown subscriptions."""
         return self.is_consumer_group if self.subscribed_topics is None else topic in self.subscribed_topics
 
     # -- parked requests
 
     def park_join(self, member: ClassicGroupMember, reply: JoinReply | None) -> None:
-        """Park a member's JoinGroup.
+        """Park a member's JoinGroup: ``reply`` is called when the join phase completes.
 
-        A JoinGroup that was parked before gets REBALANCE_IN_PROGRESS; Kafka never responds to it.
+        An earlier JoinGroup of the member that is still parked gets REBALANCE_IN_PROGRESS; Kafka never responds to it.
         """
         if reply is not None:
             self.answer_join(
@@ -215,31 +218,37 @@ class ClassicGroup:
         member.join = reply
 
     def park_sync(self, member: ClassicGroupMember, reply: SyncReply) -> None:
-        """Park a member's SyncGroup; one that was parked before gets REBALANCE_IN_PROGRESS."""
+        """Park a member's SyncGroup: ``reply`` is called when the assignment is committed.
+
+        An earlier SyncGroup of the member that is still parked gets REBALANCE_IN_PROGRESS.
+        """
         self.answer_sync(member, SyncGroupResponse(error_code=int(Code.REBALANCE_IN_PROGRESS)))
         member.sync = reply
 
     def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> bool:
-        """Reply to the parked JoinGroup; return whether there was one."""
+        """Send the response to the member's parked JoinGroup; return False if none is parked."""
         reply, member.join = member.join, None
         if reply is not None:
             reply(response)
         return reply is not None
 
     def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
-        """Reply to the parked SyncGroup; return whether there was one."""
+        """Send the response to the member's parked SyncGroup; return False if none is parked."""
         reply, member.sync = member.sync, None
         if reply is not None:
             reply(response)
         return reply is not None
 
     def fail_parked(self, member: ClassicGroupMember, code: Code, join_member_id: str) -> None:
-        """Reply to the member's parked requests with an error."""
+        """Respond to the member's parked requests with an error; the JoinGroup response has ``join_member_id``."""
         self.answer_join(member, JoinGroupResponse(member_id=join_member_id, error_code=int(code)))
         self.answer_sync(member, SyncGroupResponse(error_code=int(code)))
 
     def join_response(self, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
-        """Return the JoinGroup response of the current generation."""
+        """Return a JoinGroup response for the current generation.
+
+        ``with_members`` adds the members with their metadata, from which the leader computes the assignment.
+        """
         members = []
         if with_members and self.protocol_name is not None:
             members = [
@@ -263,7 +272,7 @@ class ClassicGroup:
     # -- timers
 
     def schedule(self, name: str, timeout_ms: float, callback: Callable[[], None]) -> None:
-        """Set a named timer, replacing the previous one."""
+        """Set a timer that calls ``callback``; it replaces the pending timer of the same name."""
         self.cancel(name)
 
         def fire() -> None:

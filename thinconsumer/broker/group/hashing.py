@@ -1,7 +1,8 @@
 """Java's string hash, which maps a group to its partition, and the iteration order of a small Java HashMap.
 
-Clients can observe both: the first in FindCoordinator, the second in the elected protocol when two have equally many
-votes. Follows ``String.hashCode``, ``HashMap`` and ``GroupCoordinatorService.partitionFor``.
+Clients can observe both: the hash in the coordinator that FindCoordinator returns, the order in the protocol that is
+elected when several have equally many votes. Follows ``String.hashCode``, ``HashMap`` and
+``GroupCoordinatorService.partitionFor``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def java_hash(text: str) -> int:
 def partition_for(key: str, partitions: int) -> int:
     """Return the partition of an internal topic for a group id or a transactional id.
 
-    Kafka takes the absolute value; masking the sign bit would give another partition for half of all keys.
+    As in Kafka, a negative hash of the key is replaced by its absolute value. Only the sign bit removed, as producers
+    do for record keys, it would give another partition.
     """
     value = java_hash(key)
     return 0 if value == _INT_MIN else abs(value) % partitions

@@ -1,4 +1,4 @@
-"""JoinGroup of a classic group: admission of members, and whether a rebalance begins.
+"""JoinGroup of a classic group: which members are admitted, and whether a rebalance begins.
 
 Follows ``classicGroupJoinToClassicGroup`` and its helpers in Kafka's ``GroupMetadataManager``: KIP-394 (a new member is
 rejected once, with a member id), KIP-345 (static members), KIP-814 (a returning static leader keeps the assignment).
@@ -18,7 +18,7 @@ from .states import GroupState
 
 #: From this version on a new member must first obtain a member id (KIP-394).
 KNOWN_MEMBER_ID_FROM = 4
-#: From this version on a static leader can be told to keep the assignment (KIP-814).
+#: From this version on the response can tell a restarted static leader to keep the current assignment (KIP-814).
 SKIP_ASSIGNMENT_FROM = 9
 
 
@@ -33,7 +33,7 @@ class JoinGroupCall(NamedTuple):
 
     @property
     def protocols(self) -> Protocols:
-        """The member's protocols."""
+        """The member's protocols with their metadata, in its order of preference."""
         return protocols_of(self.request.protocols)
 
     @property
@@ -47,7 +47,7 @@ class JoinGroupCall(NamedTuple):
 
 
 def join(group: ClassicGroup, call: JoinGroupCall) -> None:
-    """Handle a JoinGroup: reply, or park it."""
+    """Handle a JoinGroup: respond immediately, or park the request until the join phase completes."""
     member_id = call.request.member_id
     if not _has_room(group, member_id):
         group.remove(member_id)
@@ -61,7 +61,7 @@ def join(group: ClassicGroup, call: JoinGroupCall) -> None:
     elif member_id in group.pending_joins:
         if call.request.group_instance_id is None:
             _add(group, call, member_id)
-        else:  # static members never get MEMBER_ID_REQUIRED
+        else:  # a static member never gets MEMBER_ID_REQUIRED, so it has no pending member id
             call.refuse(Code.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID)
     else:
         _rejoin(group, call)
@@ -73,7 +73,8 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Only rejoined members count: if the group exceeds group.max.size, the last members to rejoin are rejected.
+        # During a rebalance only members that have rejoined count: if the group exceeds group.max.size, the last
+        # members to rejoin are rejected.
         return (member is not None and member.join is not None) or len(group.joined) < limit
     return member is not None or len(group.members) < limit
 
@@ -132,12 +133,12 @@ def _rejoin(group: ClassicGroup, call: JoinGroupCall) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
         _update(group, call, member, f"member {member_id} rejoins")
     elif group.state is GroupState.COMPLETING_REBALANCE and is_same:
-        # The response may have been lost: repeat it, as the generation is unchanged.
+        # The member repeats its JoinGroup for this generation, so the response may have been lost: send it again.
         call.reply(group.join_response(member_id, with_members=is_leader))
     elif group.state is GroupState.STABLE and is_same and not is_leader:
         call.reply(group.join_response(member_id, with_members=False))
     else:
-        # The leader of a stable group rejoins to assign anew, for example after a topic has changed.
+        # The leader of a stable group rejoins to compute a new assignment, for example after a topic has changed.
         _update(group, call, member, f"member {member_id} rejoins as leader or with new metadata")
 
 
@@ -148,7 +149,10 @@ def _update(group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember
 
 
 def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, old_id: str, new_id: str) -> None:
-    """Replace a static member that restarted without its member id."""
+    """Give a static member that has restarted a new member id.
+
+    A stable group keeps its generation, unless the member's protocols change the elected protocol.
+    """
     old_leader = group.leader_id
     old = group.members[old_id]
     member = group.replace_static(instance_id, old_id, new_id)
@@ -159,18 +163,19 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
             is_leader = new_id == group.leader_id
             response = group.join_response(new_id, with_members=is_leader, skip_assignment=is_leader)
         else:
-            # A leader of this version would compute a new assignment, so the response names the old id as leader.
+            # In these versions a leader always computes a new assignment. The response names the old member id as
+            # leader, so that the member does not.
             response = group.join_response(new_id, with_members=False)
             response.leader = old_leader or ""
         group.answer_join(member, response)
         if rebalance.session_timer(new_id) not in group.timers:
-            # The session timer fired while the JoinGroup was parked, without effect: without a new one this member
-            # would never be removed. Kafka sets none, but its session timeouts outlast an append.
+            # The session timer has fired, without effect, while the JoinGroup was parked for the append. Without a new
+            # timer this member would never be removed. Kafka sets none, as its session timeouts outlast an append.
             rebalance.reschedule_heartbeat(group, member)
 
     def restore_old_id(code: int) -> None:
         if group.members.get(new_id) is not member:
-            return  # another restart has replaced the member, and failed this JoinGroup
+            return  # the member has restarted again meanwhile: this JoinGroup has got FENCED_INSTANCE_ID
         group.update(member, old.protocols, old.rebalance_timeout_ms, old.session_timeout_ms)
         member.join = None
         rebalance.reschedule_heartbeat(group, group.replace_static(instance_id, new_id, old_id))
@@ -191,7 +196,8 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
             lambda code: restore_old_id(code) if code else keep_generation(),
         )
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        # Partitions that the leader is assigning to the old member id would go to no member.
+        # The leader is computing an assignment with the old member id: without a rebalance, the partitions in it for
+        # this id would be assigned to no member.
         rebalance.prepare(group, f"static member {new_id} has restarted")
     else:
         rebalance.maybe_complete_join(group)

@@ -1,8 +1,8 @@
 """Loading of a coordinator shard: replay of the records in its log.
 
-Groups are loaded in the state of their last written generation, without pending or parked requests. A member that was
-joining when the previous coordinator failed gets UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, and joins again. Follows
-Kafka's ``CoordinatorLoaderImpl`` and ``GroupMetadataManager.replay``.
+Groups are loaded in the state of their last written generation, without pending member ids and parked requests. A
+member that was joining when the previous coordinator failed gets UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, and joins
+again. Follows Kafka's ``CoordinatorLoaderImpl`` and ``GroupMetadataManager.replay``.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 
 def changes(batches: Iterable[RecordBatch], shard: GroupCoordinatorShard) -> Iterator[tuple[Replay, int]]:
-    """Yield the change and offset of each record.
+    """Yield for each record the change of the coordinator's state that replays it, and the record's offset.
 
-    Invalid records are logged and skipped; otherwise one group would make its whole partition unavailable.
+    Invalid records are logged and skipped; otherwise one of them would make all groups of the partition unavailable.
     """
     for batch in batches:
         try:
@@ -78,7 +78,7 @@ def _change(key: bytes | None, value: bytes | None, producer_id: int, shard: Gro
 
 
 def load_group(group_id: str, value: GroupMetadataValue, shard: GroupCoordinatorShard) -> ClassicGroup:
-    """Return the group of a record. Raises: IllegalStateError: Its members have no protocol in common."""
+    """Return a group as its record describes it. Raises: IllegalStateError: The members have no common protocol."""
     group = ClassicGroup(
         group_id,
         shard,

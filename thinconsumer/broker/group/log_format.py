@@ -1,8 +1,8 @@
 """Records of ``__consumer_offsets``: committed offsets, and group generations.
 
-A key begins with its type and a value with its version, two bytes each; a null value is a tombstone. Written as by 4.3
-brokers, read in every version. Follows ``OffsetCommitKey.json``, ``OffsetCommitValue.json``, ``GroupMetadataKey.json``
-and ``GroupMetadataValue.json``.
+A key begins with its type and a value with its version, two bytes each; a null value is a tombstone. Records are
+written as by Kafka 4.3, and read in every version. Follows ``OffsetCommitKey.json``, ``OffsetCommitValue.json``,
+``GroupMetadataKey.json`` and ``GroupMetadataValue.json``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ VERSION_SIZE = 2
 #: Key types. Type 0 is the oldest form of type 1; other types belong to other group protocols.
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
-#: Value versions to write: 4 as Kafka 4.3, or 1 for commits of old clients with a retention time.
+#: Versions in which the value of a committed offset is written: 4 as in Kafka 4.3; 1 if an old client has committed it
+#: with a retention time, as only version 1 has a time of expiration.
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_EXPIRING = 1
 GROUP_VALUE_VERSION = 3
@@ -34,7 +35,7 @@ class OffsetCommitKey(Message):
 
 
 class OffsetCommitValue(Message):
-    """A committed offset with its commit time in milliseconds; ``expire_timestamp`` only from old clients."""
+    """The value of a committed offset, times in milliseconds; only old clients set ``expire_timestamp``."""
 
     VERSIONS = (0, 4)
     FLEXIBLE = 4
@@ -48,7 +49,7 @@ class OffsetCommitValue(Message):
 
 
 class GroupMetadataKey(Message):
-    """The key of a group: its id."""
+    """The key of a group's record: the group id."""
 
     VERSIONS = (GROUP_METADATA, GROUP_METADATA)
 
@@ -69,7 +70,7 @@ class MemberMetadata(Struct):
 
 
 class GroupMetadataValue(Message):
-    """The value of a group: its latest generation."""
+    """The value of a group's record: its latest generation with all members."""
 
     VERSIONS = (0, 4)
     FLEXIBLE = 4
@@ -86,18 +87,18 @@ M = TypeVar("M", bound=Message)
 
 
 def offset_key(group: str, topic: str, partition: int) -> bytes:
-    """Return the key of one committed offset."""
+    """Return the encoded key of the record of a committed offset."""
     return versioned(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_COMMIT)
 
 
 def offset_value(value: OffsetCommitValue) -> bytes:
-    """Return the value of one committed offset, in the version that has its fields."""
+    """Encode the value of the record of a committed offset: in version 1 if it has a time of expiration, else in 4."""
     expires = value.expire_timestamp != -1
     return versioned(value, OFFSET_VALUE_VERSION_EXPIRING if expires else OFFSET_VALUE_VERSION)
 
 
 def group_key(group: str) -> bytes:
-    """Return the key of a group."""
+    """Return the encoded key of a group's record."""
     return versioned(GroupMetadataKey(group=group), GROUP_METADATA)
 
 
@@ -115,12 +116,12 @@ def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
 
 
 def versioned(message: Message, version: int) -> bytes:
-    """Return the version, followed by the encoded message."""
+    """Return a key or value: its version in two bytes, followed by the message encoded in this version."""
     return version.to_bytes(VERSION_SIZE, "big") + message.encode(version)
 
 
 def decode_value(kind: type[M], data: bytes) -> M:
-    """Parse a value of this type. Raises: KafkaProtocolError."""
+    """Parse a record's value as a message of the type ``kind``. Raises: KafkaProtocolError."""
     version = version_of(data)
     first, last = kind.VERSIONS
     if not first <= version <= last:
@@ -129,7 +130,7 @@ def decode_value(kind: type[M], data: bytes) -> M:
 
 
 def version_of(data: bytes) -> int:
-    """Return the version of a key or value. Raises: KafkaProtocolError."""
+    """Return the version with which a key or value begins. Raises: KafkaProtocolError: It is shorter."""
     if len(data) < VERSION_SIZE:
         raise KafkaProtocolError(f"a coordinator key or value of {len(data)} bytes is too short for its version")
     return int.from_bytes(data[:VERSION_SIZE], "big", signed=True)

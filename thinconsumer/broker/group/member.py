@@ -13,7 +13,7 @@ from ...wire.consumer_protocol import ConsumerProtocolSubscription
 from ...wire.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
 
-#: Protocol names with metadata, in order of preference.
+#: A member's protocols as (name, metadata), in its order of preference.
 Protocols = tuple[tuple[str, bytes], ...]
 JoinReply = Callable[[JoinGroupResponse], None]
 SyncReply = Callable[[SyncGroupResponse], None]
@@ -22,7 +22,7 @@ _VERSION_SIZE = 2
 
 
 def protocols_of(listed: Sequence[JoinGroupRequestProtocol]) -> Protocols:
-    """Return a request's protocols; of two with the same name the first counts."""
+    """Return the protocols of a JoinGroup; if two have the same name, only the first of them."""
     found: dict[str, bytes] = {}
     for protocol in listed:
         found.setdefault(protocol.name, bytes(protocol.metadata))
@@ -31,8 +31,9 @@ def protocols_of(listed: Sequence[JoinGroupRequestProtocol]) -> Protocols:
 
 @dataclass(slots=True, eq=False)
 class ClassicGroupMember:
-    """A member; ``instance_id`` is set for static members (KIP-345). ``join`` and ``sync`` reply to its parked
-    requests.
+    """A member; ``instance_id`` is set for static members (KIP-345).
+
+    ``join`` and ``sync`` are the callbacks that respond to its parked JoinGroup and SyncGroup; None if none is parked.
     """
 
     member_id: str
@@ -44,30 +45,32 @@ class ClassicGroupMember:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    is_new: bool = False  #: No rebalance has completed since it joined, so its client does not know its member id yet.
+    #: Whether the join phase in which the member joined goes on. Its client may not know the member id yet, and cannot
+    #: send heartbeats.
+    is_new: bool = False
     join: JoinReply | None = None
     sync: SyncReply | None = None
 
     @property
     def protocol_names(self) -> list[str]:
-        """The names of its protocols."""
+        """The names of the member's protocols, in its order of preference."""
         return [name for name, _ in self.protocols]
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether it needs no heartbeat now, because one of its requests is parked.
+        """Whether the member stays in the group without heartbeats, because one of its requests is parked.
 
-        A new member's parked JoinGroup does not count: its client may have disconnected without a trace, and the member
-        would never be removed.
+        A new member's parked JoinGroup does not count: if its client has disconnected unnoticed, the member would never
+        be removed.
         """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return its metadata for a protocol that it supports."""
+        """Return the member's metadata for one of its protocols."""
         return dict(self.protocols)[protocol]
 
     def subscribed_topics(self, protocol: str) -> list[str]:
-        """Return the topics of a consumer's subscription, read as version 0 like in Kafka's ``ClassicGroup``.
+        """Return the topics of a consumer's subscription, parsed as version 0 like in Kafka.
 
         Raises:
             KafkaProtocolError: The metadata is not a consumer subscription.
@@ -78,5 +81,5 @@ class ClassicGroupMember:
         return ConsumerProtocolSubscription.decode(data, 0, _VERSION_SIZE, ignore_trailing=True).topics
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the candidate protocol that it prefers."""
+        """Return the candidate that is first in the member's order of preference."""
         return next(name for name in self.protocol_names if name in candidates)

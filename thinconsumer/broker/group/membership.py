@@ -18,8 +18,9 @@ from .states import GroupState
 
 
 def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply) -> None:
-    """Reply with the member's assignment, or park the request until there is one; the leader's request has all
-    assignments.
+    """Reply with the member's assignment, or park the request until the assignment is in the log.
+
+    The leader's request contains the assignments of all members.
     """
     code = int(Code.UNKNOWN_MEMBER_ID) if group is None else _check_sync(group, request)
     if group is None or code:
@@ -53,7 +54,7 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
 
 
 def _check_generation(group: ClassicGroup, request: SyncGroupRequest | HeartbeatRequest) -> int:
-    """Return the error code of a request that is not from a member of the current generation, else 0."""
+    """Return 0 if the request is from a member of the current generation, else the error code that rejects it."""
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
     code = group.check_member(request.member_id, request.group_instance_id)
@@ -62,7 +63,7 @@ def _check_generation(group: ClassicGroup, request: SyncGroupRequest | Heartbeat
     return int(Code.ILLEGAL_GENERATION)
 
 
-#: The heartbeat response to a member of the current generation, by group state.
+#: The error code of the heartbeat response to a member of the current generation, by group state.
 _HEARTBEATS = {
     GroupState.EMPTY: Code.UNKNOWN_MEMBER_ID,
     GroupState.PREPARING_REBALANCE: Code.REBALANCE_IN_PROGRESS,
@@ -82,7 +83,7 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> int:
 
 
 def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> LeaveGroupResponse:
-    """Remove members; return a result for each."""
+    """Remove members; return the LeaveGroup response, which has an error code for each of them."""
     if group is not None and group.state is GroupState.DEAD:
         return LeaveGroupResponse(error_code=int(Code.COORDINATOR_NOT_AVAILABLE))
     responses = [

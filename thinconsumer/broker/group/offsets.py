@@ -16,13 +16,13 @@ NO_PRODUCER_ID = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset of one partition, and the offset of its record in the log: the later of two commits counts."""
+    """A committed offset of one partition, and its record's offset in the log: the later record takes precedence."""
 
     value: OffsetCommitValue
     record_offset: int
 
 
-#: A topic and the number of a partition.
+#: A partition as (topic, partition number).
 Place = tuple[str, int]
 
 
@@ -31,8 +31,8 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[Place, CommittedOffset]] = {}
-        self._pending: dict[int, dict[tuple[str, Place], CommittedOffset]] = {}  #: Pending offsets by producer id.
-        #: Producer ids with pending offsets, by group and partition.
+        self._pending: dict[int, dict[tuple[str, Place], CommittedOffset]] = {}  #: Offsets of ongoing transactions.
+        #: For each group and partition, the producer ids of ongoing transactions with an offset of the partition.
         self._unstable: dict[str, dict[Place, set[int]]] = {}
 
     # -- replayed records
@@ -40,7 +40,7 @@ class OffsetStore:
     def put(
         self, group: str, topic: str, partition: int, offset: CommittedOffset, producer_id: int = NO_PRODUCER_ID
     ) -> None:
-        """Commit an offset; with a producer id it stays pending until the end of the transaction."""
+        """Commit an offset; with a producer id the offset stays pending until the producer's transaction ends."""
         place = topic, partition
         if producer_id == NO_PRODUCER_ID:
             self._offsets.setdefault(group, {})[place] = offset
@@ -49,7 +49,7 @@ class OffsetStore:
         self._unstable.setdefault(group, {}).setdefault(place, set()).add(producer_id)
 
     def remove(self, group: str, topic: str, partition: int) -> None:
-        """Remove an offset, and pending ones of the partition."""
+        """Remove a group's committed offset of a partition, and its pending ones of ongoing transactions."""
         place = topic, partition
         self._drop(self._offsets, group, place)
         for producer_id in self._unstable.get(group, {}).get(place, ()):
@@ -57,21 +57,21 @@ class OffsetStore:
         self._drop(self._unstable, group, place)
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
-        """Commit or discard a transaction's pending offsets."""
+        """Commit or discard the pending offsets of the producer's transaction."""
         for (group, place), offset in self._pending.pop(producer_id, {}).items():
             producers = self._unstable.get(group, {}).get(place, set())
             producers.discard(producer_id)
             if not producers:
                 self._drop(self._unstable, group, place)
             existing = self._offsets.get(group, {}).get(place)
-            # A later non-transactional commit takes precedence.
+            # A commit outside the transaction takes precedence if its record is later than that of the pending offset.
             if commit and (existing is None or offset.record_offset > existing.record_offset):
                 self._offsets.setdefault(group, {})[place] = offset
 
     # -- queries
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
-        """Return a committed offset."""
+        """Return a group's committed offset of a partition, None without one."""
         return self._offsets.get(group, {}).get((topic, partition))
 
     def of_group(self, group: str) -> dict[Place, CommittedOffset]:

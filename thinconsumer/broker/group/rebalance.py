@@ -19,8 +19,9 @@ from .states import GROUP_TRANSITIONS, GroupEvent, GroupState
 log = logging.getLogger(__name__)
 
 JOIN = "join"  #: Name of the timer that ends the join phase.
-SYNC = "sync"  #: Name of the timer that removes members without a SyncGroup.
-#: Limit for the first JoinGroup of a new member: while it is parked, a disconnected client cannot be detected.
+SYNC = "sync"  #: Name of the timer that removes members that have not sent SyncGroup.
+#: Session timeout of a new member while its first JoinGroup is parked: the client cannot send heartbeats yet, and the
+#: coordinator does not notice when it disconnects.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
@@ -41,14 +42,14 @@ def prepare_or_complete(group: ClassicGroup, reason: str) -> None:
 
 
 def prepare(group: ClassicGroup, reason: str) -> None:
-    """Begin a rebalance: heartbeats tell members to rejoin within the rebalance timeout."""
+    """Begin a rebalance: heartbeat responses tell the members to rejoin within the rebalance timeout."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         set_assignment(group, {}, int(Code.REBALANCE_IN_PROGRESS))
     group.pending_syncs.clear()
     group.cancel(SYNC)
     is_initial = group.state is GroupState.EMPTY
     if is_initial:
-        # More members are likely to join a new group soon: the delay saves a rebalance for each.
+        # More members are likely to join a new group soon: the delay saves a rebalance for each of them.
         delay = group.shard.config.group_initial_rebalance_delay_ms
         remaining = max(group.rebalance_timeout_ms - delay, 0)
         group.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
@@ -73,14 +74,20 @@ def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
 
 
 def maybe_complete_join(group: ClassicGroup) -> None:
-    """Complete the join phase if all members have joined; an initial rebalance always waits for its delay."""
+    """Complete the join phase if all members have joined.
+
+    The first rebalance of an empty group always lasts for ``group.initial.rebalance.delay.ms``.
+    """
     is_initial = group.previous_state is GroupState.EMPTY
     if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.has_all_joined:
         complete_join(group)
 
 
 def complete_join(group: ClassicGroup) -> None:
-    """End the join phase and begin the next generation. Members without a JoinGroup are removed, except static ones."""
+    """End the join phase and begin the next generation.
+
+    Dynamic members that have not rejoined are removed; static ones stay until their session timeout.
+    """
     group.cancel(JOIN)
     missing = [member for member in group.members.values() if member.join is None and member.instance_id is None]
     for member in missing:
@@ -92,7 +99,8 @@ def complete_join(group: ClassicGroup) -> None:
         return
     group.begin_generation()
     if group.state is GroupState.EMPTY:
-        # If this append fails, the next coordinator loads the previous generation, whose sessions expire there.
+        # If this append fails, the next coordinator loads the previous generation, and removes its members after their
+        # session timeouts.
         group.shard.write_group(group, {})
         return
     for member in list(group.members.values()):
@@ -115,17 +123,17 @@ def set_assignment(group: ClassicGroup, assignments: Mapping[str, bytes], code: 
         if not code:
             response.protocol_type, response.protocol_name = group.protocol_type, group.protocol_name
         if group.answer_sync(member, response):
-            # The session timer may have fired while the request was parked, without effect: restart it.
+            # The member's session timer may have fired, without effect, while the SyncGroup was parked: restart it.
             reschedule_heartbeat(group, member)
 
 
 def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-    """Append the leader's assignment; members get it when it is committed."""
+    """Append the leader's assignment to the log; the members get it in SyncGroup responses when it is committed."""
     generation = group.generation
 
     def written(code: int) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-            return  # a membership change has begun another rebalance
+            return  # a change of the membership has begun another rebalance meanwhile
         if code:
             set_assignment(group, {}, append_error(code))
             prepare_or_complete(group, f"the assignment could not be written (error {code})")
@@ -138,8 +146,8 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
 
 
 def _expire_syncs(group: ClassicGroup) -> None:
-    # At least one SyncGroup is missing: the last one, or the next rebalance, would have cancelled this timer.
-    missing = sorted(group.pending_syncs)  # deterministic order, unlike a set's
+    # At least one member has not sent SyncGroup: the last SyncGroup, or another rebalance, cancels this timer.
+    missing = sorted(group.pending_syncs)  # sorted, as the order of a set is not deterministic
     for member_id in missing:
         group.remove(member_id)
         group.cancel(session_timer(member_id))
@@ -150,7 +158,7 @@ def _expire_syncs(group: ClassicGroup) -> None:
 
 
 def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeout_ms: int | None = None) -> None:
-    """Restart a member's session timeout."""
+    """Restart a member's session timer, by default with the member's own session timeout."""
     member_id = member.member_id
     if timeout_ms is None:
         timeout_ms = member.session_timeout_ms
@@ -158,7 +166,7 @@ def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeou
 
 
 def expire_heartbeat(group: ClassicGroup, member_id: str) -> None:
-    """Remove a member after its session timeout."""
+    """Remove a member, or a pending member id, after its session timeout; a member with a parked request stays."""
     if member_id in group.pending_joins:
         group.remove(member_id)
         _complete_join_after_removal(group)

@@ -18,7 +18,7 @@ from .offsets import NO_PRODUCER_ID, CommittedOffset, OffsetStore
 
 
 class ReplayedState:
-    """Groups and offsets as of some offset of the log."""
+    """The groups and committed offsets that follow from the log's records up to some offset."""
 
     def __init__(self) -> None:
         self.groups: dict[str, ClassicGroup] = {}
@@ -37,11 +37,14 @@ class CoordinatorRecord(NamedTuple):
 
 
 def replay_nothing(state: ReplayedState, offset: int) -> None:
-    """Change nothing: this coordinator has the members in memory; only the next one loads them from the record."""
+    """Change nothing, as the change of a group record that this coordinator writes.
+
+    The coordinator has the group's members in memory already; only the next coordinator loads them from the record.
+    """
 
 
 def put_group(group: ClassicGroup) -> Replay:
-    """Return the change that adds a group."""
+    """Return the state change that adds a group."""
 
     def change(state: ReplayedState, offset: int) -> None:
         state.groups[group.group_id] = group
@@ -50,7 +53,7 @@ def put_group(group: ClassicGroup) -> Replay:
 
 
 def remove_group(group_id: str) -> Replay:
-    """Return the change that removes a group."""
+    """Return the state change that removes a group."""
 
     def change(state: ReplayedState, offset: int) -> None:
         group = state.groups.pop(group_id, None)
@@ -63,7 +66,10 @@ def remove_group(group_id: str) -> Replay:
 def put_offset(
     group: ClassicGroup, topic: str, partition: int, value: OffsetCommitValue, producer_id: int = NO_PRODUCER_ID
 ) -> Replay:
-    """Return the change that commits an offset, transactionally if a producer id is given; creates a missing group."""
+    """Return the state change that commits an offset, and adds the group if the state does not have it.
+
+    With a producer id the offset stays pending until the producer's transaction ends.
+    """
 
     def change(state: ReplayedState, offset: int) -> None:
         state.groups.setdefault(group.group_id, group)
@@ -73,12 +79,12 @@ def put_offset(
 
 
 def remove_offset(group_id: str, topic: str, partition: int) -> Replay:
-    """Return the change that removes an offset."""
+    """Return the state change that removes a committed offset."""
     return lambda state, _: state.offsets.remove(group_id, topic, partition)
 
 
 def end_transaction(producer_id: int, commit: bool) -> Replay:
-    """Return the change that commits or discards a transaction's offsets."""
+    """Return the state change that commits or discards the pending offsets of a producer's transaction."""
     return lambda state, _: state.offsets.end_transaction(producer_id, commit)
 
 

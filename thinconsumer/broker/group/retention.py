@@ -1,9 +1,9 @@
 """Expired offsets, and offsets of deleted topics.
 
 An offset expires when its group has been empty for the retention time. If the group has no protocol type, or is stable
-and does not subscribe to the topic, that time counts from the commit (KIP-211). Follows
-``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition``
-and ``GroupCoordinatorShard.cleanupGroupMetadata``.
+and does not subscribe to the topic, the retention time counts from the commit (KIP-211). Follows
+``OffsetMetadataManager.cleanupExpiredOffsets`` and ``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition`` and
+``GroupCoordinatorShard.cleanupGroupMetadata``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ def _is_expired(group: ClassicGroup, place: Place, offset: OffsetCommitValue, no
 
 
 def of_deleted_topics(state: ReplayedState, topics: Mapping[str, bytes | None]) -> list[CoordinatorRecord]:
-    """Return the tombstones of the offsets of deleted topics; ``topics`` has the current id of each name, if any."""
+    """Return the tombstones of the committed offsets of deleted topics.
+
+    ``topics`` maps the name of each deleted topic to the id of a new topic of this name, or to None. Offsets that were
+    committed with the id of the new topic are kept.
+    """
     outdated = dict.fromkeys(
         (group, place)
         for group, place, offset in state.offsets.everything()

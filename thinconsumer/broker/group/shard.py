@@ -1,8 +1,8 @@
 """The coordinator of one partition of ``__consumer_offsets``: its groups and offsets, in memory and in the log.
 
-Owns election, loading and resignation, appends, and the replies that wait for an append to be committed. It keeps two
-states of the same groups: requests that change something use the *latest* one; read-only requests use the *committed*
-one, so that clients never see a change that may be lost. Follows Kafka's ``CoordinatorRuntime``.
+The shard loads and unloads the partition, appends records, and delays replies until an append is committed. It keeps
+two states: requests that change something use the *latest* one; read-only requests use the *committed* one, so that
+clients never see a group or an offset that may be lost. Follows Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long a reply waits for its append, as Kafka's ``offsets.commit.timeout.ms``.
+#: How long a reply waits until its append is committed; the default of Kafka's ``offsets.commit.timeout.ms``.
 WRITE_TIMEOUT_S = 5.0
-#: Interval of offset expiration, as Kafka's ``offsets.retention.check.interval.ms``.
+#: Interval between checks for expired offsets; the default of Kafka's ``offsets.retention.check.interval.ms``.
 RETENTION_CHECK_S = 600.0
 
 Done = Callable[[int], None]
@@ -38,7 +38,10 @@ Done = Callable[[int], None]
 
 @dataclass(slots=True, eq=False)
 class _PendingWrite:
-    """An append that the high watermark does not cover yet. Each waiting callback has a timer for its timeout."""
+    """An append that is not committed yet, with its state changes and their offsets.
+
+    ``waiters`` are the callbacks that wait for the commit, each with the timer of its timeout.
+    """
 
     changes: list[tuple[Replay, int]]
     waiters: dict[Timer, Done] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class _PendingWrite:
 
 
 class GroupCoordinatorShard:
-    """Coordinates the groups of one partition; provides time, ids and the log to them."""
+    """Coordinates the groups of one partition; provides the time, random ids and the log to them."""
 
     def __init__(self, node: BrokerNode, index: int, event_processor: EventProcessor) -> None:
         self.index = index
@@ -64,7 +67,7 @@ class GroupCoordinatorShard:
         self._event_processor = event_processor
         self._partition: PartitionReplica | None = None
         self._pending_writes: list[_PendingWrite] = []
-        self._created: list[ClassicGroup] = []  #: New groups without a record in the log.
+        self._created: list[ClassicGroup] = []  #: New groups that have no record in the log yet.
         self._refusal_code = 0
         self._timers: dict[str, Timer] = {}
         self._watch: int | None = None
@@ -133,7 +136,7 @@ class GroupCoordinatorShard:
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
 
     def _complete_at_high_watermark(self, partition: PartitionReplica, end: int, write: _PendingWrite) -> None:
-        """Apply the previous coordinator's uncommitted records once all ISR members have them."""
+        """Apply uncommitted records of the previous coordinator when the high watermark has reached ``end``."""
         self._pending_writes.append(write)
 
         def check() -> None:
@@ -154,7 +157,7 @@ class GroupCoordinatorShard:
 
     @property
     def config(self) -> BrokerConfig:
-        """The cluster's configuration."""
+        """The broker's configuration."""
         return self._node.config
 
     def wall_ms(self) -> int:
@@ -180,11 +183,11 @@ class GroupCoordinatorShard:
     # -- groups
 
     def new_group(self, group_id: str) -> ClassicGroup:
-        """Return a new group that is not part of the state."""
+        """Return a new, empty group, without adding it to the state."""
         return ClassicGroup(group_id, self, state_timestamp_ms=self.wall_ms())
 
     def create_group(self, group_id: str) -> ClassicGroup:
-        """Add a new group; it becomes visible and persistent with its first record."""
+        """Add a new group to the latest state; its first record adds it to the log and to the committed state."""
         group = self.latest.groups[group_id] = self.new_group(group_id)
         self._created.append(group)
         return group
@@ -197,7 +200,7 @@ class GroupCoordinatorShard:
     # -- operations
 
     def unavailable_code(self) -> int:
-        """Return the error code of requests while the shard is not ready, else 0."""
+        """Return the error code that rejects requests while the shard is not ready, else 0."""
         if self.state is ShardState.CATCHING_UP:
             return int(Code.COORDINATOR_LOAD_IN_PROGRESS)
         return 0 if self.state is ShardState.READY else int(Code.NOT_COORDINATOR)
@@ -205,7 +208,7 @@ class GroupCoordinatorShard:
     def run(self, operation: Callable[[], None], done: Done) -> None:
         """Run an operation that may change groups; ``done(code)`` is called once all appends so far are committed.
 
-        If it was called earlier, the client could see a change that the next coordinator does not have.
+        An earlier reply could tell the client about a change that the next coordinator does not have.
         """
         code = self.unavailable_code()
         if code:
@@ -228,7 +231,11 @@ class GroupCoordinatorShard:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> None:
-        """Append records and apply their changes; ``done(code)`` is called once: committed, rejected, or timed out."""
+        """Append records and apply their changes to the latest state.
+
+        ``done(code)`` is called once: with 0 when the records are committed, else with the error of a rejected or
+        timed-out append.
+        """
         if self.state is not ShardState.READY or self._partition is None:
             self._refuse(int(Code.NOT_COORDINATOR), [], done)
             return
@@ -240,7 +247,7 @@ class GroupCoordinatorShard:
             if write in self._pending_writes:
                 self._event_processor.run(lambda: self._finish(write, code))
             else:
-                early_codes.append(code)  # called back within append_records
+                early_codes.append(code)  # append_records has called back before its return
 
         base = self._partition.append_records(
             [entry.record for entry in entries],
@@ -262,7 +269,7 @@ class GroupCoordinatorShard:
             self._finish(write, early_codes[0])
 
     def apply(self, change: Replay) -> None:
-        """Apply a committed change that was not written by this shard (a transaction marker)."""
+        """Apply a committed change that another component has written to the log: a transaction marker."""
         if self.state is ShardState.READY:
             change(self.latest, -1)
             change(self.committed, -1)
@@ -288,12 +295,13 @@ class GroupCoordinatorShard:
     def _finish(self, write: _PendingWrite, code: int) -> None:
         if write not in self._pending_writes:
             return  # the shard has resigned, or a later append completed this one
-        # As in Kafka's coordinator the batch stays: all ISR members have it, though they are below the minimum. After
-        # any other code this broker is no longer leader, and a metadata delta will unload the shard.
+        # With this code all ISR members have the batch, though they are fewer than min.insync.replicas. As in Kafka's
+        # coordinator the append then counts as committed. After any other code this broker is no longer the leader, and
+        # the next metadata update will unload the shard.
         if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             code = 0
-        # Earlier appends are committed, too, even if their callbacks come later: applied after this one, an older
-        # offset would overwrite a newer one.
+        # If this append is committed, all earlier ones are, too, even if their callbacks come later. They are applied
+        # now: applied after this one, an older offset would overwrite a newer one.
         last = self._pending_writes.index(write) + 1
         first = last - 1 if code else 0
         done = self._pending_writes[first:last]
@@ -306,7 +314,7 @@ class GroupCoordinatorShard:
 
 
 def _unload(group: ClassicGroup) -> None:
-    """Fail the group's parked requests, so that clients look for its next coordinator."""
+    """Cancel the group's timers and fail its parked requests, so that clients look for the next coordinator."""
     group.cancel_all()
     if group.state is not GroupState.DEAD:
         group.move(GroupEvent.REMOVED)

@@ -18,8 +18,8 @@ class GroupState(enum.Enum):
     EMPTY = "Empty"  #: The group has no members. It may have offsets, for example of consumers that only commit.
     PREPARING_REBALANCE = "PreparingRebalance"  #: JoinGroup is parked until all members have joined or timed out.
     COMPLETING_REBALANCE = "CompletingRebalance"  #: SyncGroup is parked until the leader's assignment is in the log.
-    STABLE = "Stable"  #: Every member can fetch its assignment with SyncGroup.
-    DEAD = "Dead"  #: Deleted, or unloaded because another broker is the coordinator.
+    STABLE = "Stable"  #: The assignment is committed; each member gets its part with SyncGroup.
+    DEAD = "Dead"  #: The group is deleted, or another broker is its coordinator.
 
 
 class GroupEvent(enum.Enum):
@@ -37,7 +37,7 @@ class ShardState(enum.Enum):
 
     DOWN = "down"  #: This broker does not lead the partition; requests get NOT_COORDINATOR.
     CATCHING_UP = "catching up"  #: The new leader loads the log; requests get COORDINATOR_LOAD_IN_PROGRESS.
-    READY = "ready"  #: Serves requests.
+    READY = "ready"  #: The log is loaded; requests are handled.
 
 
 class ShardEvent(enum.Enum):
@@ -76,7 +76,7 @@ def next_state(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, owner
     """Return the state after ``event``.
 
     Raises:
-        IllegalStateError: The transition is invalid; a bug, since requests are checked before.
+        IllegalStateError: The state has no transition for the event: a bug, as requests are checked before.
     """
     after = transitions[state].get(event)
     if after is None:

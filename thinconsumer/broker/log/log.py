@@ -213,14 +213,14 @@ class Log:
     # -- transactions
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the last stable offset: each transaction with records below it has its marker below the high watermark."""
+        """Return the last stable offset: transactions that begin below it have a marker below the high watermark."""
         unstable = self.producers.transactions.first_unstable(high_watermark)
         if unstable is None:
             return high_watermark
         return min(max(unstable, self.start_offset), high_watermark)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of aborted transactions that may have batches between two offsets."""
+        """Return (producer id, first offset) of aborted transactions that may have batches in this range."""
         return self.producers.transactions.aborted_in(start, end)
 
     def open_transactions(self) -> Mapping[int, int]:
@@ -265,7 +265,7 @@ class Log:
         self._move_start(offset)
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log start offset, at most to the log end offset; remove the batches that are entirely below it."""
+        """Advance the log start offset, at most to the log end offset; remove batches that are entirely below it."""
         offset = min(offset, self.end_offset)
         if offset <= self.start_offset:
             return

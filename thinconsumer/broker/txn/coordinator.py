@@ -1,8 +1,8 @@
 """The transaction coordinator of one broker: handles requests, aborts timed-out transactions, expires transactional
 ids.
 
-Owns a shard for each partition of ``__transaction_state`` that the broker leads. Responses go to callbacks, exactly
-once each: immediately, or once the log has their effect.
+Owns a shard for each partition of ``__transaction_state`` that the broker leads. Each response is passed to a callback
+exactly once: immediately, or once the change that it reports is committed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 TOPIC = "__transaction_state"
 
-#: ``done(code, producer_id, producer_epoch)``; id and epoch are -1 if there are none.
+#: ``done(code, producer_id, producer_epoch)``; id and epoch are -1 in responses without a producer id.
 ProducerDone = Callable[[int, int, int], None]
 
 
@@ -62,7 +62,7 @@ class TransactionCoordinator:
             self._load(shard)
 
     def resigned(self, index: int) -> None:
-        """Unload a partition that this broker no longer leads. Its log fails the pending appends."""
+        """Unload a partition that this broker no longer leads. The partition fails the uncommitted appends itself."""
         shard = self._shards.pop(index, None)
         if shard is not None:
             shard.unload()
@@ -73,11 +73,11 @@ class TransactionCoordinator:
         shard.load()
         self._watch_all()
         if any(txn.state in PREPARED_STATES for txn in shard.transactions.values()):
-            # Not at once: the metadata delta that made this broker leader is still being applied.
+            # The markers must wait until the metadata update that made this broker leader is completely applied.
             self._node.call_later(0.0, lambda: self._complete_endings(shard))
 
     def _complete_endings(self, shard: TransactionCoordinatorShard) -> None:
-        """Complete the transactions whose end an earlier coordinator has logged."""
+        """Write the markers of transactions that an earlier coordinator has decided to commit or abort."""
         for txn in list(shard.transactions.values()):
             if txn.state in PREPARED_STATES and txn.pending is None and not shard.is_stale:
                 TransactionCompletion(self._node, shard, txn, txn.prepare_complete(self._now_ms())).write()
@@ -106,7 +106,7 @@ class TransactionCoordinator:
     ) -> None:
         """Assign a producer id and epoch; with a transactional id, earlier producers are fenced.
 
-        ``expected`` is the current id and epoch of a producer that continues (KIP-360).
+        ``expected`` is the producer's current id and epoch if it asks for its next epoch (KIP-360).
         """
         if transactional_id is None:
             done(Code.NONE, self._node.new_producer_id(), 0)
@@ -129,7 +129,7 @@ class TransactionCoordinator:
         if isinstance(transition, Code):
             done(transition, *_NO_PRODUCER)
         elif transition.state is TransactionState.PREPARE_ABORT:
-            # The producer retries until the previous transaction is aborted, and then gets a new epoch.
+            # The producer retries InitProducerId until its previous transaction is aborted, and then gets a new epoch.
             self._end(shard, txn, transition, lambda code, _: done(code or Code.CONCURRENT_TRANSACTIONS, *_NO_PRODUCER))
         else:
             assigned = (transition.producer_id, transition.producer_epoch)
@@ -144,7 +144,7 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> None:
-        """Add partitions to the producer's transaction; the first ones begin it."""
+        """Add partitions to the producer's transaction; if no transaction is ongoing, this begins one."""
         found = self._find_transaction(transactional_id)
         if isinstance(found, Code):
             done(found)
@@ -168,7 +168,7 @@ class TransactionCoordinator:
     ) -> None:
         """Add partitions to the producer's transaction, or verify that they are in it; ``done`` gets a code for each.
 
-        A single unknown partition rejects all of them.
+        If one partition does not exist, all of them get an error code.
         """
         requested = list(partitions)
         missing = {tp for tp in requested if self._node.image.partition(*tp) is None}
@@ -197,7 +197,8 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> None:
-        """Commit or abort; ``done`` is called once this is logged, before the markers are written.
+        """Commit or abort a transaction; ``done`` is called once the decision is logged, before the markers are
+        written.
 
         With ``client_version`` 2, ``done`` gets the producer's id and epoch for the next transaction.
         """
@@ -209,7 +210,8 @@ class TransactionCoordinator:
         returns_producer = client_version >= EPOCH_PER_TRANSACTION
         transition = on_end_txn(txn, producer, commit, self._now_ms(), client_version, self._node.new_producer_id)
         if isinstance(transition, Code):
-            # NONE: the request is a retry after a lost response, which gets the same producer id and epoch.
+            # With NONE the transaction has ended already: the request is a retry after a lost response, and gets the
+            # same producer id and epoch again.
             is_retry = transition is Code.NONE and returns_producer
             done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if is_retry else _NO_PRODUCER))
             return
@@ -227,7 +229,10 @@ class TransactionCoordinator:
         transition: TransactionMetadata,
         logged: Callable[[int, TransactionMetadata | None], None],
     ) -> None:
-        """Log a transaction's end, then write its markers. ``logged`` gets the code and the completed metadata."""
+        """Log the decision to commit or abort a transaction, then write its markers.
+
+        ``logged`` gets an error code and the metadata that is logged after the markers (None with an error).
+        """
 
         def written(code: int) -> None:
             if code:
@@ -252,7 +257,11 @@ class TransactionCoordinator:
     # -- periodic tasks
 
     def _watch(self, has_ongoing: bool) -> None:
-        """Schedule the next expiration and, with ``has_ongoing``, the next abort of timed-out transactions."""
+        """Schedule the removal of expired transactional ids and, with ``has_ongoing``, the abort of timed-out
+        transactions.
+
+        A task that is already scheduled keeps its time.
+        """
         config = self._node.config
         if has_ongoing and self._timeouts is None:
             interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
@@ -262,7 +271,7 @@ class TransactionCoordinator:
             self._expiry = self._node.call_later(interval_ms / 1000, self._expire)
 
     def _watch_all(self) -> None:
-        # States that are being logged count, too: when they are logged, nothing else starts the tasks.
+        # Pending states count, too: once they are logged, nothing else schedules the periodic tasks for them.
         found = {state for _, txn in self._all() for state in (txn.state, txn.pending)}
         if found:
             self._watch(TransactionState.ONGOING in found)

@@ -18,14 +18,14 @@ from .states import TransactionState
 from .transaction import TransactionMetadata
 
 KEY_VERSION = 0
-#: Written by clusters with transaction.version 1 or 2.
+#: Version of the values that clusters with transaction.version 1 or 2 write.
 VALUE_VERSION = 1
-#: The states by their number in the log.
+#: The states of a transaction; the index is the number that stands for the state in the log.
 _STATES = tuple(TransactionState)
 
 
 class TransactionLogKey(Message):
-    """The key of a transaction: its transactional id."""
+    """The key of a transaction's record: the transactional id."""
 
     VERSIONS = (0, 0)
 
@@ -40,7 +40,7 @@ class PartitionsSchema(Struct):
 
 
 class TransactionLogValue(Message):
-    """The value of a transaction: its metadata."""
+    """The value of a transaction's record: its metadata."""
 
     VERSIONS = (0, 1)
     FLEXIBLE = 1
@@ -59,12 +59,12 @@ class TransactionLogValue(Message):
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """Return the key of a transactional id."""
+    """Return the encoded key of a transactional id's record."""
     return versioned(TransactionLogKey(transactional_id=transactional_id), KEY_VERSION)
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
-    """Return the value; as in Kafka, the last producer epoch is not included."""
+    """Return the metadata, encoded as a record's value; as in Kafka, it does not include the last producer epoch."""
     partitions = None if metadata.state is TransactionState.EMPTY else _by_topic(metadata.partitions)
     value = TransactionLogValue(
         producer_id=metadata.producer_id,

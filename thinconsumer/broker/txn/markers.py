@@ -1,9 +1,9 @@
 """Completion of a transaction: a marker in each of its partitions, then the completed state in the log.
 
 Markers are retried with increasing backoff while a partition has no leader or its leader is unreachable; a deleted
-partition needs none. If the coordinator moves, the next one finds the logged end and writes all markers again, with a
-higher coordinator epoch. Follows Kafka's ``TransactionMarkerChannelManager`` and
-``TransactionMarkerRequestCompletionHandler``.
+partition needs none. If another broker becomes the coordinator, it finds the transaction in the state PrepareCommit or
+PrepareAbort, and writes all markers again with a higher coordinator epoch. Follows Kafka's
+``TransactionMarkerChannelManager`` and ``TransactionMarkerRequestCompletionHandler``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Kafka's sender retries immediately; this is nearly as fast, without spinning while a leader is down.
+#: Backoff between attempts to write markers. Kafka's sender retries immediately; 20 ms is nearly as fast, and avoids a
+#: busy loop while a leader is down.
 BACKOFF = Backoff(initial=0.02, maximum=1.0)
 
-#: Codes after which no marker is left to write: it is written, or the partition can never take one.
+#: Codes that complete a partition: its marker is written, or its log format cannot contain markers.
 _DONE = frozenset({Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION})
-#: Codes after a newer coordinator or a later transaction has taken over: no marker is retried.
+#: Codes that end the completion: a newer coordinator or a later transaction has fenced the marker.
 _FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 _RETRIABLE = frozenset(
     {
@@ -45,7 +46,10 @@ _RETRIABLE = frozenset(
 
 
 class TransactionCompletion:
-    """Completes one transaction after its end is logged. ``metadata`` is its completed state."""
+    """Completes a transaction after the decision to commit or abort is logged.
+
+    When all markers are written, ``metadata`` is logged: the transaction in its completed state.
+    """
 
     def __init__(
         self, node: BrokerNode, shard: TransactionCoordinatorShard, txn: Transaction, metadata: TransactionMetadata
@@ -55,18 +59,18 @@ class TransactionCompletion:
         self._txn = txn
         self._metadata = metadata
         self._unmarked: set[TopicPartition] = set(txn.metadata.partitions)
-        self._due: set[TopicPartition] = set(self._unmarked)  #: Partitions whose marker is to be written next.
+        self._due: set[TopicPartition] = set(self._unmarked)  #: Partitions of the next attempt.
         self._attempts = 0
-        self._is_over = False  #: Whether all markers are written, or another coordinator has taken over.
+        self._is_over = False  #: Whether all markers are written, or one was fenced.
 
     def write(self) -> None:
-        """Write the markers, then the completed state."""
+        """Write the markers that are due; log the completed state once all markers are written."""
         decided = self._txn.metadata
         commit = decided.state is TransactionState.PREPARE_COMMIT
         due, self._due = self._due, set()
         for tp in sorted(due):
             if self._node.image.partition(*tp) is None:
-                self._unmarked.discard(tp)  # the topic was deleted
+                self._unmarked.discard(tp)  # the partition's topic was deleted: no marker is needed
                 continue
             self._node.write_transaction_marker(
                 tp,
@@ -81,7 +85,8 @@ class TransactionCompletion:
 
     def _written(self, tp: TopicPartition, code: int) -> None:
         if not self._node.is_running:
-            # A paused broker handles the response after the pause; for a killed one, call_later drops the callback.
+            # This broker is paused or killed. After a pause it handles the response; if it was killed, call_later drops
+            # the callback.
             self._node.call_later(0.0, partial(self._written, tp, code))
         elif self._is_over:
             return

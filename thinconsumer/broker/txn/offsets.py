@@ -1,8 +1,8 @@
 """Verification of TxnOffsetCommit on the group coordinator's broker.
 
-For clients with KIP-890, the broker adds the group's partition of ``__consumer_offsets`` to the transaction; else
-it verifies that the client has added it. A partition's leader does the same for Produce. Follows Kafka's
-``CoordinatorPartitionWriter.maybeStartTransactionVerification``.
+For clients with KIP-890, the broker adds the group's partition of ``__consumer_offsets`` to the transaction; for older
+ones, it verifies that the client has added the partition. For Produce, the leader of the written partition does the
+same. Follows Kafka's ``CoordinatorPartitionWriter.maybeStartTransactionVerification``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 FIRST_WITH_ABORTABLE = 4  #: First TxnOffsetCommit version that may return TRANSACTION_ABORTABLE.
 FIRST_TO_ADD_PARTITIONS = 5
 
-#: Error codes of TxnOffsetCommit for errors of the partition leader or the transaction coordinator. Old clients do not
-#: expect NETWORK_EXCEPTION, but retry COORDINATOR_LOAD_IN_PROGRESS.
+#: Error codes in TxnOffsetCommit responses, by the error code of the partition or of the transaction coordinator. Old
+#: clients do not expect NETWORK_EXCEPTION, but retry after COORDINATOR_LOAD_IN_PROGRESS.
 _FOR_CLIENTS: Mapping[int, Code] = {
     **APPEND_ERRORS,
     Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -33,7 +33,7 @@ _FOR_CLIENTS: Mapping[int, Code] = {
 
 
 def partition_of_group(node: BrokerNode, group_id: str) -> TopicPartition:
-    """Return the partition of ``__consumer_offsets`` of a group, even if the topic does not exist yet."""
+    """Return the partition of ``__consumer_offsets`` to which a group belongs; the topic need not exist yet."""
     topic = node.image.topics.get(OFFSETS_TOPIC)
     count = node.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
     return TopicPartition(OFFSETS_TOPIC, partition_for(group_id, count))
@@ -44,7 +44,7 @@ def add_or_verify_offsets(
 ) -> None:
     """Add the group's partition of the offsets topic to the transaction, or verify that it was added.
 
-    ``version`` is that of TxnOffsetCommit; ``done`` gets the response code, once.
+    ``version`` is the version of the TxnOffsetCommit request; ``done`` is called once, with its error code or 0.
     """
     tp = partition_of_group(node, group_id)
 

@@ -1,7 +1,8 @@
 """The transactions of one partition of ``__transaction_state``: loaded from its log, and written to it.
 
-A node has one shard per partition and leader epoch. Callbacks of a shard that is
-:attr:`~TransactionCoordinatorShard.is_stale` have no effect. Follows Kafka's ``TransactionStateManager``.
+A broker that becomes the leader of a partition creates a new shard for it. When the leader epoch is over, the shard is
+stale (:attr:`~TransactionCoordinatorShard.is_stale`), and its pending callbacks have no effect. Follows Kafka's
+``TransactionStateManager``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Tombstones per batch; the batch must fit into max.message.bytes.
+#: Most tombstones of expired transactional ids in one batch, which must not exceed max.message.bytes.
 TOMBSTONES_MAX = 100
 
 #: Error codes for clients when the log rejects a record; other codes are returned unchanged.
@@ -34,7 +35,10 @@ _ANSWERS: Mapping[int, Code] = {**APPEND_ERRORS, Code.NOT_ENOUGH_REPLICAS_AFTER_
 
 
 class TransactionCoordinatorShard:
-    """Coordinates the transactions of one partition. ``epoch`` is the leader epoch, written in transaction markers."""
+    """Coordinates the transactions in one partition of ``__transaction_state``.
+
+    ``epoch`` is the leader epoch of this partition, which is the coordinator epoch in transaction markers.
+    """
 
     def __init__(self, node: BrokerNode, index: int, epoch: int, partition: PartitionReplica) -> None:
         self.index = index
@@ -60,7 +64,7 @@ class TransactionCoordinatorShard:
         self._is_unloaded = True
 
     def load(self) -> None:
-        """Load the log. A later record of a transactional id replaces earlier ones."""
+        """Load all transactional ids from the log; a later record of an id replaces earlier ones."""
         replica = self._partition
         for batch in replica.log.read_batches(replica.log.start_offset, replica.log.end_offset):
             for record in batch.decode(*replica.tp, check_crcs=False):
@@ -89,11 +93,11 @@ class TransactionCoordinatorShard:
         *,
         keep_pending: bool = False,
     ) -> None:
-        """Append a prepared transition, then complete it; ``done`` gets the code for clients, exactly once.
+        """Append the metadata of a prepared transition; once it is committed, complete the transition.
 
-        A transition that could not be appended is cancelled, unless ``keep_pending`` is set and the code is
-        COORDINATOR_NOT_AVAILABLE: the caller then retries. As in Kafka, an append that takes longer than the
-        transaction timeout has failed.
+        ``done`` is called exactly once, with 0 or the error code for the client. If the append fails, the transition is
+        cancelled, unless ``keep_pending`` is set and the code is COORDINATOR_NOT_AVAILABLE, after which the caller
+        retries the append. As in Kafka, an append that takes longer than the transaction timeout has failed.
         """
         timer: Timer | None = None
         settled = False
@@ -127,7 +131,7 @@ class TransactionCoordinatorShard:
     # -- expiration
 
     def expire(self, updated_before_ms: int) -> None:
-        """Remove transactional ids without an ongoing transaction that were last used before a time."""
+        """Remove the transactional ids without an ongoing transaction that have not been used since this time."""
         old = (
             txn
             for txn in list(self.transactions.values())

@@ -1,7 +1,7 @@
 """The state machine of a transaction, one transition table with Kafka's names.
 
-A transition is first prepared, and takes effect once it is in the log; while it is prepared, other requests get
-CONCURRENT_TRANSACTIONS. Follows Kafka's ``TransactionState``.
+A transition is first prepared (pending), and takes effect once it is in the log. Until then, other requests with the
+transactional id get CONCURRENT_TRANSACTIONS. Follows Kafka's ``TransactionState``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 class TransactionState(enum.Enum):
-    """The state of a transactional id's transaction, in the order of their numbers in the log."""
+    """The state of a transactional id's transaction. The order of the states is that of their numbers in the log."""
 
     EMPTY = "Empty"  #: The producer has its id and epoch; no partition was added yet.
     ONGOING = "Ongoing"  #: Partitions were added, and may be written to.
@@ -19,8 +19,8 @@ class TransactionState(enum.Enum):
     PREPARE_ABORT = "PrepareAbort"  #: The abort is decided and logged; markers are being written.
     COMPLETE_COMMIT = "CompleteCommit"  #: Every partition has its commit marker.
     COMPLETE_ABORT = "CompleteAbort"  #: Every partition has its abort marker.
-    DEAD = "Dead"  #: The unused transactional id is being removed. Only ever a pending state.
-    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  #: The producer is fenced before an abort. Only ever a pending state.
+    DEAD = "Dead"  #: A pending state only: the transactional id has expired, and is being removed.
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  #: A pending state only: the producer is fenced before an abort.
 
 
 class TransactionEvent(enum.Enum):
@@ -38,8 +38,8 @@ class TransactionEvent(enum.Enum):
 _S = TransactionState
 _E = TransactionEvent
 
-#: Transitions without an ongoing transaction. Aborting is valid since KIP-890, because a producer also aborts when it
-#: does not know whether its transaction has reached the coordinator.
+#: Valid transitions while no transaction is ongoing. An abort is valid since KIP-890, because a producer also aborts if
+#: it does not know whether the transaction coordinator has begun its transaction.
 _IDLE_TRANSITIONS: Mapping[TransactionEvent, TransactionState] = {
     _E.INITIALISED: _S.EMPTY,
     _E.ADDED: _S.ONGOING,
@@ -63,7 +63,7 @@ TRANSITIONS: Mapping[TransactionState, Mapping[TransactionEvent, TransactionStat
     _S.PREPARE_EPOCH_FENCE: {_E.ABORTED: _S.PREPARE_ABORT},
 }
 
-#: No transaction is ongoing or completing.
+#: States in which no transaction is ongoing or being completed.
 IDLE_STATES = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-#: The end is logged, and markers are being written.
+#: States in which the commit or abort is logged, and the markers are being written.
 PREPARED_STATES = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})

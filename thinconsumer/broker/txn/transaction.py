@@ -1,8 +1,8 @@
 """One transactional id: its metadata, and the transitions that it can prepare and complete.
 
 A transition is prepared as a new :class:`TransactionMetadata`, which takes effect once it is in the log
-(:meth:`Transaction.complete`). Until then :attr:`Transaction.pending` is its target state. Writes no log and
-handles no requests. Follows Kafka 4.3's ``TransactionMetadata`` and ``TxnTransitMetadata``.
+(:meth:`Transaction.complete`). Until then :attr:`Transaction.pending` is its target state. ``shard`` writes the log,
+``transitions`` decides on requests. Follows Kafka 4.3's ``TransactionMetadata`` and ``TxnTransitMetadata``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .states import TRANSITIONS, TransactionEvent, TransactionState
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 EPOCH_MAX = 32_767
-#: The transaction.version with a new producer epoch for each transaction (KIP-890).
+#: The transaction.version from which on each transaction has a new producer epoch (KIP-890).
 EPOCH_PER_TRANSACTION = 2
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Return whether no producer epoch is left to assign; the last one is reserved for fencing."""
+    """Return whether a producer id with this epoch has no further epoch; the highest one is reserved for fencing."""
     return epoch >= EPOCH_MAX - 1
 
 
@@ -38,9 +38,9 @@ class TransactionMetadata:
     updated_ms: int
     state: TransactionState = TransactionState.EMPTY
     previous_producer_id: int = NO_PRODUCER_ID  #: The producer id before the last transition.
-    #: The producer id after this transaction, when the epochs of the current one are exhausted.
+    #: The producer id for the next transaction if the epochs of the current id are exhausted, else -1.
     next_producer_id: int = NO_PRODUCER_ID
-    #: The previous epoch, accepted in a retried InitProducerId; not logged.
+    #: The producer's previous epoch. An InitProducerId with it is a retry after a lost response. It is not logged.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = -1
@@ -48,7 +48,10 @@ class TransactionMetadata:
 
 
 class Transaction:
-    """A transactional id on its coordinator. ``pending`` is the target state of the transition being logged, if any."""
+    """A transactional id on its coordinator.
+
+    ``pending`` is the target state of a transition that is being logged, None without one.
+    """
 
     def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
@@ -62,7 +65,7 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """The state according to the log."""
+        """The transaction's last state in the log."""
         return self.metadata.state
 
     @property
@@ -73,7 +76,10 @@ class Transaction:
     # -- preparing a transition
 
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
-        """Assign the producer's next epoch; None if ``expected_epoch`` is fenced (KIP-360)."""
+        """Prepare a transition that assigns the producer's next epoch.
+
+        Return None if ``expected_epoch`` (KIP-360) is neither the current nor the last epoch: the producer is fenced.
+        """
         metadata = self.metadata
         if self.is_exhausted:
             raise IllegalStateError(f"{self}: the epochs of producer id {metadata.producer_id} are exhausted")
@@ -82,7 +88,8 @@ class Transaction:
             if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == metadata.producer_epoch:
                 last = metadata.producer_epoch
             elif expected_epoch == metadata.last_producer_epoch:
-                # A retry after a lost response: another InitProducerId in between would have changed the last epoch.
+                # The producer retries InitProducerId after a lost response, and gets the same epoch again. Another
+                # InitProducerId in between would have changed the last epoch.
                 epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
             else:
                 return None
@@ -91,7 +98,10 @@ class Transaction:
     def prepare_producer_id_rotation(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
     ) -> TransactionMetadata:
-        """Assign a new producer id, because the epochs of the current one are exhausted."""
+        """Prepare a transition that assigns a new producer id, because the epochs of the current one are exhausted.
+
+        With ``keep_last_epoch`` a retried InitProducerId with the current epoch is accepted.
+        """
         last = self.metadata.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._emptied(timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)
 
@@ -102,7 +112,7 @@ class Transaction:
         )  # fmt: skip
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: int, client_version: int) -> TransactionMetadata:
-        """Add partitions; the first ones begin the transaction."""
+        """Prepare a transition that adds partitions; if no transaction is ongoing, it begins one."""
         metadata = self.metadata
         return self._prepare(
             TransactionEvent.ADDED,
@@ -121,11 +131,14 @@ class Transaction:
         *,
         is_without_partitions: bool = False,
     ) -> TransactionMetadata:
-        """Commit or abort; with KIP-890 the producer epoch is incremented, so that late writes are fenced."""
+        """Prepare the transition to PrepareCommit or PrepareAbort.
+
+        For clients with KIP-890 it increments the producer epoch, so that late writes of the transaction are fenced.
+        """
         metadata = self.metadata
         epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
         if client_version >= EPOCH_PER_TRANSACTION:
-            # A producer with the last epoch can still end its transaction, and continues with another producer id.
+            # With the highest epoch a producer can still end its transaction; it continues with ``next_producer_id``.
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
         return self._prepare(
             TransactionEvent.COMMITTED if commit else TransactionEvent.ABORTED,
@@ -138,7 +151,10 @@ class Transaction:
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionMetadata:
-        """Complete the transaction once all markers are written; switches to the next producer id, if one is set."""
+        """Prepare the transition to the completed state, which is logged once all markers are written.
+
+        If a next producer id is set, the transition switches to it.
+        """
         metadata = self.metadata
         producer_id, epoch = metadata.producer_id, metadata.producer_epoch
         if metadata.client_version >= EPOCH_PER_TRANSACTION and metadata.next_producer_id != NO_PRODUCER_ID:
@@ -153,13 +169,16 @@ class Transaction:
         )
 
     def prepare_fence(self) -> None:
-        """Fence the producer before its transaction is aborted; the abort that must follow increments the epoch."""
+        """Set the pending state PrepareEpochFence, the first step of an abort that the producer has not requested.
+
+        The caller must then call :meth:`end`, which increments the producer epoch.
+        """
         if self.pending is not None:
             raise IllegalStateError(f"{self} cannot be fenced while another transition is pending")
         self.pending = next_state(TRANSITIONS, self.metadata.state, TransactionEvent.FENCED, self)
 
     def expire(self) -> TransactionMetadata:
-        """Remove the transactional id."""
+        """Prepare the transition to Dead: the transactional id has expired, and is to be removed."""
         return self._prepare(TransactionEvent.EXPIRED, partitions=frozenset())
 
     def _prepare(self, event: TransactionEvent, **changes: Any) -> TransactionMetadata:
@@ -172,7 +191,7 @@ class Transaction:
     # -- completing it
 
     def complete(self, metadata: TransactionMetadata) -> None:
-        """Complete the prepared transition: it is in the log.
+        """Let the prepared transition take effect: ``metadata`` is in the log.
 
         Raises:
             IllegalStateError: ``metadata`` is not that of the prepared transition.

@@ -1,9 +1,9 @@
 """Decides which transition a request causes in its transaction, or with which error code it is rejected.
 
-Pure functions; clients depend on the order of the checks, which is Kafka's. There are two ways to end a transaction:
-before KIP-890 the producer epoch stays the same; since then each end increments it, so that a request with the previous
-epoch is a retry and one with the current epoch belongs to the next transaction. Follows Kafka 4.3's
-``TransactionCoordinator``.
+The functions neither log nor send anything. The order of the checks is Kafka's, as clients depend on it. There are two
+protocols to end a transaction: before KIP-890 the producer epoch stays the same; since then each EndTxn increments it,
+so that an EndTxn with the previous epoch is a retry and one with the current epoch belongs to the next transaction.
+Follows Kafka 4.3's ``TransactionCoordinator``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .transaction import (
     is_exhausted,
 )
 
-#: The transition to log, or the code to respond with immediately.
+#: The transition to log, or the error code (or NONE) with which to respond immediately.
 Decision = TransactionMetadata | Code
 NewProducerId = Callable[[], int]
 
@@ -42,7 +42,10 @@ class ProducerIdAndEpoch(NamedTuple):
 def on_init_producer_id(
     txn: Transaction, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int, new_producer_id: NewProducerId
 ) -> Decision:
-    """Handle InitProducerId. An ongoing transaction is aborted first: the transition is then one to PrepareAbort."""
+    """Decide on InitProducerId: assign a producer epoch or, during a transaction, abort the transaction first.
+
+    In the second case the transition is one to PrepareAbort, and the producer must retry after it.
+    """
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     if expected is not None and not _is_known(txn, expected):
@@ -58,13 +61,17 @@ def on_init_producer_id(
             new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None
         )
     if txn.is_exhausted:
-        # Kafka throws an IllegalStateException here, which becomes this code.
+        # Kafka's coordinator throws an IllegalStateException in this case, and responds with this code.
         return Code.UNKNOWN_SERVER_ERROR
     return txn.prepare_init(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
 
 
 def _is_known(txn: Transaction, expected: ProducerIdAndEpoch) -> bool:
-    """Return whether the producer has the current id, or the previous one with its epochs exhausted."""
+    """Return whether the producer's id is the current one, or the previous one and its epochs are exhausted.
+
+    A producer with the previous id has not received the response that replaced its id. Before the first epoch is
+    assigned, any id is accepted.
+    """
     metadata = txn.metadata
     return (
         metadata.producer_epoch == NO_PRODUCER_EPOCH
@@ -80,8 +87,9 @@ def on_add_partitions(
     now_ms: int,
     client_version: int,
 ) -> Decision:
-    """Handle AddPartitionsToTxn and AddOffsetsToTxn."""
-    # Checked first: the producer may already have the id and epoch of the transition being logged.
+    """Decide on AddPartitionsToTxn and AddOffsetsToTxn: NONE if the transaction has all these partitions already."""
+    # This check precedes that of the producer id and epoch: the producer may already have those of the pending
+    # transition, which would be rejected, and must retry until it is logged.
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     if (refusal := _refuse(txn, producer)) is not None:
@@ -95,7 +103,10 @@ def on_add_partitions(
 def on_verify_partitions(
     txn: Transaction, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, Code]:
-    """Handle AddPartitionsToTxn with ``verify_only``."""
+    """Decide on AddPartitionsToTxn with ``verify_only``: return a code for each partition.
+
+    Partitions that are not in the transaction get TRANSACTION_ABORTABLE.
+    """
     refusal = _refuse(txn, producer)
     inside = txn.metadata.partitions
     return {
@@ -113,10 +124,10 @@ def _refuse(txn: Transaction, producer: ProducerIdAndEpoch) -> Code | None:
 
 
 def prepare_abort_unrequested(txn: Transaction, now_ms: int, new_producer_id: NewProducerId) -> TransactionMetadata:
-    """Prepare an abort that the producer did not request; a higher epoch fences it.
+    """Prepare an abort that the producer has not requested; an incremented epoch fences the producer.
 
-    As in Kafka 4.x the epoch is incremented for all clients, not only those with KIP-890. If the epochs are exhausted,
-    the next producer id is assigned here.
+    As in Kafka 4.x the epoch is incremented for all clients, not only those with KIP-890. If the epochs of the producer
+    id are exhausted, the abort also assigns the next producer id.
     """
     next_producer_id = new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID
     txn.prepare_fence()
@@ -131,7 +142,7 @@ def on_end_txn(
     client_version: int,
     new_producer_id: NewProducerId,
 ) -> Decision:
-    """Handle EndTxn."""
+    """Decide on EndTxn, by the protocol of the client's transaction.version."""
     if client_version < EPOCH_PER_TRANSACTION:
         return _end_v1(txn, producer, commit, now_ms)
     return _end_v2(txn, producer, commit, now_ms, new_producer_id)
@@ -149,8 +160,8 @@ def _end_v1(txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms
     return txn.end(commit, 0, NO_PRODUCER_ID, now_ms)
 
 
-#: Response codes to EndTxn before KIP-890 without an ongoing transaction, by whether it commits. Other states
-#: get INVALID_TXN_STATE.
+#: Response codes to EndTxn of clients without KIP-890 while no transaction is ongoing, by whether the request is a
+#: commit. In states without a code the response is INVALID_TXN_STATE.
 _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
     True: {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_COMMIT: Code.NONE},
     False: {_S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_ABORT: Code.NONE},
@@ -160,7 +171,7 @@ _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
 def _end_v2(
     txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms: int, new_producer_id: NewProducerId
 ) -> Decision:
-    # Checked first, as in :func:`on_add_partitions`.
+    # This check precedes that of the producer id and epoch, as in :func:`on_add_partitions`.
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     metadata = txn.metadata
@@ -186,8 +197,8 @@ _INVALID_AT_REST: Mapping[TransactionState, Code] = dict.fromkeys(IDLE_STATES, C
 _COMMITTING = {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.PREPARE_ABORT: Code.INVALID_TXN_STATE}
 _ABORTING = {_S.PREPARE_COMMIT: Code.INVALID_TXN_STATE, _S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS}
 
-#: Response codes to EndTxn since KIP-890, by (commits, is a retry). In states without a code the request is valid: it
-#: ends an ongoing transaction, or aborts without one.
+#: Response codes to EndTxn of clients with KIP-890, by whether the request is a commit, and whether it is a retry. In
+#: states without a code the request is valid: it ends the ongoing transaction, or is an abort without a transaction.
 _V2: Mapping[tuple[bool, bool], Mapping[TransactionState, Code]] = {
     (True, False): {**_INVALID_AT_REST, **_COMMITTING},
     (True, True): {**_INVALID_AT_REST, **_COMMITTING, _S.COMPLETE_COMMIT: Code.NONE},
