@@ -11,10 +11,7 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """The pending call of a blocking method. It is settled once, with a result or an error.
-
-    At its timeout, or when an exception ends it, the blocking method sets :attr:`abandoned`.
-    """
+    """The pending call of a blocking method: settled once, with a result or an error, or abandoned at its timeout."""
 
     __slots__ = ("_result", "abandoned", "done", "error", "last_error", "what")
 

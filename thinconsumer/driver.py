@@ -143,10 +143,7 @@ class Driver(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether the last step was only waiting for I/O when an exception (such as Ctrl-C) ended it.
-
-        If so, no command and no received byte was handled in part, and the connections can be kept.
-        """
+        """Whether an exception ended the last step while it only waited for I/O: nothing was handled in part."""
         ...
 
     def hang_up_all(self) -> None:

@@ -301,7 +301,7 @@ class InconsistentGroupProtocolError(GroupError):
 
 
 class InvalidSessionTimeoutError(GroupError):
-    """``session_timeout_ms`` is outside the broker's ``group.min.session.timeout.ms`` and ``group.max...``."""
+    """``session_timeout_ms`` is outside the broker's ``group.{min,max}.session.timeout.ms``."""
 
 
 class InvalidGroupIdError(GroupError):

@@ -269,7 +269,10 @@ class Metadata:
     # -- inside
 
     def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
-        """Make the engine rebootstrap (KIP-1102): on REBOOTSTRAP_REQUIRED, or after too long without metadata."""
+        """Make the engine start from the bootstrap servers again, if the known brokers give no metadata (KIP-1102).
+
+        A broker has answered REBOOTSTRAP_REQUIRED, or ``metadata_recovery_rebootstrap_trigger_ms`` has passed.
+        """
         if self._failing_since is None:
             self._failing_since = now
         if self._settings.metadata_recovery_strategy != "rebootstrap":

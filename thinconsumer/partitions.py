@@ -223,11 +223,7 @@ class Partition:
 
 
 class RecordInHand(NamedTuple):
-    """The record that iterating over the consumer has returned last.
-
-    The user may still be processing it: it counts as processed when the iteration continues. Until then it is not
-    included in commits.
-    """
+    """The record that iteration returned last. Commits exclude it until the next one is requested: it may be in use."""
 
     partition: Partition
     position: int  #: The partition's position after the record.

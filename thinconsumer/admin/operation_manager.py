@@ -233,10 +233,7 @@ class OperationManager:
         return True
 
     def _node_for(self, pending: PendingOperation[Any, Any], key: Any) -> int | None:
-        """Return the node to which the request for ``key`` is sent; -1 for any broker.
-
-        None if the node is not known yet, or if the key was settled with an error, as its node has left the cluster.
-        """
+        """Return the node for ``key``; -1: any broker; None: not known yet, or ``key`` was settled with an error."""
         routing = pending.operation.routing
         if routing is Routing.ANY:
             return -1

@@ -63,10 +63,7 @@ class Operation(Generic[K, V]):
 
 
 def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iterator[KeyResult]]:
-    """Return a function that reads a response with only errors: in ``entries``, a list, one for each key.
-
-    The field ``key`` of an entry names the topic or group that its error code and message belong to.
-    """
+    """Return a reader for responses that only have errors: structs with the field ``key``, in the list ``entries``."""
 
     def read(response: Any, version: int) -> Iterator[KeyResult]:
         for one in getattr(response, entries):
@@ -238,10 +235,7 @@ def _read_offsets(response: OffsetFetchResponse, version: int) -> Iterator[KeyRe
 
 
 def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    """Return the committed offsets of an OffsetFetch response, by partition, without those that are -1 (none).
-
-    ``topics`` are structs of one of two types, depending on the API version; their fields are the same.
-    """
+    """Return committed offsets by partition. The type of ``topics`` depends on the version, its fields do not."""
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {}
     for topic in topics:
         for p in topic.partitions:

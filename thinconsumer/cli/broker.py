@@ -210,7 +210,7 @@ class _Control:
         self._unread = b""
 
     def read(self) -> bool:
-        """Carry out the calls received so far; return False at the end of standard input."""
+        """Carry out the calls that have arrived on standard input; return False when the input has ended."""
         if not _has_input():
             return True
         try:

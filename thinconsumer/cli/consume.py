@@ -157,10 +157,7 @@ def _read_in_group(
 
 
 def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return the partitions that the user named, or all of a named topic; raise CommandError if one does not exist.
-
-    With --group, the command reads only those of them that the group assigns to it.
-    """
+    """Return the partitions that the user named. A group member reads only those that the group assigns to it."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic)

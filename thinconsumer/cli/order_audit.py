@@ -24,10 +24,7 @@ class PartitionAudit:
 
 @dataclass
 class OrderAudit:
-    """Compares written orders (:meth:`expect`) with read records (:meth:`add`).
-
-    Counts orders that are missing, read twice, out of order or never written.
-    """
+    """Compares written orders (:meth:`expect`) with read records (:meth:`add`), and counts each kind of difference."""
 
     partitions: dict[int, PartitionAudit] = field(default_factory=dict)
     written_cents: int = 0
@@ -56,10 +53,7 @@ class OrderAudit:
         return not wrong and self.read_cents == self.written_cents
 
     def restart_pauses(self, now: float, partitions: Iterable[int]) -> None:
-        """Measure the longest pause of these partitions anew, from ``now``, when the demo kills a broker.
-
-        A pause is the time between two records read. It begins at ``now`` if no record of a partition was read before.
-        """
+        """Measure the longest pauses between two records anew; without a record so far, a pause begins at ``now``."""
         for number in partitions:
             partition = self.partitions.setdefault(number, PartitionAudit())
             partition.longest_pause = 0.0

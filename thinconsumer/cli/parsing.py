@@ -97,7 +97,7 @@ class OneOf:
 
 
 class PartitionsOf(NamedTuple):
-    """A topic and the numbers of its partitions; None for all."""
+    """A topic and the numbers of some of its partitions; None: all of its partitions."""
 
     topic: str
     numbers: tuple[int, ...] | None

@@ -175,10 +175,7 @@ class Accumulator:
                 yield buffer, buffer.unassigned[0].deadline
 
     def extend_deadlines(self, buffer: TopicBuffer, now: float, deadline: float) -> None:
-        """Set a new deadline for expired unassigned records; each record gets only one extension.
-
-        The sender calls this if the application has polled late, since a response with the metadata may have arrived.
-        """
+        """Extend the expired deadlines of unassigned records after a late poll, each only once."""
         for one in buffer.unassigned:
             if one.deadline <= now and not one.deadline_extended:
                 one.deadline_extended = True
@@ -202,10 +199,7 @@ class Accumulator:
             self.active.pop(queue, None)
 
     def move_to_end(self, queue: PartitionQueue) -> None:
-        """Put a queue behind the others after its batch was sent.
-
-        If the batches of all queues do not fit into one request, each queue thus gets its turn.
-        """
+        """Put a queue last after its batch was sent, so that all get their turn if their batches exceed a request."""
         if self.active.pop(queue, queue) is None:
             self.active[queue] = None
 

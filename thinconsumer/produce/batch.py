@@ -90,7 +90,7 @@ class ProducerBatch:
     def move(self, event: BatchEvent) -> None:
         """Change the state; raise ``IllegalStateError`` if the event is impossible in the current state."""
         after = next_state(BATCH_TRANSITIONS, {}, self.state, event, self)
-        assert after is not None  # None is for events that are ignored; the table of transitions has none of them
+        assert after is not None  # next_state() returns None only for an ignored event, which this table does not have
         self.state = after
 
     def acknowledge(self, base_offset: int, append_time: int) -> None:

@@ -36,10 +36,7 @@ COMMIT_PAUSE_S = 60.0
 
 
 class ClusterClient:
-    """Sends requests with consumers that it creates on demand.
-
-    Spark pickles this object to copy it to other processes. The consumers are left out; the copy creates its own.
-    """
+    """Sends requests with consumers that it creates on demand. A pickled copy, which Spark makes, creates its own."""
 
     def __init__(
         self,
@@ -219,10 +216,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records of each partition from ``start`` on, and none from ``end`` on.
-
-    Returns (number of offsets that the records span, bytes of the records) for each partition that had records.
-    """
+    """Read a few records from each ``start`` on; return (number of offsets they span, bytes) for each partition."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)

@@ -109,24 +109,24 @@ class SourceOptions:
 
     @property
     def is_limited(self) -> bool:
-        """Whether an option limits or delays micro-batches."""
+        """Whether the user set an option that limits the size of micro-batches or delays them."""
         return not self.given.isdisjoint(LIMITS)
 
     def batch_start(self) -> Bound:
-        """Return the start of a batch read, after the checks for batch reads."""
+        """Return where a batch read starts, or raise ``KafkaConfigurationError`` if it cannot start or end as set."""
         starting = self.starting or EarliestOrLatest(EARLIEST)
         _refuse(starting, LATEST, "startingOffsets can't be latest", "use 'earliest', offsets, or startingTimestamp")
         self._check_order(starting, self.batch_end())
         return starting
 
     def batch_end(self) -> Bound:
-        """Return the end of a batch read, after the checks for batch reads."""
+        """Return where a batch read ends, or raise ``KafkaConfigurationError`` if it cannot end as set."""
         ending = self.ending or EarliestOrLatest(LATEST)
         _refuse(ending, EARLIEST, "endingOffsets can't be earliest", "use 'latest', offsets, or endingTimestamp")
         return ending
 
     def stream_start(self) -> Bound:
-        """Return the start of a new stream, after the checks for streams."""
+        """Return where a new stream starts, or raise ``KafkaConfigurationError`` if an option sets an end."""
         for name in sorted(self.given):
             if name.startswith("ending"):
                 raise KafkaConfigurationError(

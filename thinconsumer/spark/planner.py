@@ -45,7 +45,7 @@ class OffsetRange(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Offsets of a partition that cannot be read: ``start`` inclusive, ``until`` exclusive; None if unknown."""
+    """Offsets of a partition that cannot be read, from ``start`` up to ``until`` (exclusive); None: not known."""
 
     tp: TopicPartition
     start: int | None
@@ -219,7 +219,10 @@ def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition
 
 
 def backlog_of(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> int:
-    """Return the number of offsets from the start to the latest offsets."""
+    """Return how many offsets of all partitions are still to be read, up to ``latest``.
+
+    A partition without an offset in ``start`` is new, and is read from its offset in ``earliest``.
+    """
     return sum(max(0, end - start.get(tp, earliest.get(tp, 0))) for tp, end in latest.items())
 
 

@@ -123,10 +123,7 @@ class _RangeReader:
                 raise self._stuck()
 
     def _seek_to_start(self) -> None:
-        """Seek to the start of the range, unless the cached consumer is there already, since its last task ended there.
-
-        In that case the consumer may have prefetched records of this range, which a seek would drop.
-        """
+        """Seek to the start, unless the last task ended there: a seek would drop the records prefetched after it."""
         consumer, tp = self._consumer, self._tp
         if consumer.assignment() != {tp}:
             consumer.assign([tp])

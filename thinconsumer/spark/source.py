@@ -327,7 +327,10 @@ if HAS_LIMITS:
         """A stream reader with limits and AvailableNow, for PySpark 4.2 and newer."""
 
         def getDefaultReadLimit(self) -> Any:
-            """Return a limit for Spark's query plan; :meth:`latestOffset` uses the options themselves."""
+            """Return the limit of a micro-batch that the options set, which Spark passes to :meth:`latestOffset`.
+
+            ``latestOffset`` only tests whether the limit is ReadAllAvailable, and takes numbers from the options.
+            """
             options = self._options
             if options.max_offsets_per_trigger is not None:
                 return ReadMaxRows(options.max_offsets_per_trigger)
