@@ -122,7 +122,7 @@ class Flow:
         return FAR if self.far[pool] >> member & 1 else 0
 
     def back_cost(self, member: int, pool: int) -> tuple[int, int]:
-        """Return the cost of moving a partition from the member back to its pool, and how many partitions have it."""
+        """Return the cost to move a partition from the member back to its pool, and how many can move at this cost."""
         count = self.units[member][pool]
         owned = self.owned[pool].get(member, 0)
         cost = self.step_cost(pool, member)
@@ -198,7 +198,7 @@ class _Search:
         self.members: dict[int, int] = {}
         self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
-        self.heap = flow.starts()  #: (distance, kind of step, pool or member, index into heights for _NEAR and _FAR)
+        self.heap = flow.starts()  #: (distance, kind, pool or member, index into heights if the kind is _NEAR or _FAR)
         heapify(self.heap)
 
     def run(self) -> int | None:

@@ -56,7 +56,7 @@ class _MemberMetadata:
 
     @property
     def subscription(self) -> list[str]:
-        """The topics, as kafka-python 2.0 names them."""
+        """The topics, under the attribute name of kafka-python 2.0."""
         return self.topics
 
 
@@ -79,7 +79,7 @@ class _MemberAssignment:
 
     @property
     def assignment(self) -> list[_OfTopic]:
-        """The partitions, as kafka-python 2.0 names them."""
+        """The partitions, under the attribute name of kafka-python 2.0."""
         return self.assigned_partitions
 
     def partitions(self) -> list[TopicPartition]:

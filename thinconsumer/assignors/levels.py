@@ -28,7 +28,7 @@ from .masks import bits
 
 
 class Block(NamedTuple):
-    """Pools, and the bit mask of their members, which get ``least`` or ``most`` partitions each, all of these pools."""
+    """Pools and the mask of their members, which get ``least`` or ``most`` partitions each, all from these pools."""
 
     pools: tuple[int, ...]
     members: int

@@ -89,7 +89,7 @@ class FetchSession:
         self.session_id = session_id
 
     def reset(self, *, keep_id: bool = False) -> None:
-        """Make the next request a full one; with ``keep_id``, it also closes the old session on the broker."""
+        """Make the next Fetch a full one; with ``keep_id``, that Fetch also closes the old session on the broker."""
         self.epoch = INITIAL_EPOCH
         self.held = {}
         if not keep_id:

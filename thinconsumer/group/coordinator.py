@@ -73,7 +73,7 @@ TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorStat
 class Coordinator:
     """Find one group's coordinator, while another manager needs it.
 
-    Its requests name ``asker`` as their manager, and have this object as their context. If FindCoordinator gets no
+    Each request carries ``asker``, the name of the manager to which its response is given. If FindCoordinator gets no
     response within ``ask_another_after`` seconds, another broker is asked, too.
     """
 

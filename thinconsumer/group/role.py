@@ -56,7 +56,7 @@ class Role(Protocol):
     ) -> Mapping[str, bytes]:
         """Return every member's assignment, by member id. Called on the leader only.
 
-        With ``skip`` (KIP-814) the group keeps its assignment: note the topics, to detect changes, and return ``{}``.
+        With ``skip`` (KIP-814) the group keeps its assignment: return ``{}``, and store the topics to detect changes.
         """
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:

@@ -69,7 +69,7 @@ class CoordinatorChannel:
     # -- requests
 
     def join(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
-        """Return a JoinGroup request, if the channel is open."""
+        """Return a JoinGroup; None while the coordinator is unknown, or a JoinGroup or SyncGroup is in flight."""
 
         def message(identity: Identity) -> Message:
             return requests.join(self._settings, identity, protocol_type, attempt.protocols or (), attempt.reason)
@@ -78,7 +78,7 @@ class CoordinatorChannel:
         return self._send(JoinGroupRequest, message, now, timeout, self._rebalance_timeout)
 
     def sync(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
-        """Return a SyncGroup request, if the channel is open.
+        """Return a SyncGroup request; None in the same cases as :meth:`join`.
 
         The coordinator responds to followers only after the leader has sent the assignment, so a follower may wait for
         its response as long as the request timeout without a fault of the coordinator.

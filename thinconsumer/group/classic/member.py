@@ -203,7 +203,7 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # before _finish_leave(): may end the attempt to leave
+        leave_request = self._channel.leave_request(now)  # before _finish_leave(): this call may end the leave attempt
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._in_role_method:
