@@ -27,17 +27,17 @@ class Manager(Protocol):
 
     @property
     def asker(self) -> str:
-        """The name on this manager's requests, by which the engine passes their responses to :meth:`handle`."""
+        """The name that this manager's requests carry, so that the engine passes their responses to :meth:`handle`."""
         ...
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now."""
+        """Return the requests to send now."""
         ...
 
     def handle(self, answer: Answer, now: float) -> bool | None:
         """Handle the response to one of this manager's requests, or its failure.
 
-        Returns True if the response concerns only this manager, so that no other manager has to step because of it.
+        Returns True if the response changes the state of this manager only, so that no other manager has to step.
         """
 
     def wake_at(self, now: float) -> float:
@@ -99,7 +99,7 @@ class Engine:
         return bool(self._touched) or self.network.outage_since is not None or now >= self.wake_at()
 
     def skip(self, now: float) -> None:
-        """Take note of the time after a wait for I/O that left nothing to do: called instead of :meth:`step`."""
+        """Called instead of :meth:`step` if nothing is due after a wait for I/O: record the time of that wait."""
         self._now = now
         self.network.skip(now)
 
@@ -141,12 +141,12 @@ class Engine:
     def wake_at(self) -> float:
         """Return when the driver and the engine must step next, even if nothing is received before."""
         if self._closing:
-            return self.network.wake_at()  # while closing, managers do not step, so their times do not count
+            return self.network.wake_at()  # managers do not step while the engine closes: only connections can be due
         if self._due is not None:
             return self._due
         due = min(self.network.wake_at(), self._first_due(self._now))
         if due > self._now:
-            self._due = due  # if due now, compute anew: the driver's step may change it
+            self._due = due  # not kept if due now: the driver's step may change it
         return due
 
     def take_commands(self) -> list[Command]:
@@ -182,7 +182,7 @@ class Engine:
         self.touch()
 
     def _follow_metadata(self, now: float) -> None:
-        """Pass new nodes to the network client before requests are sent to them."""
+        """Pass the nodes of new metadata to the network client, before it gets requests for them."""
         if self.metadata.rebootstrap_reason is not None:
             self.metadata.rebootstrap_reason = None
             self.network.rebootstrap(now)
@@ -207,7 +207,7 @@ class Engine:
     # -- closing
 
     def close(self, requests: Sequence[Request], now: float) -> bool:
-        """Stop the managers and send their last ``requests``, to nodes with a ready connection only.
+        """Stop the managers and send their last ``requests``, but only to nodes with a ready connection.
 
         Other nodes are not connected to: that would delay the close, and brokers evict fetch sessions by themselves.
         Returns whether :meth:`closing` has responses to wait for.

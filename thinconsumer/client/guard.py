@@ -1,7 +1,7 @@
 """Allow one public call at a time: a call during another one raises at once instead of corrupting its state.
 
-Such a call may come from another thread, or on the same thread from a signal handler or from user code that the first
-call runs. No call waits for another. Different threads may use a client one after the other.
+A call during another one may come from another thread; or on the same thread from a signal handler, or from user code
+that the first call runs. No call waits for another. Different threads may use a client one after the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class RunningCall:
     def is_over(self) -> bool:
         """Return whether the call has ended without :meth:`Guard.leave`, interrupted by an exception.
 
-        The call has ended if its frame is no longer on the stack of its thread, on which this must be called.
+        The call has ended if its frame is no longer on the stack. Only the thread that made the call may ask, since
+        only its own stack is searched.
         """
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame is not self.frame:

@@ -47,8 +47,8 @@ class UserCallback(NamedTuple):
 class CallEntry:
     """The context manager that begins and ends a public call. It enters the guard before it begins the call.
 
-    In the other order, a call from a second thread would advance positions in the middle of the first thread's call,
-    before the guard rejects it.
+    If a call began before it entered the guard, a call from a second thread would advance positions in the middle of
+    the first thread's call, before the guard rejects it.
     """
 
     __slots__ = ("_begin", "_end", "_guard")
@@ -75,7 +75,7 @@ class CallEntry:
 
 
 class Shell:
-    """Implements the public methods of every client. Closing it closes the driver.
+    """Runs the public calls of a client: begins them, steps the engine and the driver, runs user code. Owns the driver.
 
     Args:
         name: the client's name in errors: ``"consumer"``.
@@ -132,7 +132,7 @@ class Shell:
         return self._entry
 
     def stay(self) -> Guard:
-        """Begin a call that leaves the positions before the last poll result, as between records of an iteration."""
+        """Begin a call that does not move the positions past the last poll result, as within an iteration."""
         return self.guard
 
     def begin(self) -> None:
@@ -189,7 +189,7 @@ class Shell:
         self._attend(driver.now())
         self.step_interrupted = True
         try:
-            is_called = driver.step(engine, deadline)  # also returns at engine.wake_at()
+            is_called = driver.step(engine, deadline)  # waits at most until engine.wake_at()
         except BaseException:
             self.step_interrupted = not driver.waiting
             raise
@@ -219,8 +219,8 @@ class Shell:
     ) -> bool:
         """Step, at least once, until ``done()`` is true or ``seconds`` have passed; return whether ``done()`` is true.
 
-        While ``done()`` is false, ``between`` is called with the time after each step. It returns the time, as it may
-        itself step.
+        While ``done()`` is false, ``between`` is called with the time after each step. It may itself step, and returns
+        the new time.
         """
         deadline = self.driver.now() + seconds
         now = self.run_once(self.driver.now(), may_wake=may_wake)
@@ -250,7 +250,7 @@ class Shell:
 
     @contextmanager
     def callback(self) -> Iterator[None]:
-        """Run user code that may call this client."""
+        """Mark the block as user code that may call this client."""
         before, self.in_callback = self.in_callback, True
         try:
             with self.guard.running("a callback", may_call=True):

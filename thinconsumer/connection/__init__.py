@@ -1,1 +1,1 @@
-"""One broker connection without its socket: framing, correlation, negotiation of versions, login, throttling."""
+"""Connections to brokers, without sockets: framing, correlation ids, negotiation of versions, login, throttling."""

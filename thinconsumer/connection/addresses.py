@@ -1,4 +1,4 @@
-"""The addresses of host names: looked up one name at a time, reused until connecting to all of them fails.
+"""The addresses of host names: looked up one name at a time, and reused until connecting to all of them fails.
 
 The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many routes
 wait for a name. A numeric IPv4 address needs no lookup. A numeric IPv6 address is passed to the driver, which converts
@@ -29,7 +29,7 @@ class NameLookup:
 
 
 class AddressBook:
-    """The addresses of hosts by (host, port), and the queue of names to look up."""
+    """The known addresses by host and port, and the queue of names to look up."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[Address, ...]] = {}
@@ -72,8 +72,8 @@ class AddressBook:
             return
         self._under_way = None
         lookup = self._lookups.pop(key)
-        # The address that worked last comes first. After an address that drops packets, every new connection would be
-        # late.
+        # The address to which the client connected last comes first. If an address that drops packets came first, every
+        # new connection would be late.
         lookup.addresses = tuple(sorted(addresses, key=lambda address: address != self._last_worked.get(key)))
         lookup.error = error or "the name has no address"
         lookup.done = True
@@ -81,7 +81,7 @@ class AddressBook:
             self._known[key] = lookup.addresses
 
     def worked(self, host: str, port: int, address: Address) -> None:
-        """Put an address that has been connected first, in the known addresses and in results of later lookups."""
+        """Put an address to which the client has connected first, now and in the results of later lookups."""
         key = host, port
         self._last_worked[key] = address
         self._known[key] = (address, *(other for other in self._known.get(key, ()) if other != address))

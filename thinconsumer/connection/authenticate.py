@@ -26,5 +26,5 @@ class Login(Protocol):
         ...
 
 
-#: Takes the host name of a new connection and returns its login.
+#: A function that takes the host name of a new connection and returns the login for it.
 NewLogin = Callable[[str], Login]

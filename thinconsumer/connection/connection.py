@@ -36,13 +36,13 @@ LEAST_ANSWER_TIME = 1.0
 #: While bytes of a response keep arriving with gaps of at most this many seconds, the request's deadline is extended.
 #: On a slow network, the timeout would otherwise cut off every attempt to receive a large response.
 ARRIVING_GAP = 5.0
-#: A deadline is extended up to this many times the request's original timeout.
+#: While a response is arriving, its request's deadline is extended up to this many times the original timeout.
 ARRIVING_FACTOR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """The settings that all connections of one client share; seconds and bytes."""
+    """The settings that all connections of one client share. Times are in seconds, sizes in bytes."""
 
     client_id: str
     max_frame_bytes: int
@@ -88,7 +88,8 @@ class Connection:
         """
         self.state = ConnectionState.CONNECTING
         self.node_id = node_id
-        self.error: KafkaError | None = None  #: Why the connection ended; None if closed without a failure.
+        #: The error that ended the connection; None if it is open, or was closed on purpose.
+        self.error: KafkaError | None = None
         self.was_ready = False
         self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
         self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
@@ -223,13 +224,13 @@ class Connection:
             self._end(error)
 
     def hung_up(self) -> None:
-        """Note that the driver has received the Hangup for this connection, so that it makes no further calls."""
+        """Note that the driver has received the Hangup for this connection, and makes no further calls."""
         self._move(ConnectionEvent.HUNG_UP)
 
     # -- called by the driver
 
     def connection_made(self, now: float) -> None:
-        """Send ApiVersions, now that the transport is ready."""
+        """Begin the setup: send ApiVersions, now that TCP (and TLS) is connected."""
         if self._move(ConnectionEvent.CONNECTION_MADE):
             self._used_at = now
             self._begin_setup_step(now)
@@ -268,12 +269,12 @@ class Connection:
             self._end(explained)
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the bytes that wait to be written."""
+        """Return the bytes that wait to be sent."""
         self._is_seen_by_driver = True
         return tuple(self._out)
 
     def data_sent(self, size: int, now: float) -> None:
-        """Drop the bytes that were written."""
+        """Drop the first ``size`` of the waiting bytes, which the driver has sent."""
         if not self._move(ConnectionEvent.SENT):
             return
         while size and self._out:
@@ -295,7 +296,7 @@ class Connection:
         return True
 
     def _end(self, error: KafkaError | None) -> None:
-        """Answer all requests in flight and free the buffers."""
+        """Answer all requests in flight with an error, and free the buffers."""
         self.error = error
         lost = error if isinstance(error, KafkaConnectionError) else self._connection_error(error)
         for item in self._in_flight:
@@ -391,8 +392,8 @@ class Connection:
     def _throttle(self, response: Any, now: float) -> None:
         """Send nothing for the throttle time in the response (KIP-219), in which the broker reads no requests.
 
-        Brokers before 2.0 wait for the throttle time before they send the response. The client then waits once more,
-        since it does not distinguish the two.
+        Brokers before 2.0 have already waited for the throttle time before they sent the response. The client waits
+        again, since it does not distinguish the two kinds of brokers.
         """
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms <= 0:
@@ -482,7 +483,7 @@ class Connection:
 
 
 def _wrong_port(security_protocol: str) -> str:
-    """Return a likely reason why a port does not answer ApiVersions, with the option to change."""
+    """Return a likely reason why a port does not answer ApiVersions, and the option to change."""
     if security_protocol.endswith("SSL"):
         return "it is not a Kafka listener (check host and port)"
     wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"

@@ -5,9 +5,9 @@ into which the driver receives, so that its body is copied once, from the kernel
 slice of it exists, such as a record. Afterwards the buffer is used for another large frame: allocating a new one takes
 as long as receiving, since both the system and Python fill it with zeros.
 
-A size comes from the peer and is not trusted. A size over the limit ends the connection; for one within it, the buffer
-starts small and doubles as bytes arrive, unless this connection has received a frame of that size before. The first
-bytes of servers that are not Kafka cause an error that names their protocol.
+A size comes from the peer and is not trusted. A size over the limit ends the connection. For a size within the limit,
+the buffer starts small and doubles as bytes arrive, unless this connection has already received a frame of that size.
+If the first bytes are from a server that is not Kafka, the error names its protocol.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST_FRAME = 4
 Frame = bytes | memoryview
 
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
-#: The first four bytes that servers of other protocols send, and their names.
+#: By the first four bytes that a server of another protocol sends: the name of such a server.
 _OTHER_PROTOCOLS = {
     b"HTTP": "an HTTP server",
     b"<htm": "an HTTP server",
@@ -68,7 +68,7 @@ class Frames:
         return self._body is not None or self._filled > 0
 
     def buffer(self) -> memoryview:
-        """Return the buffer for the next bytes; never empty."""
+        """Return the buffer into which the driver must receive the next bytes; never empty."""
         if self._view is None:
             if not self._shared:
                 self._shared = bytearray(SHARED_BYTES)
@@ -81,8 +81,8 @@ class Frames:
     def received(self, size: int) -> Iterator[Frame]:
         """Take note of ``size`` bytes received into :meth:`buffer`; yield the frames that are now complete.
 
-        The caller must iterate to the end, or close the connection: bytes after a frame are parsed only when it
-        continues.
+        The caller must either iterate to the end or close the connection, because the bytes after a frame are parsed
+        only when the iteration continues.
 
         Raises:
             KafkaProtocolError: a size is negative, too small or over the limit, or the bytes are of another protocol.

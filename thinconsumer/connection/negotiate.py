@@ -18,14 +18,15 @@ from ..wire.error_codes import Code, to_error
 from .framing import Frame
 
 SOFTWARE_NAME = "thinconsumer"
-#: In ApiVersions, brokers accept only letters, digits, dots and hyphens, and neither a dot nor a hyphen at the ends.
+#: This client's version for ApiVersions. Brokers accept only letters, digits, dots and hyphens in it, and neither a dot
+#: nor a hyphen at the ends.
 SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]+", "-", __version__).strip(".-") or "0"
 
 Ranges = Mapping[int, tuple[int, int]]
 
 
 def api_name(api: type[Message]) -> str:
-    """Return the API's name as Kafka writes it."""
+    """Return the API's name as in Kafka's protocol, such as ``"Fetch"``."""
     return api.__name__.removesuffix("Request")
 
 
@@ -93,7 +94,7 @@ def choose_version(
     """Return the highest version that the broker and this client share, from ``lowest`` to ``highest``.
 
     Raises:
-        UnsupportedVersionError: they share none. The message names the API and the versions of both sides.
+        UnsupportedVersionError: no such version is shared. The message names the API and the versions of both sides.
     """
     lowest, highest = max(api.VERSIONS[0], min_version), api.VERSIONS[1]
     if max_version is not None:

@@ -64,7 +64,7 @@ class Answer:
     version: int = -1  #: The version in which the request was sent; -1 if it was not sent.
     response: Any = None  #: An instance of ``request.api.RESPONSE``.
     error: KafkaError | None = None
-    #: Bytes of the response frame. A slice of it (records) keeps the whole frame in memory.
+    #: Size of the response frame in bytes. Records are slices of the frame and keep all of it in memory.
     size: int = 0
     sent_at: float = -1.0  #: When the request was written, in monotonic seconds; -1 for an error.
     sent_size: int = 0  #: Bytes of the request without its size field; 0 for an error.

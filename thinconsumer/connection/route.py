@@ -98,7 +98,7 @@ class BrokerRoute:
         self._throttled_until = -NEVER
         self._stepped_at = -NEVER
         self._connected_at = -NEVER
-        #: Whether :attr:`failures` was reset since this connection has answered its first request.
+        #: Whether this connection has answered a request, and :attr:`failures` was reset for that.
         self._success_noted = False
 
     @property
@@ -170,7 +170,7 @@ class BrokerRoute:
         return KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id)
 
     def abort(self, error: KafkaConnectionError) -> None:
-        """Answer all requests with ``error`` and end the connection."""
+        """Answer all requests, queued and in flight, with ``error``, and close the connection."""
         self.refuse(error)
         self.close(error)
 
@@ -209,8 +209,8 @@ class BrokerRoute:
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` is due even if nothing is received.
 
-        The time lies in the past if a deadline has passed since the last poll of I/O: it takes effect after the next
-        poll.
+        The time is in the past if a deadline has passed since the last poll of I/O: the request times out only after
+        the next poll, which may bring its response.
         """
         due = NEVER
         connection = self.connection
@@ -231,7 +231,7 @@ class BrokerRoute:
     def leave(self, why: str) -> None:
         """Begin to close the route: fail the queued requests, and wait for the answers to those in flight.
 
-        Then call :meth:`has_left` until the route is closed.
+        After this, the caller calls :meth:`has_left` until the route is closed.
         """
         self.refuse(self.error(why))
         if self.connection is None or not self.connection.in_flight:
@@ -414,7 +414,7 @@ class BrokerRoute:
         self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
 
     def _without_name(self, error: KafkaError) -> str:
-        """Return the text of the error without the host name, which the caller puts in front of several texts."""
+        """Return the text of the error without the host name, as the caller puts the name in front of all texts."""
         text = str(error)
         if text.startswith(f"{self.name}: "):
             return text[len(self.name) + 2 :]

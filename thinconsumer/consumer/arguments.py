@@ -1,7 +1,7 @@
 """Check and convert the arguments of public calls.
 
-Without these checks, a wrong type would raise only when a request is encoded: in a later call, which may also concern
-other partitions.
+Without these checks, an argument of a wrong type would raise only when a request is encoded: in a later call, which may
+concern other partitions, too.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def topic_name(topic: object, call: str) -> str:
 def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets to commit by partition, from the argument of ``commit`` or ``commit_async``.
 
-    The argument is a mapping with offsets, or a record: then the offset after that record. A mapping's values may be of
-    the classes that other clients use for offsets.
+    The argument is a mapping of partitions to offsets, or a record; for a record, the offset after it is committed. The
+    values of a mapping may also be of the classes that other clients use for offsets.
 
     Raises:
         IllegalArgumentError: a value is not an offset, or an OffsetCommit request cannot encode it.

@@ -27,8 +27,8 @@ def partitions_of(
 ) -> dict[str, list[int]]:
     """Return the partition numbers of these topics (None: of all topics); topics that do not exist are omitted.
 
-    Sends one request for any number of topics. Without ``topics``, ``exclude_internal_topics`` omits internal topics,
-    as in ``Consumer.topics``.
+    Sends one request for any number of topics. If ``topics`` is None, the option ``exclude_internal_topics`` omits
+    internal topics, as in ``Consumer.topics``.
     """
     reader, shell = consumer._reader, consumer._shell
     with shell.enter():
@@ -41,7 +41,7 @@ def partitions_of(
 def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
     """Return a topic's id from the consumer's cached metadata, without I/O.
 
-    The id is sixteen zero bytes if it is unknown, and None if a broker has reported that the topic does not exist.
+    Returns sixteen zero bytes if the id is unknown, and None if a broker has reported that the topic does not exist.
     """
     found = consumer._reader.managers.metadata.topics.get(topic)
     if found is None:

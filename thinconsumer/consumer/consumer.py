@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
 #: The module that decodes batches to columns. It needs numpy, so it is imported by the first ``poll_batches``.
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
-#: Default ``max_bytes`` of ``poll_batches``. Calls that return more take longer per byte: their result no longer fits
-#: into the CPU caches.
+#: Default ``max_bytes`` of ``poll_batches``. Calls that return more take longer per byte, since the processor then
+#: waits for memory.
 MAX_BYTES = 8 << 20
 #: Upper limit of ``max_bytes``: positions in the bytes of one result must fit into 31 bits, and the last batch may
 #: exceed the limit by 256 MB.
@@ -214,13 +214,13 @@ class Consumer(GroupCalls, Generic[K, V]):
         return poll_result.columns
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Return the consumer itself. Iteration calls :meth:`poll`, and both may be used in turn."""
+        """Return the consumer itself. Iteration calls :meth:`poll`, so a program may use both in turn."""
         return self
 
     def __next__(self) -> ConsumerRecord[K, V]:
         """Return the next record; stop the iteration after ``consumer_timeout_ms`` without one.
 
-        The timeout starts after the first successful Fetch, so a slow connection does not end the iteration.
+        The timeout counts from the first successful Fetch, so a slow connection does not end the iteration.
         """
         iteration = self._iteration
         record = iteration.peek()
@@ -228,11 +228,11 @@ class Consumer(GroupCalls, Generic[K, V]):
         return record
 
     def read_to_end(self, timeout_ms: float | None = None) -> Iterator[ConsumerRecord[K, V]]:
-        """Yield every record up to the current end offsets of the assigned partitions, then stop.
+        """Yield every record up to the end offsets of the assigned partitions at the time of this call, then stop.
 
-        Records written later are not returned. Paused partitions are skipped. In a group, it first waits for the
-        assignment. Raises ``KafkaTimeoutError`` if ``timeout_ms`` (default ``default_api_timeout_ms``) passes without
-        progress.
+        Records written later are not returned. Paused partitions are skipped. In a group, the call first waits until
+        the group has assigned partitions. Raises ``KafkaTimeoutError`` if ``timeout_ms`` (default
+        ``default_api_timeout_ms``) passes without progress.
         """
         with self._shell.enter():
             self._iteration.await_share(timeout_ms)
@@ -252,8 +252,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def wakeup(self) -> None:
         """Make the current call, or else the next call that waits, raise ``WakeupError``.
 
-        Safe to call from signal handlers and other threads. If user code, such as a listener, is running when it is
-        called, its calls of the consumer continue; the poll that runs the user code raises.
+        Safe to call from signal handlers and other threads. If user code, such as a listener, is running at that
+        moment, the calls that it makes continue; then the poll that runs the user code raises.
         """
         self._shell.driver.wakeup()
 
@@ -276,7 +276,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def skip(self, error: RecordError) -> None:
         """Move the position past the record that ``error`` names; do nothing if the position is already past it."""
         if not isinstance(error, RecordError):
-            raise IllegalArgumentError(f"only a RecordError says what to skip, not {error!r}")
+            raise IllegalArgumentError(f"skip() takes a RecordError raised by poll(), not {error!r}")
         with self._shell.change():
             partition = self._partitions.require(error.partition)
             if partition.has_position and partition.cursor.offset < error.next_offset:
@@ -311,12 +311,14 @@ class Consumer(GroupCalls, Generic[K, V]):
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """Return the partition's position, the offset of the next record to return; look it up if it is unknown.
 
-        Raises what :meth:`poll` raises for this partition, and ``KafkaTimeoutError``.
+        Raises the errors that :meth:`poll` raises for this partition, and ``KafkaTimeoutError``.
         """
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))
             if found.state is PositionState.AWAITING_CALLBACK:
-                found.move(PositionEvent.CALLBACK_DONE)  # on_partitions_assigned asks: look up now
+                # The call is made inside on_partitions_assigned. Look up the position now, without waiting for the
+                # callback to end.
+                found.move(PositionEvent.CALLBACK_DONE)
             call: Call[None] = Call(f"position of {found.tp.topic}-{found.tp.partition}")
 
             def settled() -> bool:
@@ -416,12 +418,12 @@ class Consumer(GroupCalls, Generic[K, V]):
         ``raw`` exists for compatibility with kafka-python; ``raw=True`` raises ``IllegalArgumentError``.
         """
         if raw:
-            raise IllegalArgumentError("metrics(raw=True) is not possible: only kafka-python has such objects")
+            raise IllegalArgumentError("metrics(raw=True) is not supported: use the values of metrics()")
         with self._shell.stay():
             return figures(self._reader.managers, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
-        """Wait for the first Metadata response; with ``refresh``, request metadata again if there has been one already.
+        """Wait until the client has received metadata; with ``refresh``, request and wait for new metadata in any case.
 
         Optional, since the other calls that need metadata wait for it. Useful to fail early at start-up.
         """
@@ -442,10 +444,10 @@ class Consumer(GroupCalls, Generic[K, V]):
     ) -> None:
         """Commit processed records, give up all partitions, leave the group, and close all connections.
 
-        Returns within ``timeout_ms`` (default 30 s) plus the duration of the listener's callbacks, and waits at most
-        0.2 s for brokers to close fetch sessions. ``autocommit=False`` disables the automatic commit. ``leave_group``
-        (KIP-1092): whether to send LeaveGroup; by default only a static member, which may rejoin, does not. A second
-        call does nothing.
+        Returns within ``timeout_ms`` (default 30 s) plus the duration of the listener's callbacks. Of that time, it
+        waits at most 0.2 s for brokers to close fetch sessions. ``autocommit=False`` disables the automatic commit.
+        ``leave_group`` (KIP-1092) says whether to send LeaveGroup; by default every member sends it except a static
+        one, which may rejoin. A second call does nothing.
         """
         if not self._shell.closed:
             self._reader.close(timeout_ms, commit=autocommit, leave_group=leave_group)

@@ -40,9 +40,9 @@ class GroupCallbacks:
         Raises:
             Exception: the exception of a listener, an assignor or a commit callback.
         """
-        # A poll that waits for records resets the timer of max_poll_interval_ms in each step. On an idle topic it may
-        # wait longer than that interval, and the coordinator must not remove the member. It also commits the offsets of
-        # earlier polls when the automatic commit is due.
+        # A waiting poll restarts the timer of max_poll_interval_ms in each step: on an idle topic it may wait longer
+        # than that interval, and the member must not leave the group then. The automatic commit of earlier polls'
+        # offsets, if it is due, is also made here.
         if self._group.polled(now):
             self._shell.engine.touch()
         now = self._shell.run_callbacks(now)
@@ -103,8 +103,8 @@ class GroupCallbacks:
         with self._shell.callback():
             if not group.commits.may_commit:
                 return group.revocation.lose(now)
-            # ``revoke`` may first have to complete a revocation of some partitions that is in progress. Repeat it until
-            # no partition is left.
+            # ``revoke`` may only complete a revocation of some partitions that was already in progress. False is then
+            # returned, and the caller repeats the call until no partition is left.
             return group.revocation.revoke(partitions.tps(), now, by=deadline) and not partitions
 
     def _step(self, now: float, deadline: float) -> float:

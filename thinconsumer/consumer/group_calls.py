@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ..client import Shell
     from .reader import ConsumerCore
 
-#: Called with the offsets and None, or with the offsets and the error, when a commit of ``commit_async`` has finished.
+#: A user's function that is called when a commit of ``commit_async`` has finished: with the offsets, and with the error
+#: or None.
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
 
@@ -101,13 +102,13 @@ class GroupCalls:
         with self._shell.enter():
             commits, found, began = reader.managers.require_group().commits, self._to_commit(offsets), now()
             queue = commits.queue
-            # A commit that times out stays queued for a few seconds. If the application repeats the call with the same
-            # offsets, that call waits for the queued commit and sends no second one.
+            # A commit that times out is kept for a few seconds. If the application repeats the call with the same
+            # offsets, that call waits for the kept commit and sends no second one.
             deadline = began + max(KEPT, reader.default_timeout(timeout_ms))
             key = "commit", frozenset(found.items())
             try:
-                # But if another commit was queued after the one that timed out, the repeated call queues a new commit:
-                # otherwise the offsets of the commit in between would remain.
+                # The last argument accepts a kept commit only if no other was queued after it. Otherwise the repeated
+                # call must queue a new commit, or the group would keep the offsets of the commit in between.
                 reader.ask(key, lambda: commits.add(found, deadline), timeout_ms, lambda call: call is queue.newest)
             except KafkaTimeoutError as error:
                 raise commits.timeout_error(found, now()) from error
@@ -150,7 +151,7 @@ class GroupCalls:
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Any:
-        """Return the group's committed offset of a partition, or None; for several partitions, a dict.
+        """Return the offset that the group has committed for a partition, or None; for several partitions, a dict.
 
         With ``metadata``, return an :class:`OffsetAndMetadata` instead of an int. Always sends a request to the
         coordinator.
@@ -170,7 +171,7 @@ class GroupCalls:
     def group_metadata(self) -> GroupMetadata:
         """Return group id, generation id, member id and group instance id, without I/O.
 
-        For a producer's ``send_offsets_to_transaction`` (KIP-447).
+        A transactional producer needs this for ``send_offsets_to_transaction`` (KIP-447).
         """
         with self._shell.enter():
             return GroupMetadata(*self._reader.managers.require_group().member.identity)
@@ -180,8 +181,9 @@ class GroupCalls:
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit: ``offsets``, or by default the positions of all assigned partitions.
 
-        The last record that iteration returned counts as processed if it is covered by this commit and the application
-        makes the call. A call inside a callback, such as a listener's, may come while the record is being processed.
+        If the application makes the call, the last record that an iteration returned counts as processed, provided that
+        the commit covers it. If a callback makes the call, such as a listener, the application may still be processing
+        that record.
         """
         group, partitions = self._reader.managers.require_group(), self._reader.partitions
         found = None if offsets is None else offsets_to_commit(offsets)

@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks of all partitions. A check in every step would slow down polls.
 LOOK_EVERY = 0.5
-#: A heartbeat or Fetch that is unanswered for this many seconds beyond its normal time counts as an obstacle.
+#: Tolerance in seconds: a heartbeat or Fetch counts as unanswered only this long after its response was due, and a
+#: missing topic is logged only after it was missing for this long.
 GRACE = 1.0
 #: Maximum number of partitions that an obstacle's text names; it only counts the others.
 NAMED_MAX = 5
@@ -61,12 +62,12 @@ class Health:
     last_poll_age: float | None
     last_heartbeat_age: float | None  #: Seconds since the last successful Heartbeat, JoinGroup or SyncGroup.
     last_fetch_age: float | None  #: Seconds since the last successful Fetch.
-    last_error: Exception | None  #: The error behind the first reason, if any.
+    last_error: Exception | None  #: The error that is the cause of the first reason, if any.
 
 
 @dataclass(slots=True)
 class Obstacle:
-    """A reason why the consumer or some of its partitions make no progress."""
+    """A reason why the consumer, or some of its partitions, makes no progress: an unreachable broker, for example."""
 
     words: str
     error: Exception | None = None

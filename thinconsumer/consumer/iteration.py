@@ -77,7 +77,7 @@ class Iteration:
     def read_to(
         self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> Iterator[ConsumerRecord[Any, Any]]:
-        """Yield records up to offsets ``ends``; raise ``KafkaTimeoutError`` if the timeout passes without a record."""
+        """Yield records up to the offsets ``ends``; raise ``KafkaTimeoutError`` if the timeout passes without one."""
         reader, shell = self._reader, self._shell
         seconds = reader.default_timeout(timeout_ms)
         while True:
@@ -136,7 +136,7 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether fetching works: a Fetch has succeeded, or the group has assigned no partitions here."""
+        """Return whether a Fetch has succeeded, or the group has assigned no partitions, so that none is needed."""
         managers = self._reader.managers
         group = managers.group
         return managers.answers.completed > 0 or (group is not None and group.is_settled and not managers.partitions)

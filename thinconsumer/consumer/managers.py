@@ -119,8 +119,8 @@ class ConsumerManagers:
     def _outage_due(self, now: float) -> float:
         """Return when :meth:`outage` will begin to return an error; NEVER without an outage, or if it does so already.
 
-        A time in the past would make an application that calls only ``drive``, whenever ``wake_at`` says so, call it
-        without pause: only a poll raises the error.
+        Only a poll raises the error. If this time stayed in the past, an application that only calls ``drive``, each
+        time at ``wake_at``, would call it without pause.
         """
         since = self.engine.network.outage_since
         due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000

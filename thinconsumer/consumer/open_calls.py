@@ -32,7 +32,7 @@ class OpenCall(NamedTuple):
 
 
 class OpenCalls:
-    """The timed-out calls of one consumer, by key: a key has the method and its arguments."""
+    """The timed-out calls of one consumer. The key of a call is made of the method and its arguments."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, OpenCall] = {}

@@ -40,7 +40,7 @@ GOODBYE = 0.2
 
 
 class ConsumerCore:
-    """Implements the public methods of the consumer, on top of its :attr:`shell`."""
+    """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         guard = Guard()
@@ -90,15 +90,19 @@ class ConsumerCore:
             self.shell.step_interrupted = False
 
     def _to_settle(self) -> PollResult | None:
-        """Return the part of the last poll result that was returned to the user."""
+        """Return the part of the last poll result that the application has received.
+
+        An iteration returns one record at a time, so this may be the first records only.
+        """
         poll_result = self.poll_result
         if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
-            self.partitions.in_hand = None  # records of a poll(): no record of an iteration is in hand
+            # These records were returned by poll(), so that no record of an iteration is being processed.
+            self.partitions.in_hand = None
         if poll_result is not None and poll_result.taken is not None:
             if poll_result.taken:
                 self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
-            # This is stored before any position changes. If the call were interrupted later, and the next one computed
-            # the part anew from changed positions, it would skip or repeat records.
+            # The part is stored before any position changes. If the call were interrupted later, and the next call
+            # computed the part anew from changed positions, records would be skipped or repeated.
             poll_result = self.poll_result = self.managers.collector.first(poll_result, poll_result.taken)
         return poll_result
 
@@ -133,7 +137,7 @@ class ConsumerCore:
         """Return when the application has to call the consumer again at the latest."""
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.member.held):
-            return self.shell.driver.now()  # ``held``: why the group's rebalance holds records back
+            return self.shell.driver.now()  # a member's ``held`` is the reason to hold records back
         self._note_room()
         return self.shell.wake_at()
 
@@ -256,10 +260,10 @@ class ConsumerCore:
         return call.result()
 
     def while_waiting(self, now: float) -> float:
-        """Do what a call does between two steps while it waits; return the time.
+        """Do the work of a waiting call between two steps; return the time.
 
-        It runs the callbacks that a rebalance waits for, and raises if no broker is reachable or a broker has rejected
-        the Metadata request.
+        Callbacks that a rebalance waits for are run. An error is raised if no broker is reachable, or if a broker has
+        rejected the Metadata request.
         """
         now = self.shell.run_callbacks(now, every=False)
         if (error := self.managers.metadata.refresh_error) is not None:
@@ -287,8 +291,8 @@ class ConsumerCore:
 
         Each response with an error creates a new error object, so an error is raised again if the broker repeats it.
 
-        An error that lasts until the application acts is returned to each poll again, but only after the poll has
-        waited for records (``may_wait`` is False).
+        An error that lasts until the application acts is raised by each poll, but only after the poll has waited for
+        records (``may_wait`` is False): records of other partitions are returned first.
         """
         steps = self.managers.engine.steps
         if self._error_free_at == steps:
@@ -315,7 +319,7 @@ class ConsumerCore:
     # -- ending
 
     def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
-        """Leave the group and close everything within ``timeout_ms``; with ``commit``, commit automatically before."""
+        """Leave the group and close everything within ``timeout_ms``; ``commit`` permits the automatic commit."""
         shell = self.shell
         shell.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)

@@ -1,4 +1,4 @@
-"""The :class:`~thinconsumer.driver.Driver` over ``selectors``: the only sockets and clocks of the client."""
+"""The driver for real connections. No other package of the client uses sockets or clocks."""
 
 from .resolver import system_resolver
 from .selector_driver import SelectorDriver

@@ -118,7 +118,7 @@ class CaresLookup:
         self.is_done = True
 
     def _follow(self) -> None:
-        """Watch the sockets that c-ares has opened, unregister those it has closed, and update the next timeout."""
+        """Watch the sockets that c-ares has opened, forget those that it has closed, and update the next timeout."""
         changes, self._socket_changes = self._socket_changes, []
         try:
             for fd, readable, writable in changes:

@@ -42,7 +42,7 @@ def _describe(error: Exception) -> str:
 
 
 def numeric(host: str, port: int) -> list[Address]:
-    """Return the address if ``host`` is numeric, an empty list if it is a name. Never blocks."""
+    """Return the address if ``host`` is a numeric address, or an empty list if it is a name. Never blocks."""
     try:
         return system_resolver(host, port, socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):

@@ -91,12 +91,12 @@ class SelectorDriver:
         #: Whether this step has called the endpoint or a stream, so that the engine must step.
         self._has_called = False
         self._has_partial = False
-        self._has_rung = False  #: Whether the last wait was ended through the wake-up sockets.
+        self._has_rung = False  #: Whether :meth:`wakeup` has ended the last wait.
         #: Whether the program has asked for :meth:`fileno`, and so may wait for I/O itself between two steps.
         self._is_polled_outside = False
         self.waiting = False  #: Whether the step is waiting for I/O.
 
-    # The clocks
+    # -- the clocks
 
     def now(self) -> float:
         return time.monotonic()
@@ -104,7 +104,7 @@ class SelectorDriver:
     def wall_time(self) -> float:
         return time.time()
 
-    # Stepping
+    # -- stepping
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Implement :meth:`.Driver.step`. It may return False before the deadline: a single wait has a maximum length.
@@ -130,7 +130,7 @@ class SelectorDriver:
         if self._has_called:
             self._flush()
         if self._commands or self._blocking_lookups:
-            self._waker.ring()  # wakes an event loop on fileno(): these still need a step
+            self._waker.ring()  # makes fileno() readable, so that an event loop steps again
         self._endpoint = None
         if not self._is_polled_outside:
             for connection in self._connections.values():
@@ -175,10 +175,10 @@ class SelectorDriver:
         for connection in list(self._connections.values()):
             connection.flush()
 
-    # Commands
+    # -- carrying out the endpoint's commands
 
     def _obey(self) -> None:
-        """Carry out the endpoint's commands in order, including new ones that the endpoint has because of these."""
+        """Carry out the endpoint's commands in order, and the commands that the endpoint issues because of them."""
         assert self._endpoint is not None
         self._commands.extend(self._endpoint.take_commands())
         # A command can call a stream, and with it this method, while it is carried out: a dial that fails at once, for
@@ -211,7 +211,7 @@ class SelectorDriver:
         if addresses:
             self._answer(command, addresses, "")
         elif not self._uses_cares:
-            self._blocking_lookups.append(command)  # each step makes one such lookup, since it blocks
+            self._blocking_lookups.append(command)  # blocks, so each step makes only one such lookup
         elif self._lookup is None or (self._lookup.host, self._lookup.port) != (command.host, command.port):
             self._cancel_lookup()
             self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
@@ -242,7 +242,7 @@ class SelectorDriver:
         self._endpoint.resolved(command.host, command.port, addresses, error, self.now())
         self._obey()
 
-    # For connections
+    # -- called by connections
 
     @property
     def sockets(self) -> SocketSelector:
@@ -264,7 +264,7 @@ class SelectorDriver:
         """Forget the connection of a stream, which is now closed."""
         del self._connections[id(stream)]
 
-    # Waking, and event loops
+    # -- waking, and event loops
 
     def wakeup(self) -> None:
         self._waker.wake()
@@ -278,7 +278,7 @@ class SelectorDriver:
         self._reset_low_water()
         return self._open().fileno()
 
-    # Opening and closing
+    # -- opening and closing
 
     def check_process(self) -> None:
         if self._pid is not None and self._pid != os.getpid():

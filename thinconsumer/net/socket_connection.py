@@ -39,7 +39,8 @@ _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
-#: SO_RCVLOWAT is raised only if a response of at least this size is expected; the system receives smaller ones anyway.
+#: SO_RCVLOWAT is raised only if a response of at least this size is expected: the system receives smaller ones while
+#: the program does not read, even if it is not raised.
 LARGE_BYTES = 128 * 1024
 #: Highest value of SO_RCVLOWAT. With a higher one, the receive buffer would grow further, and the kernel frees none of
 #: its memory while the socket is open.
@@ -97,7 +98,7 @@ class SocketConnection:
             raise IllegalStateError(f"socket of {self._dial.address} cannot change from {self.state} to {state}")
         self.state = state
 
-    # Connecting
+    # -- connecting
 
     def start(self) -> None:
         """Begin to connect. A failure, even an immediate one, is reported by ``connection_lost`` of the stream."""
@@ -151,7 +152,7 @@ class SocketConnection:
         self._receive(transport)
         self.flush()
 
-    # Connected
+    # -- receiving and sending
 
     def ready(self, events: int) -> None:
         """Handle the events that the selector reports."""
@@ -260,7 +261,7 @@ class SocketConnection:
         if self.state is SocketState.OPEN:
             self._fail(error)
 
-    # The end
+    # -- ending
 
     def _fail(self, error: BaseException) -> None:
         self._end(error_text.connection_error(self._dial.host, self._dial.address, _STAGES[self.state], error))

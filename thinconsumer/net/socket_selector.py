@@ -37,7 +37,7 @@ class SocketSelector:
         """Watch ``fd`` for exactly the events in ``mask``.
 
         Raises:
-            OSError: the selector cannot watch another descriptor, or not one with this number.
+            OSError: the selector can watch no more descriptors, or none with such a high number.
         """
         known = self._masks.get(fd)
         if known == mask:
@@ -58,7 +58,7 @@ class SocketSelector:
             )
 
     def forget(self, fd: int) -> None:
-        """Stop watching ``fd``. Call it before closing the descriptor: the next socket may get the same number."""
+        """Stop watching ``fd``. Call this before closing the descriptor, as the next socket may get the same number."""
         self._masks.pop(fd, None)
         try:
             self._selector.unregister(fd)
@@ -75,7 +75,7 @@ class SocketSelector:
         return [(key.data, mask) for key, mask in ready]
 
     def fileno(self) -> int:
-        """Return the selector's own descriptor."""
+        """Return the selector's own descriptor, which is readable when a watched one is ready."""
         fileno = getattr(self._selector, "fileno", None)
         if fileno is None:
             raise io.UnsupportedOperation(f"{type(self._selector).__name__} has no descriptor: use epoll or kqueue")

@@ -1,8 +1,8 @@
 """TLS as a transport: a non-blocking ``ssl`` socket that states which event it waits for.
 
-Follows OpenSSL's rules for non-blocking use: any call may have to read or to write first, whatever its purpose; an
-unfinished write must be repeated with the same bytes; decrypted bytes wait inside the TLS object, where no selector
-sees them. The engine owns the timeout of the handshake.
+Follows OpenSSL's rules for non-blocking use. Any call may have to read or to write first, whatever its purpose. An
+unfinished write must be repeated with the same bytes. Decrypted bytes wait inside the TLS object, where no selector
+sees them. The timeout of the handshake is the engine's task, not this module's.
 """
 
 from __future__ import annotations

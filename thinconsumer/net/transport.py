@@ -32,8 +32,8 @@ class Transport(Protocol):
 
     read_needs: int
     write_needs: int
-    #: Whether a receive that does not fill its buffer means that no more bytes wait. Not so in TLS, where each receive
-    #: returns bytes of one record only.
+    #: Whether a receive that does not fill its buffer means that no more bytes wait. False for TLS, where each receive
+    #: returns the bytes of one TLS record only.
     short_read_ends: bool
 
     def handshake(self) -> bool:
@@ -80,7 +80,7 @@ def set_low_water(sock: socket.socket, size: int) -> None:
 def join(chunks: Chunks, limit: int) -> bytes | memoryview:
     """Return the first ``limit`` bytes of ``chunks``, or all of them if they have fewer, as one buffer.
 
-    A single or large chunk is not copied.
+    Nothing is copied if the first chunk is the only one, or has at least ``limit`` bytes.
     """
     first = chunks[0]
     if len(chunks) == 1 or len(first) >= limit:

@@ -22,18 +22,19 @@ __all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info", "split"]
 
 crc32c = _crc32c.crc32c
 
-#: Format 2: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp,
-#: producer id and epoch, base sequence, record count.
+#: The fields of a batch header in format 2: base offset, length, leader epoch, magic, CRC, attributes, last offset
+#: delta, base and max timestamp, producer id and epoch, base sequence, record count.
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
-#: Formats 0 and 1: offset, length, CRC, magic, attributes. Length and magic are at the same positions as in format 2.
+#: The first fields of a message in formats 0 and 1: offset, length, CRC, magic, attributes. Length and magic are at the
+#: same positions as in format 2.
 LEGACY_HEADER = Struct(">qiIbb")
 OFFSET_AND_LENGTH = Struct(">qi")
 TIMESTAMP = Struct(">q")
 LOG_OVERHEAD = 12
 CRC_COVERS_FROM = 21
 LEGACY_CRC_COVERS_FROM = 16
-#: The minimum value of the length field by magic.
+#: By message format (magic): the minimum of the header's length field. A header with a lower length is corrupt.
 LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LOG_OVERHEAD}
 #: A header with a base offset from this one on is corrupt: ``base_offset + last_offset_delta + 1`` could exceed 64
 #: bits.
@@ -80,7 +81,7 @@ class RecordBatch:
     )
 
     base_offset: int  #: The offset of the first record when written; compaction may have removed that record.
-    next_offset: int  #: The offset after the batch, even if it has no records.
+    next_offset: int  #: The offset after the batch's last one, also if compaction has removed all its records.
     size: int  #: Size in bytes, with the header.
     leader_epoch: int  #: The epoch of the leader that appended the batch; -1 if unknown.
     magic: int  #: Message format: 0, 1 or 2.
@@ -173,7 +174,7 @@ class RecordBatch:
         *,
         decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX,
     ) -> Columns | None:
-        """Return the records as columns; None for a control batch (see :meth:`control_type`).
+        """Return the records as one sequence per field; None for a control batch (see :meth:`control_type`).
 
         Raises: as :meth:`decode`.
         """
@@ -250,8 +251,9 @@ def split(
     consumed. The error's ``offset`` and ``next_offset`` lie between ``low`` (the fetch offset) and ``high`` (the log
     end); otherwise skipping a corrupt header could move the position to any offset that the header claims.
 
-    An incomplete batch at the end is no error, because brokers truncate the last one. The caller must check for a
-    non-empty response without any complete batch.
+    An incomplete batch at the end is no error, because a broker cuts off the last batch where the response reaches its
+    maximum size. But a broker sends at least one whole batch (KIP-74), so the caller must treat a non-empty response
+    without any as corrupt.
     """
     batches: list[RecordBatch] = []
     end = len(view)

@@ -31,7 +31,7 @@ RUN_MIN = 8
 class Columns(NamedTuple):
     """The records of one batch, one sequence per field."""
 
-    offsets: Sequence[int]  #: Strictly ascending.
+    offsets: Sequence[int]  #: Absolute offsets, in strictly ascending order.
     timestamps: Sequence[int]
     keys: list[bytes | None]
     values: list[bytes | None]
@@ -100,7 +100,7 @@ def _read_fast(data: bytes, count: int, builder: ColumnsBuilder) -> int:
 def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
     """Read records one by one until ``builder`` has ``count``; return the position after them.
 
-    Raises: Malformed, IndexError.
+    Raises: Malformed; IndexError if the data end inside a record.
     """
     size = len(data)
     put_offset, put_delta, put_key, put_value = (

@@ -54,7 +54,7 @@ class CodecError(KafkaError):
 
 
 class MissingCodecError(CodecError):
-    """``codec`` is unknown, or needs a package that is not installed: ``pip install`` with ``extra``."""
+    """The codec is unknown, or its package is not installed; ``pip install`` with ``extra`` installs the package."""
 
     def __init__(self, message: str, codec: str, extra: str) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class MissingCodecError(CodecError):
 class _CodecFunctions(NamedTuple):
     decompress: Callable[[memoryview, int], bytes]
     compress: Callable[[bytes, int | None], bytes]
-    errors: tuple[type[Exception], ...]  #: The package's exceptions for corrupt input.
+    errors: tuple[type[Exception], ...]  #: The exceptions that the codec's package raises for corrupt input.
     package: str
 
 
@@ -114,7 +114,7 @@ def _load_snappy() -> _CodecFunctions:
         length = raw_length(data)
         if length > room:
             raise _too_large(limit)
-        if length > 64 * len(data):  # the maximum: a copy element of 2 bytes yields 64
+        if length > 64 * len(data):  # snappy's maximum ratio: a copy element of 2 bytes yields 64
             raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}, above the maximum ratio")
         return bytes(raw(data))
 
@@ -124,7 +124,7 @@ def _load_snappy() -> _CodecFunctions:
         return b"".join(_xerial_blocks(data, block, limit))
 
     def compress(data: bytes, level: int | None) -> bytes:
-        """Compress in xerial framing, as Java does: the form that every client can read."""
+        """Compress to xerial framing, as Java does, because every client can read this form of snappy."""
         out = [XERIAL_MAGIC, struct.pack(">ii", 1, 1)]
         for start in range(0, len(data), XERIAL_BLOCK):
             packed = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK]))
@@ -135,11 +135,14 @@ def _load_snappy() -> _CodecFunctions:
 
 
 def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], bytes], limit: int) -> list[bytes]:
-    """Return the blocks of a xerial stream. Its version is ignored: Redpanda writes it little-endian."""
+    """Return the decompressed blocks of a xerial stream.
+
+    The version in the stream's header is not checked: Redpanda writes it in little-endian order.
+    """
     parts: list[bytes] = []
     room, pos, end = limit, XERIAL_HEADER, len(data)
     while pos < end:
-        if data[pos : pos + 8] == XERIAL_MAGIC:  # streams may be concatenated
+        if data[pos : pos + 8] == XERIAL_MAGIC:  # the header of a further stream: streams may be concatenated
             pos += XERIAL_HEADER
             continue
         if end - pos < 4:
@@ -160,8 +163,8 @@ def _load_lz4() -> _CodecFunctions:
     frame = import_module("lz4.frame")
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        # A decompressor is made for each call: one that has met a frame with a wrong content size fails on the next
-        # frame, too.
+        # A decompressor is made for each call. If one were reused after a frame with a wrong content size, it would
+        # fail on the next frame, too.
         stream = frame.LZ4FrameDecompressor()
         # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
         plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
@@ -172,7 +175,8 @@ def _load_lz4() -> _CodecFunctions:
         return plain
 
     def compress(data: bytes, level: int | None) -> bytes:
-        # Java rejects frames whose blocks depend on each other.
+        # Compress each block independently (``block_linked=False``): Java rejects frames with blocks that depend on
+        # others.
         packed: bytes = frame.compress(data, compression_level=level or 0, block_linked=False, store_size=False)
         return packed
 
@@ -211,7 +215,7 @@ def _load_zstandard() -> _CodecFunctions:
         try:
             guess = min(limit, max(ZSTD_FIRST_TRY, 32 * len(data)))
             plain: bytes = inflater.decompress(data, max_output_size=guess, allow_extra_data=False)
-        except zstd.ZstdError:  # larger than the buffer, or several frames, or corrupt
+        except zstd.ZstdError:  # the data exceed the buffer, or are several frames, or are corrupt
             return _unpack_zstd_stepwise(inflater, data, limit)
         return plain
 
@@ -223,7 +227,11 @@ def _load_zstandard() -> _CodecFunctions:
 
 
 def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
-    """Decompress frames of any number and size, in small steps, because 4 bytes can expand to a block of 128 kB."""
+    """Decompress any number of frames of any size, in steps of 256 bytes.
+
+    The size limit is checked after each step: 4 bytes can expand to a block of 128 kB, so larger steps could allocate
+    too much memory.
+    """
     parts: list[bytes] = []
     room, pos = limit, 0
     stream = inflater.decompressobj()
@@ -243,7 +251,7 @@ def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
 
 class _CodecEntry(NamedTuple):
     load: Callable[[], _CodecFunctions]
-    extra: str  #: The argument of ``pip install`` that adds a missing package.
+    extra: str  #: The argument of ``pip install`` that installs the codec's package.
 
 
 _CODECS: dict[int, _CodecEntry] = {
@@ -315,7 +323,7 @@ def _correct_lz4_checksum(frame: bytes) -> bytes:
 
 
 def available() -> dict[str, str]:
-    """Return the package used by each codec, or ``"missing: pip install ..."``, by name."""
+    """Return, by codec name, the package that decompresses it, or ``"missing: pip install ..."``."""
     found = {"none": "built in"}
     for codec in _CODECS:
         try:

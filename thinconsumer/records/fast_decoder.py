@@ -49,8 +49,8 @@ class ColumnsBuilder:
     __slots__ = ("deltas", "header_reader", "headers", "keys", "offsets", "values")
 
     def __init__(self) -> None:
-        self.offsets: list[int] = []  #: Offset deltas.
-        self.deltas: list[int] = []  #: Timestamp deltas.
+        self.offsets: list[int] = []  #: The records' offsets, relative to the base offset of the batch.
+        self.deltas: list[int] = []  #: The records' timestamps, relative to the base timestamp of the batch.
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         #: By index of the record in the batch; only records with headers have an entry.

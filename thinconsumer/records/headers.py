@@ -24,7 +24,7 @@ NAMES_MAX = 1024
 
 
 def name_of(raw: bytes) -> str:
-    """Return a header's key as text. Brokers do not check that it is UTF-8; other bytes become U+FFFD, as in Java."""
+    """Return a header's key as text. Brokers do not check that it is UTF-8; invalid bytes become U+FFFD, as in Java."""
     # Bytes that encode a surrogate become a single U+FFFD in Java, but Python would decode each byte to one. Replacing
     # them by one invalid byte gives Java's result.
     name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
@@ -127,7 +127,7 @@ class HeaderReader:
             unpack, same, names, nulls = layout
             parts = unpack(data, start)
             if parts[::2] == same:
-                if len(names) == 1 and not nulls:  # one and two headers are common: avoid zip(), half of the time
+                if len(names) == 1 and not nulls:  # shortcuts without zip(), which takes half of the time
                     return ((names[0], parts[1]),)
                 if len(names) == 2 and not nulls:
                     return ((names[0], parts[1]), (names[1], parts[3]))

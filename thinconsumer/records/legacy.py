@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["decode"]
 
 ENTRY = Struct(">qi")
-#: CRC, magic and attributes, followed by the timestamp (format 1 only), key and value.
+#: The first fields of a message: CRC, magic and attributes. Timestamp (in format 1 only), key and value follow.
 MESSAGE = Struct(">Ibb")
 TIMESTAMP = Struct(">q")
 LENGTH = Struct(">i")
@@ -37,10 +37,10 @@ def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     try:
         found = _decode(batch, check_crcs, limit)
     except StructError:
-        raise Malformed("the bytes end inside a message") from None
+        raise Malformed("the batch's bytes end inside a message") from None
     offsets = found.offsets
     if any(after <= before for before, after in pairwise(offsets)) or offsets[0] < 0:
-        raise Malformed("the offsets of inner messages are negative or do not ascend")
+        raise Malformed("the offsets of the messages inside a compressed message are negative or do not ascend")
     if offsets[-1] >= batch.next_offset and batch.base_offset:
         raise Malformed(f"an inner message has offset {offsets[-1]}, its wrapper only {batch.next_offset - 1}")
     return found
@@ -114,7 +114,7 @@ def _messages(data: memoryview, check_crcs: bool) -> Columns:
         if magic not in (0, 1):
             raise Malformed(f"an inner message has magic {magic}, not 0 or 1")
         if attributes & CODEC_MASK:
-            raise Malformed("an inner message is compressed, too")
+            raise Malformed("a message inside a compressed message is itself compressed")
         if check_crcs and zlib.crc32(message[4:]) != crc:
             raise Malformed(f"inner message {len(offsets)} has a wrong checksum")
         timestamp, key, value = _fields(message, magic)

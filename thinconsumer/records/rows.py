@@ -17,14 +17,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
-#: Makes a record from the tuple of its fields; the fastest way to instantiate a tuple subclass.
+#: A function that makes a record from the tuple of its fields: the fastest way to instantiate a tuple subclass.
 _record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
 
 
 def build(
     topic: str, partition: int, leader_epoch: int, timestamp_type: int, columns: Columns, start: int = 0
 ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-    """Return the records from offset ``start`` on."""
+    """Return the records of a batch from offset ``start`` on as ``ConsumerRecord`` objects."""
     offsets, timestamps, keys, values, headers = columns
     rows = list(
         map(
@@ -45,7 +45,9 @@ def deserialize(
     key_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], K] | None,
     value_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], V] | None,
 ) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
-    """Apply ``fn(topic, headers, data)`` to keys and values; without a function they stay bytes. Null stays null.
+    """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
+
+    A deserializer is called with topic, headers and bytes.
 
     Stops at the first record that cannot be deserialized. Returns the records before it, and the error to raise after
     they are consumed.

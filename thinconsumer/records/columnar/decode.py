@@ -120,7 +120,7 @@ class Decoder:
         try:
             return compression.decompress(codec, body, self._limit)
         except compression.CodecError:
-            # Fails, too, but names the partition and offsets
+            # The row decoder fails with the same fault, but its error names the partition and offsets.
             batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)
             raise
 

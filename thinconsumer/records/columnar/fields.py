@@ -27,7 +27,8 @@ HEADER_ROUNDS, HEADER_RECORDS_MIN = 16, 32
 class HeaderPlaces(NamedTuple):
     """The positions of several records' headers: first all headers of the first record, then of the second, ..."""
 
-    first: Int64s  #: Index of each record's first header in the other arrays; one more entry at the end.
+    #: Index of each record's first header in the four arrays below, and after the last record the count of headers.
+    first: Int64s
     name_starts: Int64s
     name_lengths: Int64s
     value_starts: Int64s
@@ -37,8 +38,8 @@ class HeaderPlaces(NamedTuple):
 class Fields(NamedTuple):
     """The fields of several records, one array per field."""
 
-    deltas: Int64s  #: Timestamp deltas.
-    offsets: Int64s  #: Offset deltas.
+    deltas: Int64s  #: The records' timestamps, relative to the base timestamp of their batch.
+    offsets: Int64s  #: The records' offsets, relative to the base offset of their batch.
     key_starts: Int64s
     key_lengths: Int64s  #: -1 for a null key.
     value_starts: Int64s
@@ -154,7 +155,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
         going = good & (at < end)
         records, at, end = records[going], at[going], end[going]
         if len(found) >= HEADER_ROUNDS and len(records) < HEADER_RECORDS_MIN:
-            bad[records] = True  # the row decoder decodes the batches of bad records; faster for few
+            bad[records] = True  # marked as bad, so that the row decoder decodes their batches
             break
         if not len(records):
             break

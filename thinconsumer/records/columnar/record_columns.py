@@ -59,11 +59,11 @@ class RecordColumns:
         return sum(int(each.sum()) + int(np.count_nonzero(each < 0)) for each in lengths)
 
     def key(self, index: int) -> bytes | None:
-        """Return a record's key."""
+        """Return the key of the record at ``index``; None if it is null."""
         return self._bytes(int(self.key_starts[index]), int(self.key_lengths[index]))
 
     def value(self, index: int) -> bytes | None:
-        """Return a record's value."""
+        """Return the value of the record at ``index``; None if it is null."""
         return self._bytes(int(self.value_starts[index]), int(self.value_lengths[index]))
 
     def headers(self, index: int) -> tuple[Header, ...]:
@@ -93,7 +93,7 @@ class RecordColumns:
         )  # fmt: skip
 
     def rows(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return the records as :meth:`Consumer.poll` does."""
+        """Return the records as the ``ConsumerRecord`` objects that :meth:`Consumer.poll` would return for them."""
         data = self.data.tobytes() if len(self) else b""
         keys = _pieces(data, self.key_starts, self.key_lengths)
         values = _pieces(data, self.value_starts, self.value_lengths)
@@ -107,8 +107,8 @@ class RecordColumns:
     def to_arrow(self, include_headers: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.
 
-        ``include_headers`` adds a column headers, null for records without any. Keys and values are copied, so the
-        batch does not keep ``data`` alive. Timestamps are in UTC; those beyond the range of microseconds (the year
+        ``include_headers`` adds a column named headers, null for records without any. Keys and values are copied, so
+        the batch does not keep ``data`` alive. Timestamps are in UTC; those beyond the range of microseconds (the year
         294,000) are clamped.
 
         Raises:
