@@ -121,7 +121,7 @@ class Cluster:
         self._connection_ids += 1
         return ServerConnection(self.nodes[node_id], transport, self._connection_ids)
 
-    # -- operations
+    # -- changes of the cluster, as EmbeddedBroker offers them
 
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
@@ -290,7 +290,7 @@ class Cluster:
                     apis[key] = self.apis[key]._replace(lowest=versions[0], highest=versions[1])
                 one.apis = apis
 
-    # -- for the broker nodes
+    # -- called by the broker nodes
 
     def new_id(self) -> bytes:
         """Return sixteen random bytes for a topic id or the cluster id; never all zero, Kafka's value for "no id"."""

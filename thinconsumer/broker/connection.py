@@ -89,7 +89,7 @@ class ServerConnection:
         """
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
-    # -- inputs
+    # -- called by the transport
 
     def data_received(self, data: bytes | bytearray | memoryview) -> None:
         """Buffer bytes from the client, which may begin or end inside a frame, and process the complete frames."""

@@ -95,7 +95,7 @@ def unpack(message: Any) -> Any:
     return {key: unpack(item) for key, item in message.items()}
 
 
-# -- the client side
+# -- the process that makes the calls
 
 
 def call_line(number: int, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
@@ -138,7 +138,7 @@ def result_of(line: bytes, number: int) -> Any:
     return found
 
 
-# -- the broker side
+# -- the process of the broker
 
 
 class Dispatcher:

@@ -160,7 +160,7 @@ class Controller:
         replicas = min(replicas, len(self._cluster.nodes))
         return self.create_topic(name, partitions, replicas, {"cleanup.policy": "compact"}, internal=True)
 
-    # -- brokers
+    # -- registered brokers
 
     def register(self, broker: BrokerImage) -> None:
         """Register a live broker: publish it, and elect leaders for partitions without one."""
@@ -177,7 +177,7 @@ class Controller:
             lambda row, _: row if node_id in self.image.brokers else self._without_broker(row, node_id)
         )
 
-    # -- leaders
+    # -- leadership and ISR of partitions
 
     def alter_isr(self, leader: PartitionReplica, isr: Sequence[int]) -> None:
         """Change the ISR for a leader (AlterPartition, KIP-497).

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class _WatchedPartition:
-    """A partition of a delayed fetch; listens to changes of its replica."""
+    """A partition of a delayed fetch.
+
+    It is called after each change of the partition's replica: new records, a new high watermark or another role.
+    """
 
     __slots__ = ("cached", "counted_up_to", "fetch", "number", "partition", "size")
 

@@ -120,7 +120,7 @@ class NodeDirectory:
         if lock is not None:
             lock.close()
 
-    # -- for partition files
+    # -- called by PartitionFile
 
     def open_file(self, store: PartitionFile) -> FileIO:
         """Return a partition's file, open for appending.

@@ -2,7 +2,8 @@
 
 This module chooses the rule for a request; the connection carries out its action. Rules are values: all but those that
 hold a function, a message or bytes can be written as JSON for another process (:meth:`FaultRule.as_dict`). The control
-functions of franz-go's ``kfake`` are similar; they combine several return values where a rule has one named action.
+functions of franz-go's ``kfake`` are similar: several return values of such a function together say what the broker
+does, where a rule here has one named action.
 """
 
 from __future__ import annotations

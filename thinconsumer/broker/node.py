@@ -116,7 +116,7 @@ class BrokerNode:
         timer = self.schedule.call_later(seconds, fire)
         return timer
 
-    # -- lifecycle
+    # -- start, kill, pause and resume
 
     def start(self) -> None:
         """Start without metadata; :meth:`load_metadata` follows once the controller is reachable."""
@@ -286,7 +286,7 @@ class BrokerNode:
         if partition.is_leader:
             coordinator.elected(partition.tp.partition, partition.leader_epoch, partition)
 
-    # -- for handlers
+    # -- called by request handlers
 
     def leader_replica(self, tp: TopicPartition, current_leader_epoch: int = -1) -> tuple[PartitionReplica | None, int]:
         """Return (replica, 0) if this broker leads the partition in the given leader epoch, else (None, error code)."""

@@ -68,7 +68,7 @@ class PartitionReplica:
         """The last stable offset, where read_committed ends."""
         return self.log.last_stable_offset(self.high_watermark)
 
-    # -- roles
+    # -- becoming leader or follower
 
     def apply_image(self, image: PartitionImage, config: TopicConfig) -> None:
         """Take over the leader, epoch, ISR and config of a metadata delta; become leader or follower accordingly."""
@@ -112,7 +112,7 @@ class PartitionReplica:
         self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
 
-    # -- appends, as leader
+    # -- appending as leader
 
     def append(
         self,
@@ -222,7 +222,7 @@ class PartitionReplica:
             done(0, appended)
         return appended.base_offset
 
-    # -- waiting appends
+    # -- requests that wait for replication or for new data
 
     def _when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
         """Call ``done`` once the high watermark covers what was appended, or with REQUEST_TIMED_OUT after
@@ -274,7 +274,7 @@ class PartitionReplica:
             # The leader has written the batch even if the code is an error, so as in Kafka the response has its offset.
             one.done(code, one.appended)
 
-    # -- followers, as leader
+    # -- replication: the high watermark and the ISR
 
     def update_follower_end(self, node_id: int, end: int) -> None:
         """Set a follower's log end offset; a follower that has caught up joins the ISR (KIP-966)."""
@@ -350,7 +350,7 @@ class PartitionReplica:
                 self.follower_ends[replica] = -1
                 self.behind_since[replica] = self.node.schedule.now
 
-    # -- log start offset
+    # -- deleting records
 
     def delete_before(self, offset: int) -> None:
         """Advance the log start offset for DeleteRecords and retention, at most to the high watermark."""

@@ -2,7 +2,7 @@
 
 Owns the child process: start, calls, end. The child is ``python -m thinconsumer broker --control``, called with the
 protocol of ``control`` over its standard input and output. It ends when its input is closed, so that it cannot outlive
-its parent. No thread: every call writes a line and waits for one.
+its parent. The parent starts no thread: every call writes one line to the child and waits for the response line.
 """
 
 from __future__ import annotations

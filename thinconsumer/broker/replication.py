@@ -157,7 +157,7 @@ class Replication:
             return None
         return node.partitions.get(tp)
 
-    # -- ISR
+    # -- removing slow followers from the ISR
 
     def _schedule_lag_check(self) -> None:
         if not self._is_lag_check_scheduled:

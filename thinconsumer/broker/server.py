@@ -88,7 +88,9 @@ class EmbeddedBroker(BrokerOperations):
         seed: int = 0,
     ) -> None:
         if port + nodes - 1 > PORT_MAX:
-            raise IllegalArgumentError(f"{nodes} brokers from port {port} on: the highest port is {PORT_MAX}")
+            raise IllegalArgumentError(
+                f"{nodes} brokers need the ports {port} to {port + nodes - 1}, but the highest port is {PORT_MAX}"
+            )
         self._selector = selectors.DefaultSelector()
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._channels: set[_Channel] = set()
@@ -134,7 +136,7 @@ class EmbeddedBroker(BrokerOperations):
         """``host:port`` of every broker, comma-separated, for clients to bootstrap from."""
         return ",".join(listener.address for listener in self._listeners.values())
 
-    # -- running
+    # -- running the broker
 
     def step(self, timeout_s: float | None = 0.0) -> None:
         """Run due timers, process received bytes, and send responses.
@@ -174,7 +176,7 @@ class EmbeddedBroker(BrokerOperations):
         """
         fileno = getattr(self._selector, "fileno", None)
         if fileno is None:
-            raise OSError("this platform's selector has no file descriptor")
+            raise OSError("this platform's selector has no file descriptor: call step() regularly instead")
         return int(fileno())
 
     def wake_at(self) -> float:
@@ -359,7 +361,7 @@ class _Channel:
         self._interest = 0
         self._is_closing = False
 
-    # -- for the connection
+    # -- called by the ServerConnection
 
     def write(self, data: bytes) -> None:
         """Queue data, which is sent at the end of the running step together with other responses."""
@@ -387,7 +389,7 @@ class _Channel:
                 pass  # Some systems reject the option after the client has closed the connection.
         self._release()
 
-    # -- for the selector loop
+    # -- called by the selector loop
 
     def on_ready(self, mask: int) -> None:
         """Receive if the socket is readable; schedule a flush if it is writable."""

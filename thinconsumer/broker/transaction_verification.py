@@ -1,4 +1,4 @@
-"""Verification of transactional writes (KIP-890): the partition leader asks the transaction coordinator first.
+"""Verification of transactional writes (KIP-890): the leader asks the transaction coordinator before it appends.
 
 Owns the request from the leader's broker to the coordinator's, and the mapping of error codes for older producers.
 Follows ``AddPartitionsToTxnManager`` and ``ReplicaManager.handleProduceAppend``. Without verification, a write that

@@ -80,7 +80,7 @@ LIBRDKAFKA_NAMES = {
 
 
 def find_unsupported(name: str) -> Unsupported | None:
-    """Return the row for this Python name, or None if no client has such an option."""
+    """Return the entry for this Python name, or None if the name is not listed as an unsupported option."""
     for prefix, row in UNSUPPORTED_PREFIXES.items():
         if name.startswith(prefix):
             return UNSUPPORTED.get(name, row)

@@ -13,7 +13,7 @@ class LeaderIdAndEpoch(Struct):
 
 
 class NodeEndpoint(Struct):
-    """The address of a leader that the same response names."""
+    """The address of a broker that the same response names as the leader of a partition."""
 
     node_id: int = int32("0+")
     host: str = string("0+")

@@ -7,7 +7,8 @@ Generated decoders are safe for hostile input:
 * loops nest as deep as the declaration, so input cannot cause recursion.
 
 Adjacent fixed-size fields, with the length that follows them, are read by one ``unpack_from`` directly into attributes.
-The first byte of an unsigned varint counts as fixed-size, because lengths above 126 are rare.
+In flexible versions the length is an unsigned varint, of which the first byte is read together with these fields; only
+lengths above 126, which are rare, need a further call to read the rest.
 """
 
 from __future__ import annotations

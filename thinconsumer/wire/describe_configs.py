@@ -11,7 +11,7 @@ from .schema import Struct, array, boolean, int8, int16, int32, string
 
 
 class DescribeConfigsSynonym(Struct):
-    """A fallback value, used if the values before it in the list are removed."""
+    """A value of the setting at one source; it takes effect if the values before it in the list are removed."""
 
     name: str = string("1+")
     value: str | None = string("1+", nullable="0+")

@@ -11,7 +11,7 @@ from .schema import Struct, array, binary, boolean, int16, int32, string
 
 
 class DescribedGroupMember(Struct):
-    """One member; metadata and assignment are empty unless the group is stable."""
+    """One member of the group; its metadata and assignment are empty unless the group is in state Stable."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("4+", nullable="4+", default=None, ignorable=True)

@@ -10,7 +10,7 @@ from .schema import int16, int32, string
 
 
 class HeartbeatResponse(Message):
-    """Error code 0, or the reason why the member has to rejoin."""
+    """Error code 0 if the member may continue, or the error because of which it has to rejoin the group."""
 
     API_KEY = 12
     VERSIONS = (0, 4)

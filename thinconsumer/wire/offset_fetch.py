@@ -24,14 +24,14 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """The offsets of one topic up to version 7."""
+    """The committed offsets of one topic, in versions up to 7."""
 
     name: str = string("0-7")
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "0-7")
 
 
 class OffsetFetchResponseTopics(Struct):
-    """The offsets of one topic from version 8 on, named by ``topic_id`` from version 10 on."""
+    """The committed offsets of one topic, in versions from 8 on; ``topic_id`` names the topic from version 10 on."""
 
     name: str = string("8-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
@@ -60,14 +60,14 @@ class OffsetFetchResponse(Message):
 
 
 class OffsetFetchRequestTopic(Struct):
-    """Partitions of one topic, up to version 7."""
+    """The requested partitions of one topic, in versions up to 7."""
 
     name: str = string("0-7")
     partition_indexes: list[int] = array(int32, "0-7")
 
 
 class OffsetFetchRequestTopics(Struct):
-    """Partitions of one topic from version 8 on, named by ``topic_id`` from version 10 on."""
+    """The requested partitions of one topic, in versions from 8 on; ``topic_id`` names the topic from version 10 on."""
 
     name: str = string("8-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)

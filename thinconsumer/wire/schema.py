@@ -7,8 +7,9 @@ A struct is a keyword-only dataclass; the default of each field declares its wir
         current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
         replica_directory_id: bytes = uuid("17+", tag=0, ignorable=True)
 
-For a type checker ``int32(...)`` is an int, so it reports an annotation that contradicts the wire type. At run time it
-is a ``dataclasses.field`` with a :class:`WireField` in its metadata, which ``encoding`` and ``decoding`` compile.
+A type checker regards ``int32(...)`` as an int, so it reports an annotation that contradicts the wire type. At run time
+``int32(...)`` returns a ``dataclasses.field`` with a :class:`WireField` in its metadata, which ``encoding`` and
+``decoding`` compile.
 
 Follows Kafka's ``clients/src/main/resources/common/message/README.md`` (versions, defaults, ignorable, tags: KIP-482).
 """
