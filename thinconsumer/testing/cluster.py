@@ -157,7 +157,7 @@ class _NetworkSchedule(Schedule):
     def now(self) -> float:
         """The latest time that the network or this schedule has reached: the cluster's time never goes back.
 
-        The network's time may: while it runs an overdue event, its time is the moment at which that event was due.
+        The network's time does go back when an overdue event runs, to the time at which that event was due.
         """
         self._latest = max(self._latest, self._network.now())
         return self._latest

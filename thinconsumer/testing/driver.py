@@ -32,7 +32,7 @@ class MemoryDriver:
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
-        self._was_called = False  #: Whether this step has called a method of the endpoint or of a stream: its result.
+        self._was_called = False  #: The result of the step: whether it has called the endpoint or a stream.
         self._woken = False
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 
@@ -78,7 +78,7 @@ class MemoryDriver:
 
     @property
     def waiting(self) -> bool:
-        """Always False: a step never blocks."""
+        """Always False: a step advances the virtual clock instead of waiting for I/O."""
         return False
 
     def hang_up_all(self) -> None:
@@ -89,7 +89,7 @@ class MemoryDriver:
             connection.hang_up()
 
     def wakeup(self) -> None:
-        """End the current or next step early."""
+        """Make the current or the next step end without waiting."""
         self._woken = self._skips_wait = True
 
     def take_wakeup(self) -> bool:
@@ -98,7 +98,7 @@ class MemoryDriver:
         return woken
 
     def check_process(self) -> None:
-        """Do nothing: a forked process shares no socket with this one."""
+        """Do nothing: this driver has no sockets that a forked process could share, so it may be used after a fork."""
 
     def fileno(self) -> int:
         """Raise ``io.UnsupportedOperation``: a network in memory has no file descriptor."""
@@ -124,7 +124,7 @@ class MemoryDriver:
             self._obey()
 
     def gone(self, stream: Stream) -> None:
-        """Forget a stream whose connection is over."""
+        """Forget a stream after its connection has ended."""
         self._connections.pop(id(stream), None)
 
     def _jump(self, moment: float) -> None:

@@ -129,7 +129,7 @@ class Network:
         return self._listeners.get(place)
 
     def deliver(self, place: Place, callback: Callable[[], None], *, dialling: bool = False) -> None:
-        """Call back after the latency, or later, after :meth:`resume`, if the address ``place`` is held back then.
+        """Call ``callback`` after the latency, or after :meth:`resume` if the address ``place`` is held back by then.
 
         :meth:`black_hole` holds back everything, :meth:`pause` all but connection attempts (``dialling``).
         """
@@ -143,11 +143,11 @@ class Network:
         self.call_at(self.now() + self.latency, arrive)
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment; callbacks of the same moment run in the order in which they were registered."""
+        """Call ``callback`` at a time of the virtual clock. Several for the same time are called in the order added."""
         heapq.heappush(self._events, (moment, next(self._numbers), callback))
 
     def next_event_at(self) -> float | None:
-        """Return the moment of the next event, None if there is none."""
+        """Return the time at which the next event is due, None if there is none."""
         return self._events[0][0] if self._events else None
 
     def now(self) -> float:
@@ -232,7 +232,7 @@ class MemoryConnection:
         self._network.deliver(self.place, lambda: self._lose(None))
 
     def reset(self) -> None:
-        """Reset the connection; the next step reports it to both sides."""
+        """Reset the connection: client and peer are called with the loss when the network next runs its events."""
         self._network.call_at(self.now(), lambda: self._lose("connection reset by the peer, while connected"))
         self._network.call_at(self.now(), self._tell_peer)
 

@@ -36,7 +36,7 @@ class PeerConnection(Protocol):
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back after a delay, if the connection is still open then."""
+        """Call ``callback`` after a delay, if the connection is still open then."""
         ...
 
 

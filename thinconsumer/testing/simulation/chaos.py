@@ -97,7 +97,7 @@ class Chaos:
         self.sim.world.call_later(random.expovariate(rate), inject)
 
     def later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call back after this many seconds, unless :meth:`over` was called before."""
+        """Call ``callback`` after this many seconds, unless :meth:`over` has ended all faults before."""
 
         def call() -> None:
             if not self.is_over:
@@ -106,7 +106,7 @@ class Chaos:
         self.sim.world.call_later(seconds, call)
 
     def heal_one(self, cut: Cut) -> None:
-        """End one cut; others between the same hosts go on."""
+        """End one network cut; other cuts between the same hosts stay in force."""
         if any(other is cut for other in self._cuts):
             self._cuts = [other for other in self._cuts if other is not cut]
             self.sim.heal(self._cuts)

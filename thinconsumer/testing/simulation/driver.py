@@ -73,7 +73,7 @@ class SimDriver(MemoryDriver):
                 self._report(*report)
 
     def gone(self, stream: Stream) -> None:
-        """Forget a stream whose connection is over."""
+        """Forget a stream after its connection has ended."""
         super().gone(stream.inner if isinstance(stream, ClientTap) else stream)
 
     def _step(self, endpoint: Endpoint, deadline: float) -> bool:

@@ -23,7 +23,7 @@ class GroupEventAdapter(Checker):
     jury: Jury
     name_of: Callable[[bytes], str]
     _owned: dict[SimReader, dict[TopicPartition, None]] = field(default_factory=dict, init=False)
-    #: Assigned partitions that have no position yet: it will be the committed offset of an OffsetFetch response.
+    #: Assigned partitions without a position yet: their first position will be the committed offset (OffsetFetch).
     _starting: dict[SimReader, set[TopicPartition]] = field(default_factory=dict, init=False)
     _is_telling: bool = field(default=False, init=False)
 

@@ -120,7 +120,7 @@ def absent(chaos: Chaos, random: Random) -> bool:
 
 
 def depart(chaos: Chaos, random: Random) -> bool:
-    """Close a member, and start it again later."""
+    """Close a member's consumer, and start the member again later with a new one."""
     member = running(chaos, random)
     seconds = random.uniform(0.05, 8)
     if member is None:

@@ -1,4 +1,4 @@
-"""Swarm runs of consumer groups, whose members join and leave; each group has to process every record.
+"""Swarm runs of consumer groups with members that join and leave; each group has to process every record.
 
 After safety and liveness (see :mod:`.swarm`) there are two more phases. **Order**: a member of each group closes and
 restarts while records are written, and no record may be processed twice. **Quiet**: for :data:`QUIET_S` virtual seconds

@@ -80,7 +80,7 @@ DEFAULT, ABSENT = always(None), always(0.0)
 
 @dataclass
 class ClientKnobs:
-    """The knobs of one consumer: a reader, or a member of a group."""
+    """The knobs of one consumer: one with assigned partitions (a reader), or a member of a group."""
 
     isolation_level: str = one_of("read_uncommitted", "read_committed", groups=DEFAULT)
     auto_offset_reset: str = one_of("earliest", "earliest", "earliest", "latest", "none", groups=DEFAULT)
@@ -104,7 +104,7 @@ class ClientKnobs:
     bootstrap_timeout_ms: int = one_of(2000, 30_000, groups=DEFAULT)
     metadata_recovery_rebootstrap_trigger_ms: int = one_of(3000, 300_000, groups=DEFAULT)
     auto_commit_interval_ms: int = always(None, groups=one_of(50, 1000, 3000))
-    # the application's behaviour
+    # how the application uses its consumer
     follows_racks: bool = yes(0.4, groups=always(False))
     blocks: bool = yes(0.5)
     poll_timeout_ms: int = one_of(0, 10, 200, 1000, 3000, groups=one_of(100, 500, 2000))
@@ -199,11 +199,11 @@ class Knobs:
     # the cluster
     groups: int = always(0, groups=one_of(1, 1, 1, 2))
     shards: int = always(0, groups=knob(lambda random: random.randint(1, 8) if random.random() < 0.08 else 0))
-    columns: bool = yes(0.05, groups=always(False))  #: Whether readers also read by ``poll_batches``.
+    columns: bool = yes(0.05, groups=always(False))  #: Whether readers call ``poll_batches``, too, not only ``poll``.
     brokers: int = whole(2, 5, groups=one_of(2, 3, 3, 4, 5))
     consumers: int = whole(1, 6)
     topics: int = whole(1, 3)
-    partitions: int = whole(1, 4, groups=whole(1, 5))  #: The most partitions of a topic.
+    partitions: int = whole(1, 4, groups=whole(1, 5))  #: The most partitions that a topic has at first.
     replication: int = whole(1, 3)
     min_insync_replicas: int = whole(1, 2, groups=always(1))
     racks: int = whole(1, 3)
@@ -242,8 +242,8 @@ class Knobs:
     resets: float = sometimes(0.5, 0.5, 8, groups=sometimes(0.5, 0.5, 6))
     slow: float = sometimes(0.4, 0.5, 3, groups=sometimes(0.3, 0.5, 2))
     leader_moves: float = sometimes(0.7, 1, 12, groups=sometimes(0.5, 1, 6))
-    unclean_elections: float = sometimes(0.8, 1, 8)  #: Has no effect unless ``unclean`` is true.
-    takeovers: float = sometimes(0.8, 2, 8)  #: Has no effect unless ``unclean`` is true.
+    unclean_elections: float = sometimes(0.8, 1, 8)  #: Unclean elections occur only if the knob ``unclean`` is true.
+    takeovers: float = sometimes(0.8, 2, 8)  #: Takeovers (see that module) occur only if the knob ``unclean`` is true.
     deletions: float = sometimes(0.5, 0.5, 6, groups=ABSENT)
     compactions: float = sometimes(0.7, 1, 6, groups=ABSENT)
     expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: A topic gets one more partition.
@@ -255,7 +255,7 @@ class Knobs:
     coordinator_moves: float = always(0.0, groups=sometimes(0.5, 0.5, 5))
     #: A member stalls for about its session timeout or its maximum poll interval.
     absences: float = always(0.0, groups=sometimes(0.5, 0.5, 4))
-    departures: float = always(0.0, groups=sometimes(0.6, 0.5, 4))  #: A member closes, and starts again.
+    departures: float = always(0.0, groups=sometimes(0.6, 0.5, 4))  #: A member is closed, and started again later.
     growths: float = always(0.0, groups=sometimes(0.4, 0.5, 3))
     appearances: float = always(0.0, groups=sometimes(0.4, 0.5, 2))
     vanishings: float = always(0.0, groups=sometimes(0.3, 0.5, 1.5))
@@ -265,10 +265,10 @@ class Knobs:
     delay_rate: float = sometimes(0.3, 0.002, 0.05)
     silence_rate: float = sometimes(0.3, 0.001, 0.01)
     disconnect_rate: float = sometimes(0.3, 0.001, 0.02)
-    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Probability per Fetch response with records.
+    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Probability per Fetch response that has records.
     group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Probability per group request.
 
-    clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each reader.
+    clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each consumer with assigned partitions.
     group_knobs: list[GroupKnobs] = field(default_factory=list)
 
     @classmethod

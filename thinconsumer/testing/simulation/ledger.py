@@ -24,8 +24,9 @@ class Ledger:
         #: The time since which processing a record twice is a violation; None while repetitions are allowed.
         self.strict_since: float | None = None
         self._truth = truth
-        self._done: dict[TopicPartition, dict[int, int]] = {}  #: Leader epoch of each processed record, by offset.
-        self._up_to: dict[TopicPartition, int] = {}  #: All records below this offset are processed.
+        #: By partition: the leader epochs of the processed records, by offset.
+        self._done: dict[TopicPartition, dict[int, int]] = {}
+        self._up_to: dict[TopicPartition, int] = {}  #: By partition: all records below this offset are processed.
 
     def process(self, records: Iterable[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
         """Add processed records; return those that were processed before, but none while repetitions are allowed."""
@@ -72,7 +73,7 @@ class SimulatedGroup:
     knobs: GroupKnobs
     ledger: Ledger
     members: list[MemberActor] = field(default_factory=list)
-    shards: frozenset[TopicPartition] = frozenset()  #: All shards, in a group of workers.
+    shards: frozenset[TopicPartition] = frozenset()  #: All shards of a group of workers; empty: a group of consumers.
 
     def running(self) -> list[MemberActor]:
         """Return the running members."""

@@ -56,7 +56,10 @@ class NetworkFaults:
 
 
 class SimNetwork(Network):
-    """A network with random faults, as the module describes. ``cuts`` has pairs (source, target) of cut paths."""
+    """A network with random faults, as the module describes.
+
+    ``cuts`` has pairs of hosts, source and target: a cut holds back the bytes from the one to the other.
+    """
 
     def __init__(self, world: World, network_faults: NetworkFaults | None = None) -> None:
         self.faults = network_faults or NetworkFaults()
@@ -64,7 +67,8 @@ class SimNetwork(Network):
         self.world = world
         self.mishaps: Counter[str] = Counter()  #: Numbers of random network faults so far, by kind.
         self.cuts: set[tuple[Who, Who]] = set()
-        self.powerless: set[int] = set()  #: Brokers whose hosts answer nothing, not even "connection refused".
+        #: Brokers on hosts that have lost power: they answer nothing, neither "connection refused" nor a reset.
+        self.powerless: set[int] = set()
         self.slow: dict[Who, float] = {}  #: Seconds added to the latency to and from a host.
         self._nodes: dict[Place, int] = {}  #: Brokers' ids by address.
         self._latencies: dict[tuple[Who, Who], float] = {}
@@ -74,7 +78,7 @@ class SimNetwork(Network):
         self._jitter = world.streams("network/jitter")
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
-        """Let a broker listen. Brokers get the ids 1, 2, ... in the order of their first calls."""
+        """Let a broker listen. New addresses get the broker ids 1, 2, ... in the order of these calls."""
         super().listen(host, port, peer)
         for place in self._places(host, port):
             self.powerless.discard(self._nodes.setdefault(place, len(self._nodes) + 1))
@@ -84,7 +88,7 @@ class SimNetwork(Network):
         return self._nodes.get(place, -1)
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment, as an event of :class:`.World`."""
+        """Call ``callback`` at a time of the virtual clock, as an event of :class:`.World`."""
         self.world.call_at(moment, callback)
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:

@@ -45,7 +45,7 @@ class Simulation:
         seed: Seed of all random decisions.
         brokers: Number of brokers; their ids are 1, 2, ...
         topics: Number of partitions by topic name.
-        config: Broker settings under Kafka's names.
+        config: Broker settings under Kafka's names with ``_`` for ``.``.
         network_faults: The network's latencies, and the probabilities of its random faults.
         racks: The rack of each broker.
         traced: Whether to record a trace line per event.
@@ -102,7 +102,7 @@ class Simulation:
         """Return monotonic seconds."""
         return self.world.now()
 
-    # -- actors
+    # -- clients and other simulated processes (actors)
 
     def driver(self, name: str = "") -> SimDriver:
         """Return a driver for your own client. While the client's calls wait, other actors and brokers run."""
@@ -176,7 +176,11 @@ class Simulation:
         return self.cluster.produce(topic, records, partition, **batch)
 
     def create_topic(self, name: str, partitions: int = 1, replication: int = -1, **configs: str) -> None:
-        """Create a topic; ``configs`` with ``_`` for ``.``. Raises: ControllerError."""
+        """Create a topic; ``configs`` are topic settings under Kafka's names with ``_`` for ``.``.
+
+        Raises:
+            ControllerError: The controller rejects the topic, for example because it exists.
+        """
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         self.cluster.create_topic(name, partitions, replication, dotted)
 

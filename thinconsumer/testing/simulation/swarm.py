@@ -79,14 +79,14 @@ class Swarm:
                 raise Violation(f"seed {self.seed}\n{self.knobs}\n\n{violation}") from None
         return self.counts()
 
-    # -- for subclasses
+    # -- methods that subclasses implement or extend
 
     def build_actors(self) -> None:
         """Create the actors, which start now or later; set ``actors``."""
         raise NotImplementedError
 
     def phases(self) -> Sequence[Callable[[], None]]:
-        """Return the phases in order."""
+        """Return the methods that run the phases of a run, in order."""
         return self.safety, self.liveness
 
     def calm(self) -> None:
@@ -112,7 +112,7 @@ class Swarm:
     # -- phases
 
     def safety(self) -> None:
-        """Run a minute with faults."""
+        """Run :data:`FAULTS_S` virtual seconds with faults."""
         self.sim.run_for(FAULTS_S)
 
     def end_faults(self) -> None:
@@ -121,7 +121,7 @@ class Swarm:
         self.chaos.over()
 
     def liveness(self) -> None:
-        """End the faults, and wait until every client has settled."""
+        """End the faults and transactions, write a last record to each partition, and wait until clients have it."""
         self.end_faults()
         self.sim.run_until(self.log_writer.finish, self.PEACE_S, "every transaction is ended")
         self.calm()
@@ -139,7 +139,7 @@ class Swarm:
         self.sim.run_until(is_written, self.PEACE_S, "every partition has a leader")
 
     def settle(self, when: str) -> None:
-        """Wait until every client has settled. Raises: Violation, after :meth:`patience_s`."""
+        """Wait until every client has caught up (settled). Raises: Violation, after :meth:`patience_s`."""
         sim, seconds = self.sim, self.patience_s()
         deadline = sim.now() + seconds
         while wrong := self.what_is_wrong():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .chaos import Chaos
 
 #: The election comes when a reader has polled the records to be lost, or after READ_S seconds at the latest. The old
-#: leader learns of it after at most BLIND_S seconds.
+#: leader is cut off from the controller for at most BLIND_S seconds after the election.
 READ_S, BLIND_S = 4.0, 9.0
 #: Seconds from the write of the records to be lost to the election, if a reader has paused the partition before the
 #: write: in this time, the Fetch that it sent before the pause usually gets its response.
@@ -40,7 +40,7 @@ BREAKS_S = (0.4, 1.6, 3.0)
 
 @dataclass(eq=False)
 class Witness(Checker):
-    """Calls back once a reader has polled a record at or after an offset; records no violations."""
+    """Calls a function as soon as a reader has polled a record at or after an offset; records no violations."""
 
     waiting: dict[TopicPartition, tuple[int, Callable[[str], None]]] = field(default_factory=dict, init=False)
 
@@ -53,7 +53,7 @@ class Witness(Checker):
 
 
 class Takeover:
-    """One takeover: ``new`` replaces the leader ``old``. ``random`` draws all variations in the constructor."""
+    """One takeover: broker ``new`` replaces ``old`` as leader. The constructor draws all variations from ``random``."""
 
     def __init__(self, chaos: Chaos, random: Random, tp: TopicPartition, old: int, new: int) -> None:
         self._chaos = chaos

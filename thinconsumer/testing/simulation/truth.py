@@ -36,16 +36,16 @@ class Truth:
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
         self.start = 0
-        self.end = 0  #: The offset after the last batch that counts.
+        self.end = 0  #: The offset after the last batch that counts, that is, that the newest leader's log has.
         self.records = 0
-        self.epochs: list[tuple[int, int]] = []  #: Leader epochs whose records count, with their start offsets.
+        self.epochs: list[tuple[int, int]] = []  #: Leader epochs with records that count, and their start offsets.
         self._lost = lost
         self._leader: list[tuple[int, int]] = []  #: Leader epochs in the newest leader's log, with their start offsets.
         #: Rivals: epochs without records that count, and the offset where their leader's log begins to differ from the
         #: records that count.
         self._rivals: list[tuple[int, int]] = []
-        self._offsets: list[int] = []  #: Offsets of the records that count, ascending.
-        self._epoch_of: dict[int, int] = {}  #: Leader epochs of the records that count, by offset.
+        self._offsets: list[int] = []  #: Offsets of the records that count (that the newest leader has), ascending.
+        self._epoch_of: dict[int, int] = {}  #: By offset: the leader epochs of the records that count.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
         self._revealed: set[Key] = set()  #: Records of committed transactions, even if the marker was lost later.
         self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer id.
@@ -53,7 +53,7 @@ class Truth:
         self._decided: list[tuple[int, int, list[Key], bool]] = []
         self._seen: set[Key] = set()  #: Base offset and leader epoch of each batch that was ever committed.
 
-    # -- for checkers
+    # -- methods that checkers call
 
     @property
     def latest_epoch(self) -> int:
@@ -61,7 +61,7 @@ class Truth:
         return self.epochs[-1][0] if self.epochs else -1
 
     def counts(self, offset: int, epoch: int) -> bool:
-        """Return whether the record of this leader epoch at this offset counts."""
+        """Return whether the record of this leader epoch at this offset counts: the newest leader's log has it."""
         return offset >= self.start and self._epoch_of.get(offset) == epoch
 
     def is_hidden(self, offset: int, epoch: int) -> bool:
@@ -129,7 +129,7 @@ class Truth:
             return None
         return next((start for newer, start in self._leader if newer > epoch), None)
 
-    # -- reports of logs
+    # -- changes that the brokers' logs report
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
         """Handle that a leader begins an epoch: committed records that its log lacks are lost.
@@ -211,7 +211,7 @@ class Truth:
             self._open.setdefault(batch.producer_id, []).extend(keys)
 
     def _is_of_zombie(self, batch: RecordBatch) -> bool:
-        """Return whether a deposed leader wrote this batch after the next epoch's start: it will truncate the batch."""
+        """Return whether a deposed leader wrote this batch after the next epoch's start, and will truncate it later."""
         return self.successor(batch.base_offset, batch.leader_epoch) is not None
 
     def _first_not_in(self, log: Log) -> int:
@@ -267,19 +267,19 @@ class ObservedLog(Log):
             self._truth.commit(self, before, offset)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Begin a leader's epoch at the end of this log."""
+        """Begin a leader epoch at the end of this log, after reporting it to the Truth."""
         if self._truth is not None:
             self._truth.begin_epoch(epoch, self)
         super().begin_epoch(epoch)
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start offset up."""
+        """Move the log's start offset up, and report it to the Truth."""
         super().delete_before(offset)
         if self._truth is not None:
             self._truth.move_start(self.start_offset)
 
     def compact(self, now_ms: int, high_watermark: int) -> None:
-        """Compact the committed part of the log."""
+        """Compact the committed part of the log, and report the result to the Truth."""
         super().compact(now_ms, high_watermark)
         if self._truth is not None and self.config.compact:
             self._truth.compacted(self)

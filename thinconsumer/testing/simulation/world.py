@@ -36,8 +36,8 @@ class World:
         self.streams = Streams(seed)
         self.trace = Trace(self.clock, enabled=traced)
         self.violations: list[Violation] = []
-        self.depth = 0  #: Number of actors that wait inside a blocking call, each on the stack of the one before.
-        self.happened = 0  #: Number of events so far.
+        self.depth = 0  #: Number of blocking calls of actors that wait now, each on top of the one before on the stack.
+        self.happened = 0  #: Number of events that have run so far.
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
 
@@ -46,11 +46,11 @@ class World:
         return self.clock.now()
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment; callbacks of the same moment run in the order in which they were registered."""
+        """Call ``callback`` at a time of the virtual clock. Several for the same time are called in the order added."""
         heapq.heappush(self._heap, (max(moment, self.clock.now()), next(self._numbers), callback))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back after this many virtual seconds."""
+        """Call ``callback`` after this many virtual seconds."""
         self.call_at(self.clock.now() + seconds, callback)
 
     def next_event_at(self) -> float:

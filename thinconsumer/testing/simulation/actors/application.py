@@ -44,16 +44,17 @@ class Behaviour:
     think_s: tuple[float, float] = (0.0, 0.0)  #: Range of the processing time of a poll's records, in seconds.
     think_rate: float = 1.0  #: Share of the polls with records that are followed by processing time.
     odd_rate: float = 0.0  #: Share of turns with an extra call: a seek, a pause, position(), ...
-    blocks: bool = True  #: Whether it waits inside ``poll(timeout)``; else it calls ``poll(0)``, as an event loop.
+    #: Whether the application waits inside ``poll(timeout)``. Otherwise it calls ``poll(0)``, as from an event loop.
+    blocks: bool = True
     jumps_far: bool = False  #: Whether extra calls may seek far away, so that many records are skipped or repeated.
-    columns: bool = False  #: Whether it polls by ``poll_batches`` half of the time, if numpy is installed.
-    # only for group members
+    columns: bool = False  #: Whether half of the polls are calls of ``poll_batches``, if numpy is installed.
+    # how a group member uses its consumer
     commits: str = "auto"  #: How it commits: "auto", "sync", "async", or "offsets" (async with explicit offsets).
-    drives: bool = False  #: Whether it calls ``drive()``, which sends heartbeats, while it processes records.
+    drives: bool = False  #: Whether ``drive()``, which sends heartbeats, is called while records are processed.
     raise_rate: float = 0.0  #: Share of rebalance callbacks that raise.
     asks: bool = False  #: Whether rebalance callbacks call position() and committed().
-    rewinds: bool = False  #: Whether it sometimes seeks back, in rebalance callbacks too.
-    leaves: bool | None = None  #: The value that it passes to ``close`` as ``leave_group``.
+    rewinds: bool = False  #: Whether the application sometimes seeks back, in rebalance callbacks too.
+    leaves: bool | None = None  #: The value that the application passes to ``close`` as ``leave_group``.
 
 
 Received = Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]
@@ -81,7 +82,7 @@ class Application(Actor):
         self._thinks_until = 0.0
         self._spins = 0
         self._formats = world.streams(f"actor/{name}/columns")
-        self._sleeps = False  #: Whether it polls again only at the time of wake_at(), or earlier if bytes arrive.
+        self._sleeps = False  #: Whether the next poll comes at the time of wake_at(), or earlier when bytes arrive.
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} life {self.lives}>"
@@ -181,11 +182,11 @@ class Application(Actor):
         self.wake()
 
     def calm(self) -> None:
-        """Make no extra calls (:meth:`_do_something_odd`) from now on."""
+        """End the extra calls such as seeks and pauses (:meth:`_do_something_odd`): from now on, only poll."""
         raise NotImplementedError
 
     def stall(self, seconds: float) -> None:
-        """Take no turn for this many seconds, as a process that is swapped out or stopped."""
+        """Stop the poll loop for this many seconds, as if the process was stopped or swapped out."""
         self.stalled_until = max(self.stalled_until, self.world.now() + seconds)
         self.wake(self.stalled_until)
         self.note("stalls", "for %.3f s", seconds)
@@ -199,10 +200,13 @@ class Application(Actor):
         """Add a line to the trace."""
         self.world.trace.add(self.name, "", event, why, *args)
 
-    # -- turns
+    # -- the poll loop
 
     def turn(self) -> float:
-        """Process the records of the last poll, run queued calls, perhaps make an extra call, and poll."""
+        """Run the poll loop once: process the last poll's records, run queued calls, perhaps an extra call, and poll.
+
+        Returns the time of the next turn.
+        """
         now = self.world.now()
         if not self.is_running:
             return NEVER
@@ -235,7 +239,7 @@ class Application(Actor):
     def _may_block(self, depth: int) -> bool:
         """Return whether a call of this application may wait: only if at most ``depth`` actors wait below on the stack.
 
-        They cannot go on before the call returns.
+        These other actors cannot go on before the call returns.
         """
         return self.behaviour.blocks and self.world.depth <= depth
 

@@ -71,7 +71,7 @@ class ConsumerActor(Application):
             self.jury.tell("ended", self.reader)
 
     def calm(self) -> None:
-        """Make no extra calls from now on, and resume every partition."""
+        """End the extra calls such as seeks and pauses, and resume every partition: from now on, only poll."""
         self.behaviour.odd_rate = 0.0
         self.resume()
 
@@ -108,7 +108,7 @@ class ConsumerActor(Application):
         self._paused = [tp for tp in self._paused if tp not in tps]
         self.wake()
 
-    # -- turns
+    # -- the poll loop
 
     def _poll(self) -> float:
         return super()._poll() if self.assigned else NEVER

@@ -46,7 +46,8 @@ class LogWriter(Actor):
         knobs: Knobs,
         seconds: float,
     ) -> None:
-        # tests/swarm finds planted bugs by seeds that depend on this name of the random generator.
+        # Another stream name would change all random draws: the seeds by which tests/swarm finds the bugs that it
+        # plants would no longer find them.
         super().__init__(world, "log writer", stream="scribe")
         self.written = 0  #: Number of records appended so far.
         self.batches = 0
@@ -123,7 +124,7 @@ class LogWriter(Actor):
         return NewRecord(None if self._numbers % 23 == 0 else value + b"." * size, key, headers)
 
     def _check_runs(self, tp: TopicPartition, node: int | None = None) -> None:
-        """Raise LookupError if the leader's process is paused: a paused leader appends nothing."""
+        """Raise LookupError if the leader's process is paused: a paused broker cannot append a batch."""
         if not self._cluster().leader(tp, node).node.is_running:
             raise LookupError("the leader is paused")
 
@@ -163,8 +164,9 @@ class LogWriter(Actor):
 
         Returns the number of such transactions, or 1 if the partition has no leader: then the caller must try again.
 
-        Followers' logs are searched too: a follower may have an open transaction whose records were deleted before the
-        leader copied them, and a consumer that fetches from that follower (KIP-392) would wait for ever.
+        The followers' logs are searched too. A follower may have an open transaction that the leader lacks, since its
+        records were deleted before the leader copied them. A consumer that fetches from this follower (KIP-392) would
+        wait for the transaction's end for ever.
         """
         try:
             leader = self._cluster().leader(tp)

@@ -31,9 +31,10 @@ from .application import Application, Behaviour, CallbackFailure
 
 #: The longest processing time of a poll's records after :meth:`MemberActor.calm`, in seconds.
 CALM_THOUGHT_S = 0.3
-#: Timeout of blocking calls, in milliseconds, while other actors wait below on the stack (see :mod:`..world`).
+#: Timeout, in milliseconds, of a blocking call that runs on top of other actors' blocking calls on the stack: the other
+#: calls cannot return before it does (see :mod:`..world`).
 BRIEF_MS = 300
-#: A member blocks only if at most this many actors wait below it on the stack.
+#: A member makes blocking calls only on top of the blocking calls of at most this many other actors.
 DEPTH_MAX = 2
 
 
@@ -145,7 +146,7 @@ class MemberActor(Application):
             return {}
         return {p.tp: p.cursor.offset if p.has_position else None for p in self.consumer.raw._reader.partitions}
 
-    # -- turns
+    # -- the poll loop
 
     def _is_odd_turn(self) -> bool:
         return not self.is_calm and self.random.random() < self.behaviour.odd_rate
@@ -204,10 +205,10 @@ class MemberActor(Application):
 
         self.consumer.raw.commit_async(offsets, committed)
 
-    # -- the listener
+    # -- the rebalance listener
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Perhaps call position() or committed(), seek back, pause, or raise."""
+        """Make random calls inside the callback (position(), committed(), seek(), pause()), and perhaps raise."""
         with self._in_callback(ASSIGNED, assigned):
             for tp in sorted(assigned):
                 if self.behaviour.asks and self.random.random() < 0.3:

@@ -76,7 +76,7 @@ class ProducerActor(Actor):
         self.wake()
 
     def turn(self) -> float:
-        """Add the records that are due, and let the producer send and receive."""
+        """Add new records if ``interval_s`` has passed, and let the producer send and receive."""
         now = self.world.now()
         due = NEVER
         try:

@@ -1,7 +1,7 @@
-"""A member of a group of workers: a :class:`~thinconsumer.member.GroupMember` whose group distributes shards.
+"""A member of a group of workers, which distribute shards by :class:`~thinconsumer.member.GroupMember`.
 
-A shard is a partition of a topic that does not exist, and assignments are encoded as consumers encode them. So the
-checkers of consumer groups can check workers as if they were consumers with an eager protocol.
+A shard is a partition of a topic that does not exist, and assignments are encoded as consumers encode them. The
+checkers of consumer groups can therefore check workers as if they were consumers with an eager protocol.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..driver import SimDriver
 from .application import Received
 from .member import MemberActor
 
-SHARD = "shard"  #: The topic whose partitions are the shards; no broker has it.
+SHARD = "shard"  #: The topic that has the shards as partitions; it exists on no broker.
 #: The names of GroupMember's options. Workers are drawn with a consumer's options, and drop those that are not in here.
 OPTIONS = frozenset(field.name for field in fields(GroupMemberOptions))
 
@@ -44,7 +44,7 @@ class WorkerActor(MemberActor):
 
     @property
     def client(self) -> GroupMember:
-        """The group member."""
+        """The GroupMember that this simulated application uses."""
         return self.worker
 
     def _subscribe(self) -> None:

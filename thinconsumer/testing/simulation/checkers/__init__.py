@@ -3,7 +3,7 @@
 ==================  ================================================================================================
 of every reader
 ------------------  ------------------------------------------------------------------------------------------------
-ContentChecker      a record that differs from the log's, was never committed, or whose transaction was not
+ContentChecker      a record that differs from the log's, or was not committed; a record of an uncommitted transaction
 OrderChecker        a record that comes twice or too late; a position that goes back
 CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is not assigned, or paused
@@ -34,7 +34,7 @@ from .ownership import OwnershipChecker
 from .pace import PaceChecker
 from .requests import RequestChecker
 
-#: The checkers of every reader, with a group or without.
+#: The checkers of every consumer, whether it is a group member or has assigned partitions.
 ALL: tuple[type[Checker], ...] = (
     ContentChecker,
     OrderChecker,

@@ -80,7 +80,7 @@ class Checker:
         """``seek_to_beginning()`` returned, or, with ``to_end``, ``seek_to_end()``."""
 
     def paused(self, reader: SimReader, tps: Iterable[TopicPartition], on: bool) -> None:
-        """``pause()`` returned (``on``), or ``resume()``."""
+        """``pause()`` returned (if ``on`` is true), or ``resume()``."""
 
     def delivered(self, reader: SimReader, records: Records, limit: int) -> None:
         """``poll()`` returned records; ``limit`` is the most records that it was allowed to return."""
@@ -106,7 +106,7 @@ class Checker:
         """``subscribe()`` returned; ``topics`` is None if it got a pattern."""
 
     def closing(self, member: Member) -> None:
-        """The application is about to call ``close`` or ``unsubscribe``."""
+        """The application is about to call ``close`` or ``unsubscribe`` of this member."""
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         """A rebalance callback was called: ``what`` is ASSIGNED, REVOKED or LOST."""
@@ -160,7 +160,7 @@ class Checker:
 
 
 def by_reader(factory: Callable[[], Any]) -> Any:
-    """Declare a field of a checker: a dict whose values ``factory`` creates, one per reader."""
+    """Declare a field of a checker: a dict with one value per reader, which ``factory`` creates."""
     return field(default_factory=lambda: defaultdict(factory), init=False)
 
 

@@ -17,9 +17,9 @@ from .views import Views
 
 @dataclass(slots=True)
 class _CallbackState:
-    """The state of one member according to its callbacks."""
+    """The state of one member as its rebalance callbacks show it."""
 
-    owned: set[TopicPartition] = field(default_factory=set)  #: Assigned by callbacks, even by one that raised.
+    owned: set[TopicPartition] = field(default_factory=set)  #: Assigned by a callback, even if it raised.
     #: Owned partitions with an ASSIGNED callback that raised: it will be called again.
     pending: set[TopicPartition] = field(default_factory=set)
     topics: Collection[str] | None = None  #: The subscribed topics; None: a pattern.

@@ -38,7 +38,8 @@ class Plans(Checker):
     """
 
     of: dict[str, dict[int, Plan]] = field(default_factory=dict, init=False)
-    counts: Counter[str] = field(default_factory=Counter, init=False)  #: Number of assignments by group.
+    #: By group: the number of generations for which a coordinator accepted an assignment.
+    counts: Counter[str] = field(default_factory=Counter, init=False)
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         if not isinstance(request, SyncGroupRequest) or not isinstance(response, SyncGroupResponse):

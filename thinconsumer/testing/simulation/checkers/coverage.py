@@ -27,12 +27,15 @@ class _Covered:
     """How far a reader has read one partition without skipping a record."""
 
     up_to: int | None  #: Every record below this offset was read; None: the next record may have any offset.
-    last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record, if known.
+    last: tuple[int, int] | None = None  #: Offset and leader epoch of the last record that was read; None: unknown.
 
 
 @dataclass(eq=False)
 class CoverageChecker(Checker):
-    """Checks that each record that counts is delivered before any later record, and before the position passes it."""
+    """Checks that records are not skipped: each is delivered before later ones, and before the position passes it.
+
+    Only the records that count are checked, that is, those that the newest leader's log has (see :class:`.Truth`).
+    """
 
     _covered: dict[SimReader, dict[TopicPartition, _Covered]] = by_reader(dict)
 

@@ -14,7 +14,7 @@ from .views import Views
 class DeliveryChecker(Checker):
     """Checks that polled records are of partitions in the last assignment.
 
-    They may come only after on_partitions_assigned has returned, and before revoked or lost is called.
+    They may be returned only after on_partitions_assigned, and before on_partitions_revoked or on_partitions_lost.
     """
 
     views: Views

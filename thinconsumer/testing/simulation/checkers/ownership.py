@@ -1,7 +1,7 @@
 """Checks that only assigned partitions that are not paused are delivered and fetched.
 
-A Fetch that was sent before a partition was paused may be answered after that, with its records. But a fetch session is
-strictly sequential (KIP-227): the next request of the session must remove the partition from it.
+The response to a Fetch that was sent before a partition was paused may still have records of this partition. But a
+fetch session is strictly sequential (KIP-227): the next request of the session must remove the partition from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .base import Checker, Records, SimReader, by_reader
 class OwnershipChecker(Checker):
     """Checks that polled and fetched records are of partitions that are assigned and not paused.
 
-    For group members, DeliveryChecker also compares them with the assignments in SyncGroup responses.
+    For group members, DeliveryChecker also compares the records with the assignments in SyncGroup responses.
     """
 
     _assigned: dict[SimReader, set[TopicPartition]] = by_reader(set)
@@ -30,7 +30,7 @@ class OwnershipChecker(Checker):
     _unwanted: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
     #: By client, node and fetch session: the value of ``_moment`` at the last response.
     _answered: dict[tuple[str, int, int], int] = field(default_factory=dict, init=False)
-    _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Topic names by id.
+    _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Names of topics by topic id.
 
     def started(self, reader: SimReader) -> None:
         self._unwanted[reader.name] = {}

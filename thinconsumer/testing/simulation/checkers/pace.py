@@ -28,7 +28,8 @@ DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 class PaceChecker(Checker):
     """Checks that no kind of request is repeated in a busy loop, and that no records are sent again and again."""
 
-    _watched: set[str] = field(default_factory=set, init=False)  #: Names of readers; other clients have no limits.
+    #: Client ids of the simulated consumers; the requests of other clients, such as producers, are not limited.
+    _watched: set[str] = field(default_factory=set, init=False)
     _counts: dict[tuple[str, int, int], tuple[float, int]] = field(default_factory=dict, init=False)
     _dials: Counter[str] = field(default_factory=Counter, init=False)
     _requests: Counter[str] = field(default_factory=Counter, init=False)

@@ -30,7 +30,7 @@ class _Reading:
     starts: set[int] | None = None
     timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
     last: int = -2  #: Offset of the last record returned since a seek; -2: none.
-    asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request.
+    asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request for this partition.
     #: Number of polls since the response to that request, if it showed that the last record was truncated; else None.
     polls: int | None = None
 
@@ -45,7 +45,7 @@ class RequestChecker(Checker):
     shown that delivered records were truncated.
     """
 
-    _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Topic names by id.
+    _names: dict[bytes, str] = field(default_factory=dict, init=False)  #: Names of topics by topic id.
     #: By client, topic id and partition: the least leader epoch that a Fetch request may have, and the newest that the
     #: client has read. The least one is the newest before the last Metadata response, since the Fetch may have been
     #: built just before the client read that response.
@@ -113,7 +113,8 @@ class RequestChecker(Checker):
                     (self._leaderless.discard if row.leader_id in brokers else self._leaderless.add)(key)
         for tp, asked, data in validated(sent.message, response):
             reading, truth = self._of(member, tp), self.truth(tp)
-            # The client ignores the response if it has sent another such request since, or knows of a newer leader.
+            # The client ignores an OffsetForLeaderEpoch response if it has sent another such request since, or has read
+            # of a newer leader epoch.
             is_newest = truth is not None and truth.latest_epoch == asked.current_leader_epoch
             if reading.asked is sent and is_newest and data.end_offset <= reading.last:
                 reading.polls = 0

@@ -34,24 +34,28 @@ class View:
 
     member_id: str = ""
     generation: int = -1
-    share: Share = frozenset()  #: The assignment of its last SyncGroup response; empty after its membership ended.
-    shared_in: int = -1  #: The generation of that SyncGroup.
-    before: tuple[str, int] = "", -1  #: Member id and generation before their last change.
-    changed_at: float = -1.0  #: Time of that change; a request written at this time may have been built before it.
-    expelled: str = ""  #: The reason why its membership has ended; empty while it is a member.
+    share: Share = frozenset()  #: The assignment in the last SyncGroup response; empty after the membership ended.
+    shared_in: int = -1  #: The generation of the SyncGroup response that assigned ``share``.
+    before: tuple[str, int] = "", -1  #: Member id and generation before one of them last changed.
+    #: The time at which member id or generation last changed. A request that was written at this time may have been
+    #: built before the change.
+    changed_at: float = -1.0
+    expelled: str = ""  #: The reason why the membership has ended; empty while it lasts.
     unknown: set[str] = field(default_factory=set)  #: Member ids rejected with UNKNOWN_MEMBER_ID.
-    rebalancing: bool = False  #: Whether its group rebalances, as far as its requests and responses show.
+    rebalancing: bool = False  #: Whether the group rebalances, as far as the member's requests and responses show.
     #: Whether the member may have given up its member id: after it exceeded max.poll.interval.ms, after an OffsetCommit
     #: response that says that it is no member, or while it closes.
     may_forget: bool = False
-    missed: bool = False  #: Whether it missed a generation before its last join, and no callback has run since.
+    #: Whether the member missed a generation before its last join, and has called neither on_partitions_assigned nor
+    #: on_partitions_lost since.
+    missed: bool = False
     parked_on: int = 0  #: Number of the connection on which a JoinGroup or SyncGroup is unanswered; 0: none.
-    commits_on: int = 0  #: Number of the connection on which it sent its last OffsetCommit.
-    #: Host and port of the coordinator in the last FindCoordinator response since that commit; None: no response yet.
+    commits_on: int = 0  #: Number of the connection on which the member sent its last OffsetCommit.
+    #: Host and port of the coordinator in the last FindCoordinator response since that OffsetCommit; None: none yet.
     named: tuple[str, int] | None = None
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Host and port by number of the connection.
     attended_at: float = 0.0  #: The time at which the last call of the consumer ended.
-    polled_at: float = 0.0  #: The time at which its last poll began.
+    polled_at: float = 0.0  #: The time at which the member's last poll began.
     #: The time of the first call after a pause between calls that was longer than the session timeout. None: there was
     #: no such pause, or a response has confirmed the membership since.
     doubted_since: float | None = None
@@ -72,7 +76,7 @@ class Views(Checker):
     def ended(self, reader: SimReader) -> None:
         self.of.pop(reader, None)
 
-    # -- calls of the application
+    # -- calls of applications
 
     def call_began(self, member: Member, polls: bool) -> None:
         view, now = self.of[member], self.now()
@@ -142,7 +146,7 @@ class Views(Checker):
         elif isinstance(response, FindCoordinatorResponse):
             self._take_coordinator(view, response)
         elif line != view.commits_on:
-            return  # not the response to a commit, or to an old one: it has committed on a newer connection since
+            return  # not a commit's response, or an old one: the member has committed on a newer connection since
         elif isinstance(response, OffsetCommitResponse) and isinstance(request, OffsetCommitRequest):
             self._take_commit(view, line, request, response)
 
