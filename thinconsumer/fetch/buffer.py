@@ -106,7 +106,7 @@ class Buffer:
         fetched.frame.users += 1
 
     def head(self, partition: Partition) -> Fetched | None:
-        """Drop stale and drained entries from the front of the partition's queue, and return its first entry."""
+        """Drop stale and fully returned entries from the front of the partition's queue; return the first one left."""
         queue = self._queues.get(partition)
         while queue:
             if queue[0].fresh and not queue[0].drained:

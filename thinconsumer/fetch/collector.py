@@ -194,7 +194,7 @@ class Collector:
             if partition.may_hand_out and self._partitions.get(partition.tp) is partition:
                 yield partition
             else:
-                self._buffer.head(partition)  # called because it releases stale batches
+                self._buffer.head(partition)  # releases stale batches
 
     def _raise_overdue(self, *, as_bytes: bool = False) -> None:
         overdue, self._overdue = self._overdue, None
@@ -214,7 +214,7 @@ class Collector:
 
     def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> None:
         found: Records = []
-        self._buffer.head(partition)  # called because it drops stale and drained entries
+        self._buffer.head(partition)  # drops stale and drained entries
         for fetched in self._buffer.queue(partition):
             if not fetched.fresh:
                 break

@@ -1,8 +1,7 @@
 """The queue of commit calls: merge their offsets per partition, and give each call one result and one callback.
 
 The queue holds the state of the calls, and sends nothing. Each call (:class:`Pending`) records which offsets are
-written or have failed. The entries to send, one per partition, are computed from the calls, and anew after Ctrl-C in a
-step.
+written or have failed. The entries to send, one per partition, are computed from the calls: anew after Ctrl-C.
 
 For each partition the offset of the last call is sent, even if it is smaller than an earlier one, since a rewind is
 legal. If the last call has timed out while an earlier call still waits, the offset of the last call is sent all the
@@ -138,7 +137,7 @@ class CommitQueue:
         return list(self._calls.values())
 
     def due_at(self) -> float:
-        """Return the earliest deadline; if that call is settled already, the engine wakes up once without effect."""
+        """Return the earliest deadline. If that call is settled already, the engine wakes up once without effect."""
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:

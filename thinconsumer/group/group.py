@@ -77,7 +77,7 @@ class Group:
     def managers(self) -> tuple[Manager, ...]:
         """Return the managers in the order of their steps.
 
-        The coordinator manager is after the managers that need the coordinator: it begins the search in the same step.
+        The coordinator comes after the managers that need it, so that its search begins in the same step.
         """
         callbacks = ManagerParts("group callbacks", lambda now: [], wake_at=self._callbacks_wake_at)
         return self.member, self.commits, self.committed, self.coordinator, callbacks
@@ -117,7 +117,7 @@ class Group:
         Returns whether a manager has to step because of it.
         """
         self._polled_at = now
-        is_back = self.member.called(now)  # before the auto-commit: after a long gap, no commit is made
+        is_back = self.member.called(now)  # before the auto-commit, which it stops after a long gap
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.held is not None:
             return is_back

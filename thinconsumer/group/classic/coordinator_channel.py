@@ -163,7 +163,7 @@ class CoordinatorChannel:
         return request
 
     def leave_answered(self, now: float, *, again: bool) -> None:
-        """Process the LeaveGroup response; ``again``: the coordinator has not processed the request, so repeat it."""
+        """Process the LeaveGroup response. With ``again`` the coordinator has not processed the request: repeat it."""
         if self.leave_attempt is not None:
             self.leave_attempt.answered(now, again=again)
             self.leave_attempt = None if self.leave_attempt.is_over else self.leave_attempt

@@ -54,7 +54,7 @@ class LeaveGroupAttempt:
         return self._deadline if target is None else min(self._deadline, self._retry.wake_at())
 
     def answered(self, now: float, *, again: bool) -> None:
-        """Process the response; ``again``: the coordinator has not processed the request, so it is repeated."""
+        """Process the response. With ``again`` the coordinator has not processed the request, so it is repeated."""
         self.in_flight = None
         self._retry.failed(now)
         self.is_over = not again or now >= self._deadline
