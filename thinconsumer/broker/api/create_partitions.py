@@ -48,8 +48,8 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
     controller = call.node.cluster.controller
     known = controller.image.topics.get(topic.name)
     if known is not None and topic.count - len(known.partitions) > RECORDS_MAX:
-        # Kafka's controller fails with an unexpected exception if one request adds more partitions than this, and
-        # responds with UNKNOWN_SERVER_ERROR.
+        # Kafka's controller fails with an unexpected exception if a topic gets more than RECORDS_MAX new partitions,
+        # and responds with UNKNOWN_SERVER_ERROR.
         return CreatePartitionsTopicResult(name=topic.name, error_code=int(Code.UNKNOWN_SERVER_ERROR))
     assignment = None if topic.assignments is None else [list(one.broker_ids) for one in topic.assignments]
     try:

@@ -25,7 +25,7 @@ from ..forwarding import to_controller
 from ..naming import CLUSTER_METADATA_TOPIC
 from ..topic_configs import describe_topic_configs, validate_topic_configs
 
-#: Most metadata records that the controller writes for one request: one per topic, partition and config.
+#: Maximum number of metadata records that a request may need: one for each topic, partition and config.
 RECORDS_MAX = 10_000
 BY_DEFAULT = -1
 

@@ -1,10 +1,10 @@
 """Fetch versions 4 to 18: record batches from the partitions that this broker leads or follows.
 
-Combines ``fetch_sessions``, ``reading`` and ``delayed_fetch``, and builds the response for the request's version.
-Follows ``KafkaApis.handleFetchRequest`` and ``ReplicaManager.fetchMessages``. Version 7 adds fetch sessions, 11 the
-preferred read replica, 12 diverging epochs, 13 topic ids, 16 the current leader (KIP-951). As in Kafka, a request with
-existing and missing partitions waits until the existing ones have enough data; the errors of the missing ones are sent
-with that response, not earlier.
+``fetch_sessions`` knows the partitions of a request, ``reading`` reads them, ``delayed_fetch`` waits until there is
+enough data, and this module builds the response. Follows ``KafkaApis.handleFetchRequest`` and
+``ReplicaManager.fetchMessages``. Version 7 adds fetch sessions, 11 the preferred read replica, 12 diverging epochs, 13
+topic ids, 16 the current leader (KIP-951). As in Kafka, a request with existing and missing partitions waits until the
+existing ones have enough data; the errors of the missing ones are sent with that response, not earlier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOC
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Respond at once if there is enough data, else when there is or ``max_wait_ms`` has passed."""
+    """Respond at once if enough data is available, else once it is or after ``max_wait_ms``."""
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []
@@ -137,8 +137,8 @@ def add_current_leader(
 ) -> None:
     """Set the partition's current leader in ``row``, and add the leader's address to ``leaders``.
 
-    With both, the client need not refresh its metadata (KIP-951). They come from this broker's replica of the partition
-    if it has one, else from its copy of the cluster metadata.
+    With leader and address, the client need not refresh its metadata (KIP-951). The leader is taken from this broker's
+    replica of the partition if it has one, else from its copy of the cluster metadata.
     """
     partition = call.node.partitions.get(tp)
     image = call.node.image.partition(*tp) if partition is None else partition.image

@@ -23,7 +23,7 @@ NO_BROKER = BrokerImage(-1, "", -1)
 def _handle(call: ApiCall) -> Message | None:
     """Return the coordinator of each key: the leader of its partition of an internal topic.
 
-    Groups are partitions of ``__consumer_offsets``, transactional ids of ``__transaction_state``.
+    A group belongs to a partition of ``__consumer_offsets``, a transactional id to one of ``__transaction_state``.
     """
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):

@@ -110,8 +110,8 @@ def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _Off
     if is_consumer:
         committed = request.isolation_level == READ_COMMITTED
         end = partition.last_stable_offset if committed else partition.high_watermark
-    # Until a new leader's high watermark has reached the start of its leader epoch, it may be below the previous
-    # leader's. Returned as the end offset, it would reset consumers to an earlier offset.
+    # A new leader's high watermark may be below the previous leader's until it has reached the start of the new leader
+    # epoch. Returned as the latest offset, this high watermark would reset consumers to an earlier offset.
     is_behind = is_consumer and partition.is_leader and partition.epoch_start > partition.high_watermark
     if timestamp == LATEST and not is_behind:
         return _OffsetResult(end, epoch=partition.leader_epoch)

@@ -23,5 +23,5 @@ APPEND_ERRORS: Mapping[int, Code] = {
 
 
 def append_error(code: int) -> int:
-    """Return the error code for the client when an append fails with ``code``; the same code if none is mapped."""
+    """Return the error code that the client gets when an append fails with ``code``, by default the same code."""
     return int(APPEND_ERRORS.get(code, code))

@@ -21,7 +21,7 @@ class EventProcessor:
     def run(self, callback: Callable[[], None]) -> None:
         """Run an operation, then the callbacks that it has deferred.
 
-        If another operation is running, its :meth:`run` calls the deferred callbacks of both.
+        If another operation is running already, the callbacks wait until that one is complete, too.
         """
         if self._busy:
             callback()

@@ -1,7 +1,8 @@
 """One classic group: its members, generation and elected protocol.
 
-Owns the membership data; ``rebalance`` and ``joining`` decide when it changes. The group's shard provides the time,
-random ids and the log. Follows Kafka's ``ClassicGroup``.
+Owns the membership data; ``rebalance`` and ``joining`` decide when the data change. A JoinGroup or SyncGroup is
+*parked* while its response waits for other members. The group's shard provides the time, random ids and the log.
+Follows Kafka's ``ClassicGroup``.
 """
 
 from __future__ import annotations
@@ -56,8 +57,11 @@ class ClassicGroup:
         #: Member ids that were sent with MEMBER_ID_REQUIRED, and with which no JoinGroup has arrived yet (KIP-394).
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup yet.
-        self.new_member_added = False  #: Whether a member joined during the current initial rebalance delay.
-        self.subscribed_topics: frozenset[str] | None = None  #: The members' topics; None if unknown.
+        #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``, so that the delay is
+        #: repeated.
+        self.new_member_added = False
+        #: The topics to which members subscribe; None if the subscriptions are unknown.
+        self.subscribed_topics: frozenset[str] | None = None
         self.timers: dict[str, Timer] = {}  #: Pending timers by name.
 
     def __repr__(self) -> str:

@@ -164,13 +164,14 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
             response = group.join_response(new_id, with_members=is_leader, skip_assignment=is_leader)
         else:
             # In these versions a leader always computes a new assignment. The response names the old member id as
-            # leader, so that the member does not.
+            # leader, so that the member does not compute one.
             response = group.join_response(new_id, with_members=False)
             response.leader = old_leader or ""
         group.answer_join(member, response)
         if rebalance.session_timer(new_id) not in group.timers:
             # The session timer has fired, without effect, while the JoinGroup was parked for the append. Without a new
-            # timer this member would never be removed. Kafka sets none, as its session timeouts outlast an append.
+            # timer this member would never be removed. Kafka sets no new timer, as its session timeouts are longer than
+            # an append takes.
             rebalance.reschedule_heartbeat(group, member)
 
     def restore_old_id(code: int) -> None:
@@ -196,8 +197,8 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
             lambda code: restore_old_id(code) if code else keep_generation(),
         )
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        # The leader is computing an assignment with the old member id: without a rebalance, the partitions in it for
-        # this id would be assigned to no member.
+        # The leader is computing the assignment with the old member id of this member. Without a rebalance, the
+        # partitions for the old member id would be assigned to no member.
         rebalance.prepare(group, f"static member {new_id} has restarted")
     else:
         rebalance.maybe_complete_join(group)

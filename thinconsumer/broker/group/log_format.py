@@ -130,7 +130,7 @@ def decode_value(kind: type[M], data: bytes) -> M:
 
 
 def version_of(data: bytes) -> int:
-    """Return the version with which a key or value begins. Raises: KafkaProtocolError: It is shorter."""
+    """Return the version with which a key or value begins. Raises: KafkaProtocolError."""
     if len(data) < VERSION_SIZE:
         raise KafkaProtocolError(f"a coordinator key or value of {len(data)} bytes is too short for its version")
     return int.from_bytes(data[:VERSION_SIZE], "big", signed=True)

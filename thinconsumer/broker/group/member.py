@@ -1,6 +1,6 @@
 """One member of a classic group: its subscription, its assignment, and its parked requests.
 
-Follows Kafka's ``ClassicGroupMember``. Has no reference to its group.
+A JoinGroup or SyncGroup is parked while its response waits for other members. Follows Kafka's ``ClassicGroupMember``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClassicGroupMember:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    #: Whether the join phase in which the member joined goes on. Its client may not know the member id yet, and cannot
+    #: Whether no rebalance has completed since the member joined. Its client may not know the member id yet, and cannot
     #: send heartbeats.
     is_new: bool = False
     join: JoinReply | None = None

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 JOIN = "join"  #: Name of the timer that ends the join phase.
 SYNC = "sync"  #: Name of the timer that removes members that have not sent SyncGroup.
 #: Session timeout of a new member while its first JoinGroup is parked: the client cannot send heartbeats yet, and the
-#: coordinator does not notice when it disconnects.
+#: coordinator does not notice if the client disconnects.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
@@ -76,7 +76,7 @@ def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
 def maybe_complete_join(group: ClassicGroup) -> None:
     """Complete the join phase if all members have joined.
 
-    The first rebalance of an empty group always lasts for ``group.initial.rebalance.delay.ms``.
+    The first rebalance of an empty group always waits until ``group.initial.rebalance.delay.ms`` has passed.
     """
     is_initial = group.previous_state is GroupState.EMPTY
     if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.has_all_joined:
@@ -146,7 +146,8 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
 
 
 def _expire_syncs(group: ClassicGroup) -> None:
-    # At least one member has not sent SyncGroup: the last SyncGroup, or another rebalance, cancels this timer.
+    # The timer that calls this function is cancelled by the last missing SyncGroup and by another rebalance, so at
+    # least one member has not sent SyncGroup.
     missing = sorted(group.pending_syncs)  # sorted, as the order of a set is not deterministic
     for member_id in missing:
         group.remove(member_id)

@@ -300,8 +300,8 @@ class GroupCoordinatorShard:
         # the next metadata update will unload the shard.
         if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             code = 0
-        # If this append is committed, all earlier ones are, too, even if their callbacks come later. They are applied
-        # now: applied after this one, an older offset would overwrite a newer one.
+        # If this append is committed, all earlier ones are, too, even if their callbacks come later. Their changes are
+        # applied first, since later an older offset would overwrite a newer one.
         last = self._pending_writes.index(write) + 1
         first = last - 1 if code else 0
         done = self._pending_writes[first:last]

@@ -50,11 +50,11 @@ class BatchList:
         self.items.append(batch)
 
     def index_of(self, offset: int) -> int:
-        """Return the index of the batch that contains an offset; without one, of the first batch above the offset."""
+        """Return the index of the batch that contains an offset, or of the first later batch if none contains it."""
         return bisect_right(self._nexts, offset)
 
     def from_offset(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield all batches from that at :meth:`index_of` on, with those that are appended during the iteration."""
+        """Yield the batch that contains an offset and all later ones, also those appended during the iteration."""
         index = self.index_of(offset)
         items = self.items
         while index < len(items):

@@ -28,7 +28,7 @@ def clean(
     delete_retention_ms: int,
     start: int = 0,
 ) -> list[StoredBatch]:
-    """Clean the batches below the offset ``end``; return the remaining ones and the later, unchanged ones.
+    """Clean the batches below the offset ``end``; return the batches that remain, and the later ones unchanged.
 
     Aborted transactions without remaining batches are removed from ``producers``. ``start`` is the log start offset:
     records before it are already deleted, though their batch may still exist.
@@ -45,14 +45,15 @@ class _TransactionCleaning:
         self.needed: list[CompletedTransaction] = []  #: Aborted transactions that have batches in the log.
         self._upcoming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
         self._aborted: dict[int, CompletedTransaction] = {}
-        #: Producer ids of the aborted transactions of which a batch, but not yet the marker, has been passed.
+        #: Producer ids of aborted transactions with a batch, but not yet the marker, among the batches seen so far.
         self._has_batches: set[int] = set()
         self._committed: set[int] = set()
 
     def is_discardable(self, batch: StoredBatch) -> bool:
-        """Return whether the batch has records of an aborted transaction, or is a marker without remaining records.
+        """Return whether the batch has records of an aborted transaction, or is the marker of one without batches.
 
-        The method must be called for each batch, in the order of the log.
+        A marker is also discardable if its transaction was committed, but has no batches left. The method must be
+        called for each batch, in the order of the log.
         """
         while self._upcoming and self._upcoming[-1].first_offset <= batch.last_offset:
             ended = self._upcoming.pop()
@@ -160,7 +161,8 @@ class _Cleaner:
     def _is_last_of_producer(self, batch: StoredBatch) -> bool:
         """Return whether the batch is the last of its producer.
 
-        Its header must stay: a broker that loads the log takes the producer's epoch and last sequence number from it.
+        The batch's header must stay: a broker that loads the log takes the producer's epoch and last sequence number
+        from it.
         """
         known = self._producers.by_id.get(batch.producer_id)
         if known is None:

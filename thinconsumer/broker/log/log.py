@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["AppendInfo", "AppendRefused", "LoadedLog", "Log", "StoredBatch"]
 
-#: The log's file is rewritten when the deleted batches in it have more bytes than the remaining ones, and than this.
+#: The log's file is rewritten when the deleted batches in it have more bytes than the remaining batches, and more than
+#: this number of bytes.
 STALE_BYTES_MAX = 1 << 20
-#: A log needs compaction when its size exceeds twice the size after the last compaction by more than this.
+#: A log needs compaction when its size exceeds twice the size after the last compaction by more than this number of
+#: bytes.
 GROWN_BYTES = 1 << 20
 
 
@@ -213,7 +215,10 @@ class Log:
     # -- transactions
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the last stable offset: transactions that begin below it have a marker below the high watermark."""
+        """Return the last stable offset, at most the high watermark.
+
+        Every transaction with records below it has ended with a marker below the high watermark.
+        """
         unstable = self.producers.transactions.first_unstable(high_watermark)
         if unstable is None:
             return high_watermark

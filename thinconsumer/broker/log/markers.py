@@ -35,7 +35,7 @@ def control_record(batch: StoredBatch) -> NewRecord | None:
 
 
 def marker_of(batch: StoredBatch) -> Marker | None:
-    """Return the commit or abort marker in a control batch; None if its record is another one, invalid or removed."""
+    """Return the commit or abort marker in a control batch; None if it has no valid marker."""
     try:
         record = control_record(batch)
         if record is None or record.key is None or record.value is None:

@@ -19,7 +19,7 @@ BATCHES_KEPT = 5
 
 
 class BatchMetadata(NamedTuple):
-    """A recent batch, kept to recognise a retry of it."""
+    """Sequence numbers and offsets of a recent batch, by which a retry of the batch is recognised."""
 
     first_sequence: int
     last_sequence: int
@@ -52,7 +52,7 @@ class ProducerStateEntry:
 
 
 class VerificationStateEntry(NamedTuple):
-    """A transaction that its coordinator verifies before the first batch is appended to this log (KIP-890)."""
+    """A transaction that its coordinator verifies before its first batch is appended to this log (KIP-890)."""
 
     epoch: int
     lowest_sequence: int  #: Lowest sequence number of the batches being verified.
@@ -122,7 +122,7 @@ class ProducerStateManager:
     def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
         """Record that the transaction coordinator verifies a batch before its append.
 
-        Until then the log rejects batches of this producer with a higher sequence number. With ``is_strict``, a
+        Until the append the log rejects batches of this producer with a higher sequence number. With ``is_strict``, a
         producer id that this log does not know must start with sequence number 0.
         """
         verification = self.verifications.get(producer_id)
@@ -146,7 +146,8 @@ class ProducerStateManager:
         """Check that a transaction marker is not outdated.
 
         From transaction version 2 on (KIP-890) every marker has a higher producer epoch than its transaction. A marker
-        with the current epoch is rejected during a transaction, and accepted after it, as it repeats the last marker.
+        with the producer's current epoch is rejected during a transaction, and accepted after it, as it repeats the
+        last marker.
 
         Raises:
             AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.

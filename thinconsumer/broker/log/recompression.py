@@ -26,7 +26,7 @@ _UINT32 = Struct(">I")
 
 
 def recompress(data: bytes, compression_type: str) -> bytes:
-    """Return a magic 2 batch in the topic's codec; the same batch if that codec's Python package is missing."""
+    """Return a magic 2 batch in the topic's codec, or ``data`` itself if the codec's Python package is missing."""
     target = CODECS.get(compression_type)
     codec = data[_ATTRIBUTES_LOW_BYTE_AT] & CODEC_MASK
     if target is None or target == codec:

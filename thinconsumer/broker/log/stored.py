@@ -35,12 +35,12 @@ class AppendInfo(NamedTuple):
 
     base_offset: int
     next_offset: int
-    log_append_time_ms: int  #: -1 if the topic has CreateTime.
+    log_append_time_ms: int  #: The time of the append with LogAppendTime, -1 with CreateTime.
     duplicate: bool = False  #: Whether the batch was in the log already; the offsets are then those in the log.
 
 
 class StoredBatch(NamedTuple):
-    """The header fields that a log uses, and all bytes of the batch."""
+    """A batch in a log: the header fields that the log uses, and all bytes of the batch."""
 
     base_offset: int
     next_offset: int

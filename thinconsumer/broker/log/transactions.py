@@ -53,8 +53,8 @@ class LogTransactions:
         return min(unstable, default=None)
 
     def aborted_in(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of aborted transactions that may have batches in a range, in the order of
-        their markers.
+        """Return (producer id, first offset) of aborted transactions that may have batches between two offsets, in the
+        order of their markers.
         """
         found = []
         for one in self.aborted[bisect_left(self.aborted, start, key=_marker_offset) :]:

@@ -62,7 +62,7 @@ class TransactionCoordinator:
             self._load(shard)
 
     def resigned(self, index: int) -> None:
-        """Unload a partition that this broker no longer leads. The partition fails the uncommitted appends itself."""
+        """Unload a partition that this broker no longer leads. The partition's replica fails uncommitted appends."""
         shard = self._shards.pop(index, None)
         if shard is not None:
             shard.unload()
@@ -210,8 +210,8 @@ class TransactionCoordinator:
         returns_producer = client_version >= EPOCH_PER_TRANSACTION
         transition = on_end_txn(txn, producer, commit, self._now_ms(), client_version, self._node.new_producer_id)
         if isinstance(transition, Code):
-            # With NONE the transaction has ended already: the request is a retry after a lost response, and gets the
-            # same producer id and epoch again.
+            # The code NONE means that the transaction has ended already, and that this request is a retry after a lost
+            # response. The retry gets the same producer id and epoch as the lost response.
             is_retry = transition is Code.NONE and returns_producer
             done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if is_retry else _NO_PRODUCER))
             return

@@ -1,4 +1,4 @@
-"""Completion of a transaction: a marker in each of its partitions, then the completed state in the log.
+"""Completion of a transaction: write a marker to each of its partitions, then log the completed state.
 
 Markers are retried with increasing backoff while a partition has no leader or its leader is unreachable; a deleted
 partition needs none. If another broker becomes the coordinator, it finds the transaction in the state PrepareCommit or
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 #: busy loop while a leader is down.
 BACKOFF = Backoff(initial=0.02, maximum=1.0)
 
-#: Codes that complete a partition: its marker is written, or its log format cannot contain markers.
+#: Codes after which a partition needs no further attempt: its marker is written, or its log cannot contain markers.
 _DONE = frozenset({Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION})
-#: Codes that end the completion: a newer coordinator or a later transaction has fenced the marker.
+#: Codes after which all attempts end: a newer coordinator or a later transaction has fenced the marker.
 _FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 _RETRIABLE = frozenset(
     {
@@ -59,7 +59,7 @@ class TransactionCompletion:
         self._txn = txn
         self._metadata = metadata
         self._unmarked: set[TopicPartition] = set(txn.metadata.partitions)
-        self._due: set[TopicPartition] = set(self._unmarked)  #: Partitions of the next attempt.
+        self._due: set[TopicPartition] = set(self._unmarked)  #: Partitions that get a marker next.
         self._attempts = 0
         self._is_over = False  #: Whether all markers are written, or one was fenced.
 

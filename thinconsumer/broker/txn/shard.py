@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Most tombstones of expired transactional ids in one batch, which must not exceed max.message.bytes.
+#: Maximum number of tombstones in one batch, which must not exceed max.message.bytes, when transactional ids expire.
 TOMBSTONES_MAX = 100
 
 #: Error codes for clients when the log rejects a record; other codes are returned unchanged.

@@ -44,7 +44,7 @@ def on_init_producer_id(
 ) -> Decision:
     """Decide on InitProducerId: assign a producer epoch or, during a transaction, abort the transaction first.
 
-    In the second case the transition is one to PrepareAbort, and the producer must retry after it.
+    An abort is a transition to PrepareAbort; the producer must repeat InitProducerId after it.
     """
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
@@ -87,9 +87,9 @@ def on_add_partitions(
     now_ms: int,
     client_version: int,
 ) -> Decision:
-    """Decide on AddPartitionsToTxn and AddOffsetsToTxn: NONE if the transaction has all these partitions already."""
-    # This check precedes that of the producer id and epoch: the producer may already have those of the pending
-    # transition, which would be rejected, and must retry until it is logged.
+    """Decide on AddPartitionsToTxn and AddOffsetsToTxn; NONE if the transaction has all the partitions already."""
+    # The pending transition is checked before the producer id and epoch: the producer may already use the new id and
+    # epoch of that transition, and must retry until they are logged, instead of being fenced.
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     if (refusal := _refuse(txn, producer)) is not None:
@@ -171,7 +171,7 @@ _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
 def _end_v2(
     txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms: int, new_producer_id: NewProducerId
 ) -> Decision:
-    # This check precedes that of the producer id and epoch, as in :func:`on_add_partitions`.
+    # The pending transition is checked before the producer id and epoch, as in :func:`on_add_partitions`.
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     metadata = txn.metadata
