@@ -1,7 +1,7 @@
 """DescribeCluster versions 0 to 2: the cluster id, a controller id, and the brokers.
 
 Follows ``AuthHelper.computeDescribeClusterResponse`` (KIP-700). Version 1 adds the endpoint type (KIP-919), version 2
-fenced brokers, which this broker never lists: a fenced broker is removed from its copy of the cluster metadata.
+fenced brokers, which this broker never lists: its copy of the cluster metadata has only live brokers.
 """
 
 from __future__ import annotations

@@ -129,7 +129,9 @@ def _check_broker(call: ApiCall, name: str) -> None:
     except ValueError:
         raise ControllerError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if number != call.node.node_id:
-        raise ControllerError(Code.INVALID_REQUEST, f"Broker {call.node.node_id} cannot describe broker {name}")
+        raise ControllerError(
+            Code.INVALID_REQUEST, f"Broker {call.node.node_id} can only describe itself, not broker {name}"
+        )
 
 
 def _no_logger_configs(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:

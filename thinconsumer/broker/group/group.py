@@ -97,7 +97,7 @@ class ClassicGroup:
         if not self.members:
             self.protocol_type = member.protocol_type
         if not self.supports(member.protocol_type, member.protocol_names):
-            raise IllegalStateError(f"{self} has no protocol in common with {member.member_id}")
+            raise IllegalStateError(f"{self} and its new member {member.member_id!r} have no protocol in common")
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member

@@ -116,7 +116,7 @@ class ProducerStateManager:
         if batch.base_sequence > limit:
             raise AppendRefused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} must send sequence number {limit} before {batch.base_sequence}",
+                f"producer {batch.producer_id} sent sequence number {batch.base_sequence}, but must begin with {limit}",
             )
 
     def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:

@@ -101,7 +101,9 @@ def parse_batch(data: bytes | bytearray | memoryview) -> StoredBatch:
     if size < HEADER_SIZE:
         raise AppendRefused(Code.CORRUPT_MESSAGE, f"the batch has {size} bytes, fewer than its header")
     if _batch_size(view[size:]):
-        raise AppendRefused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the only allowed batch")
+        raise AppendRefused(
+            Code.INVALID_RECORD, f"{len(view) - size} bytes follow the first batch; only one is allowed"
+        )
     return StoredBatch.of(data if isinstance(data, bytes) and size == len(data) else bytes(view[:size]))
 
 
@@ -171,7 +173,7 @@ def _follow_lengths(data: bytes, count: int) -> None:
     """Check that the lengths of ``count`` records add up to the length of ``data``. Raises: Malformed."""
     size = len(data)
     if count * columns.RECORD_SIZE_MIN > size:
-        raise Malformed(f"{count} records cannot fit into {size} bytes")
+        raise Malformed(f"the batch header has a count of {count} records, which cannot fit into {size} bytes")
     pos = 0
     try:
         for _ in range(count):
@@ -186,9 +188,9 @@ def _follow_lengths(data: bytes, count: int) -> None:
                     raise Malformed("a record has a negative length")
                 pos += length
     except IndexError:
-        raise Malformed(f"{count} records do not fit into {size} bytes") from None
+        raise Malformed(f"the {count} records of the batch exceed its {size} bytes") from None
     if pos != size:
-        raise Malformed(f"{count} records have {pos} bytes, but {size} were sent")
+        raise Malformed(f"the {count} records have {pos} bytes, but the batch has {size} bytes of records")
 
 
 def _validate_fields(

@@ -211,7 +211,7 @@ class TransactionCoordinator:
         transition = on_end_txn(txn, producer, commit, self._now_ms(), client_version, self._node.new_producer_id)
         if isinstance(transition, Code):
             # The code NONE means that the transaction has ended already, and that this request is a retry after a lost
-            # response. The retry gets the same producer id and epoch as the lost response.
+            # response. With KIP-890 the retry gets the same producer id and epoch.
             is_retry = transition is Code.NONE and returns_producer
             done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if is_retry else _NO_PRODUCER))
             return

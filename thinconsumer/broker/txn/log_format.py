@@ -105,7 +105,9 @@ def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
         return None
     read = TransactionLogValue.decode(data, version, VERSION_SIZE)
     if not 0 <= read.transaction_status < len(_STATES):
-        raise KafkaProtocolError(f"transaction status {read.transaction_status} is not in 0 to {len(_STATES) - 1}")
+        raise KafkaProtocolError(
+            f"transaction status {read.transaction_status} is unknown; valid are 0 to {len(_STATES) - 1}"
+        )
     state = _STATES[read.transaction_status]
     topics = read.transaction_partitions or () if state is not TransactionState.EMPTY else ()
     return TransactionMetadata(
