@@ -150,14 +150,14 @@ class Engine:
         return due
 
     def take_commands(self) -> list[Command]:
-        """Return the commands for the driver."""
+        """Return the commands that the driver must carry out: dial, hang up or resolve a name."""
         commands = self.network.take_commands()
         if commands:
             self._due = None
         return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
-        """Handle the result of a name lookup."""
+        """Handle the result of a name lookup: the addresses, or an error text."""
         self.network.resolved(host, port, addresses, error, now)
         self._due = None
 
@@ -209,8 +209,8 @@ class Engine:
     def close(self, requests: Sequence[Request], now: float) -> bool:
         """Stop the managers and send their last ``requests``, but only to nodes with a ready connection.
 
-        Other nodes are not connected to: that would delay the close, and brokers evict fetch sessions by themselves.
-        Returns whether :meth:`closing` has responses to wait for.
+        The engine connects to no other nodes: that would delay the close, and brokers evict fetch sessions by
+        themselves. Returns whether :meth:`closing` has responses to wait for.
         """
         self._closing = True
         sent = [request for request in requests if self.network.is_ready(*request.target)]

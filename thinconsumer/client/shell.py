@@ -151,7 +151,7 @@ class Shell:
         machines are not consistent. Only the state that cannot be requested from a broker again is kept: positions,
         topic ids, epochs, pending calls.
         """
-        log.info("an exception interrupted a step of the last call: the %s connects again", self._name)
+        log.info("an exception interrupted the last call: the %s opens new connections", self._name)
         self._before_restart()
         self.driver.hang_up_all()
         self.engine.restart(self.driver.now())

@@ -62,7 +62,7 @@ class Answer:
     request: Request
     node_id: int  #: Node id of the broker; -1 for a bootstrap server, of which the node id is unknown.
     version: int = -1  #: The version in which the request was sent; -1 if it was not sent.
-    response: Any = None  #: An instance of ``request.api.RESPONSE``.
+    response: Any = None  #: The decoded response, an instance of ``request.api.RESPONSE``; None if there is an error.
     error: KafkaError | None = None
     #: Size of the response frame in bytes. Records are slices of the frame and keep all of it in memory.
     size: int = 0

@@ -184,8 +184,9 @@ class BrokerRoute:
     def step(self, now: float, horizon: float, wanted: bool = False) -> None:
         """Connect, write queued requests, and apply timeouts.
 
-        Deadlines up to ``horizon``, the time of the last poll of I/O, have passed: a response that arrived before would
-        have been read. With ``wanted``, the route connects even without a queued request.
+        A deadline counts as passed only if it is not after ``horizon``, the time of the last poll of I/O: a response
+        that arrived in time may not have been read yet. With ``wanted``, the route connects even without a queued
+        request.
         """
         self._stepped_at = now
         if self._race is not None:

@@ -123,7 +123,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             raise KafkaConfigurationError(f"Consumer() takes topics by name, not {topics[0]!r}: write {instead}")
         if topics and config.group_id is None:
             raise KafkaConfigurationError(
-                "topics without group_id: pass group_id, since a group shares topics out, or assign() partitions"
+                "subscribing to topics needs a group: pass group_id, or assign() partitions instead"
             )
         self._reader = ConsumerCore(config, driver)
         self._shell = self._reader.shell

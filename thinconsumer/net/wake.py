@@ -33,7 +33,7 @@ class Waker:
         return self._reader.fileno()
 
     def wake(self) -> None:
-        """Make the descriptor readable and :meth:`take` true. Safe from signal handlers and threads; never raises."""
+        """Wake the driver, so that :meth:`take` returns True. Safe from signal handlers and threads; never raises."""
         self._asked = True
         self.ring()
 

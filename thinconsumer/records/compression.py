@@ -115,7 +115,7 @@ def _load_snappy() -> _CodecFunctions:
         if length > room:
             raise _too_large(limit)
         if length > 64 * len(data):  # snappy's maximum ratio: a copy element of 2 bytes yields 64
-            raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}, above the maximum ratio")
+            raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}, more than its size permits")
         return bytes(raw(data))
 
     def decompress(data: memoryview, limit: int) -> bytes:
@@ -146,7 +146,7 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
             pos += XERIAL_HEADER
             continue
         if end - pos < 4:
-            raise CodecError("xerial stream is cut off")
+            raise CodecError("snappy stream is cut off")
         (length,) = _INT32.unpack_from(data, pos)
         pos += 4
         if not 0 < length <= end - pos:
@@ -155,7 +155,7 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
         room -= len(parts[-1])
         pos += length
     if pos > end:
-        raise CodecError("xerial stream is cut off")
+        raise CodecError("snappy stream is cut off")
     return parts
 
 

@@ -65,7 +65,7 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
         pos = start + length
         found.append((name, block[start:pos]))
     if pos != end:
-        raise Malformed(f"the last of {number} headers ends at byte {pos} of {end}")
+        raise Malformed(f"the last of {number} headers ends at byte {pos}, but the record at byte {end}")
     return tuple(found)
 
 

@@ -42,7 +42,9 @@ def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     if any(after <= before for before, after in pairwise(offsets)) or offsets[0] < 0:
         raise Malformed("the offsets of the messages inside a compressed message are negative or do not ascend")
     if offsets[-1] >= batch.next_offset and batch.base_offset:
-        raise Malformed(f"an inner message has offset {offsets[-1]}, its wrapper only {batch.next_offset - 1}")
+        raise Malformed(
+            f"a message inside a compressed message has offset {offsets[-1]}, above {batch.next_offset - 1}"
+        )
     return found
 
 
@@ -63,7 +65,9 @@ def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     if batch.magic == 1 and batch.base_offset:
         shift = batch.base_offset - offsets[-1]
         if shift < 0:
-            raise Malformed(f"an inner message has offset {offsets[-1]}, its wrapper only {batch.base_offset}")
+            raise Malformed(
+                f"a message inside a compressed message has offset {offsets[-1]}, above {batch.base_offset}"
+            )
         offsets = [offset + shift for offset in offsets]
     timestamps = found.timestamps
     if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME:
