@@ -117,7 +117,7 @@ class Group:
         Returns whether a manager has to step because of it.
         """
         self._polled_at = now
-        is_back = self.member.called(now)  # before the auto-commit, which it stops after a long gap
+        is_back = self.member.called(now)  # before the auto-commit, which this call stops after a long gap
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.held is not None:
             return is_back

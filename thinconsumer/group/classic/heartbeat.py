@@ -39,7 +39,7 @@ class Heartbeats:
         self._retry.succeeded()
 
     def failed(self, now: float, *, after_interval: bool = False) -> None:
-        """Note a failed heartbeat. The next one waits for a backoff and, with ``after_interval``, the interval."""
+        """Back off after a failed heartbeat; with ``after_interval``, also wait for ``heartbeat_interval_ms``."""
         self.in_flight = None
         self._retry.failed(now)
         if not after_interval:
