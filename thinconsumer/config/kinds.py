@@ -34,16 +34,16 @@ STRING_BYTES_MAX = 2**15 - 1
 
 
 class Kind(ABC):
-    """A kind of option value."""
+    """The type of an option: how its value is checked, parsed from text, and described in the docs."""
 
     __slots__ = ()
 
     @abstractmethod
     def parse(self, value: object) -> Any:
-        """Return the checked value, or raise ValueError."""
+        """Return the value of this type for what the user has passed; raise ValueError if it is invalid."""
 
     def from_text(self, text: str) -> object:
-        """Return the value to pass to :meth:`parse` for a text from a file, or raise ValueError."""
+        """Turn text from a properties file into the value to pass to :meth:`parse`, or raise ValueError."""
         return text.strip()
 
     @abstractmethod
@@ -293,7 +293,7 @@ class DeserializerKind(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Function(Kind):
-    """A callable with the parameters that ``signature`` describes."""
+    """A function or other callable, but no coroutine function; errors describe its parameters by ``signature``."""
 
     signature: str
 
@@ -311,7 +311,8 @@ class Function(Kind):
         return f"callable `{self.signature}`"
 
 
-#: Java's class names of the built-in assignors, by their name in the group protocol.
+#: Class names of the built-in assignors in Java's client and kafka-python, by the assignor's name in the group
+#: protocol.
 BUILT_IN_ASSIGNORS = {
     "range": ("RangeAssignor", "RangePartitionAssignor"),
     "roundrobin": ("RoundRobinAssignor", "RoundRobinPartitionAssignor"),
@@ -364,7 +365,7 @@ class Assignors(Kind):
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions(Kind):
-    """Arguments for ``socket.setsockopt``; becomes a tuple of tuples."""
+    """A list of arguments ``(level, option, value)`` for ``socket.setsockopt``; becomes a tuple of tuples."""
 
     def parse(self, value: object) -> tuple[tuple[int, int, int | bytes], ...]:
         if not isinstance(value, (list, tuple)):

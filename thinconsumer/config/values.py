@@ -203,7 +203,7 @@ class Deserializer:
     missing key), which becomes None. ``close()`` is the user's method, or does nothing.
     """
 
-    source: object  #: The object that the user passed.
+    source: object  #: The callable or object that the user passed as deserializer.
     call: Callable[[str, Headers, bytes], Any] = field(compare=False)
     close: Callable[[], object] = field(compare=False)
 

@@ -94,7 +94,7 @@ class Rule(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """How an API treats the codes without a row in :data:`EXCEPTIONS`."""
+    """The treatment of the error codes of one API that are not listed in :data:`EXCEPTIONS`."""
 
     #: Whether codes marked "refresh metadata" cause a metadata refresh. False for most requests to a coordinator, which
     #: is found with FindCoordinator, not in the metadata.

@@ -11,28 +11,28 @@ from .schema import Struct, array, boolean, int16, int32, int64, string
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """The outcome for one partition."""
+    """The result for one partition: error code 0 if it is part of the transaction now."""
 
     partition_index: int = int32("0+")
     partition_error_code: int = int16("0+")
 
 
 class AddPartitionsToTxnTopicResult(Struct):
-    """The outcomes for one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = string("0+")
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
 
 
 class AddPartitionsToTxnResult(Struct):
-    """The outcomes for one transaction, from version 4 on."""
+    """The results for the partitions of one transaction, from version 4 on."""
 
     transactional_id: str = string("4+")
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
 
 
 class AddPartitionsToTxnResponse(Message):
-    """The outcomes: by transaction from version 4 on, by topic before."""
+    """The results for all partitions, grouped by transaction from version 4 on, and by topic before."""
 
     API_KEY = 24
     VERSIONS = (0, 5)
@@ -45,7 +45,7 @@ class AddPartitionsToTxnResponse(Message):
 
 
 class AddPartitionsToTxnTopic(Struct):
-    """Partitions of one topic."""
+    """The partitions of one topic that are to be added to the transaction."""
 
     name: str = string("0+")
     partitions: list[int] = array(int32, "0+")
@@ -62,7 +62,10 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Message):
-    """Add partitions: ``transactions`` from version 4 on, the ``v3_and_below`` fields before."""
+    """Add partitions to transactions.
+
+    ``transactions`` has them from version 4 on; before, the ``v3_and_below`` fields describe the one transaction.
+    """
 
     RESPONSE = AddPartitionsToTxnResponse
 

@@ -10,7 +10,7 @@ from .schema import Struct, array, boolean, int16, int32, string
 
 
 class CreatePartitionsTopicResult(Struct):
-    """The outcome for one topic."""
+    """The result for one topic: error code 0 if its partitions were added."""
 
     name: str = string("0+")
     error_code: int = int16("0+")
@@ -43,7 +43,7 @@ class CreatePartitionsTopic(Struct):
 
 
 class CreatePartitionsRequest(Message):
-    """Add partitions or, with ``validate_only``, only check whether the request would succeed."""
+    """Add partitions to topics or, with ``validate_only``, only check whether that would succeed."""
 
     RESPONSE = CreatePartitionsResponse
 

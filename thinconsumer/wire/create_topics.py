@@ -23,7 +23,7 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """The outcome for one topic."""
+    """The result for one topic: its id and configuration, or the error because of which it was not created."""
 
     name: str = string("0+")
     topic_id: bytes = uuid("7+", ignorable=True)

@@ -125,7 +125,7 @@ class _Decoder:
         return name
 
     def default(self, wire: WireField) -> str:
-        """Return an expression for the default of a field that the version does not contain."""
+        """Return a Python expression for the default, which a field gets that the version does not contain."""
         if wire.default is list:
             return "[]"
         if not callable(wire.default):
@@ -201,7 +201,7 @@ class _Decoder:
             self.elements(wire.of, target, what, count)
 
     def elements(self, of: Primitive[Any] | type[Struct], target: str, what: str, count: str) -> None:
-        """Emit the code that checks ``count`` against the frame and reads the elements."""
+        """Emit the code that checks that ``count`` array elements fit into the frame, and then reads them."""
         source = self.source
         if self.flexible:
             source.line(f"{count} -= 1")

@@ -10,7 +10,7 @@ from .schema import Struct, array, int16, int32, string
 
 
 class DeletableGroupResult(Struct):
-    """The outcome for one group."""
+    """The result for one group: error code 0 if it was deleted."""
 
     group_id: str = string("0+")
     error_code: int = int16("0+")
@@ -29,7 +29,7 @@ class DeleteGroupsResponse(Message):
 
 
 class DeleteGroupsRequest(Message):
-    """Delete groups; sent to the broker that coordinates all of them."""
+    """Delete groups; sent to their coordinator, which rejects groups of other coordinators with NOT_COORDINATOR."""
 
     RESPONSE = DeleteGroupsResponse
 

@@ -10,7 +10,7 @@ from .schema import Struct, array, int16, int32, int64, string
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """The new log start offset of one partition."""
+    """The result for one partition: its new log start offset (``low_watermark``), or an error."""
 
     partition_index: int = int32("0+")
     low_watermark: int = int64("0+")
@@ -18,7 +18,7 @@ class DeleteRecordsPartitionResult(Struct):
 
 
 class DeleteRecordsTopicResult(Struct):
-    """The outcomes for one topic."""
+    """The results for the partitions of one topic."""
 
     name: str = string("0+")
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult, "0+")
@@ -36,14 +36,14 @@ class DeleteRecordsResponse(Message):
 
 
 class DeleteRecordsPartition(Struct):
-    """The new log start offset of one partition; -1 stands for its high watermark."""
+    """The offset before which the records of one partition are to be deleted; -1 stands for its high watermark."""
 
     partition_index: int = int32("0+")
     offset: int = int64("0+")
 
 
 class DeleteRecordsTopic(Struct):
-    """The partitions of one topic."""
+    """The partitions of one topic from which records are to be deleted."""
 
     name: str = string("0+")
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition, "0+")

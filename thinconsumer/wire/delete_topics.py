@@ -11,7 +11,7 @@ from .schema import Struct, array, int16, int32, string, uuid
 
 
 class DeletableTopicResult(Struct):
-    """The outcome for one topic; ``name`` is None if the request named an unknown topic id."""
+    """The result for one topic: error code 0 if it was deleted. ``name`` is None if the requested id is unknown."""
 
     name: str | None = string("0+", nullable="6+")
     topic_id: bytes = uuid("6+", ignorable=True)
@@ -38,7 +38,7 @@ class DeleteTopicState(Struct):
 
 
 class DeleteTopicsRequest(Message):
-    """Delete ``topics`` from version 6 on, ``topic_names`` before."""
+    """Delete topics: those in ``topics`` from version 6 on, those in ``topic_names`` before."""
 
     RESPONSE = DeleteTopicsResponse
 

@@ -20,7 +20,7 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Message):
-    """The cluster according to the answering node."""
+    """The cluster id, the controller and the brokers that are known to the node that sends the response."""
 
     API_KEY = 60
     VERSIONS = (0, 2)

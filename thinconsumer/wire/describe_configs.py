@@ -33,7 +33,7 @@ class DescribeConfigsResourceResult(Struct):
 
 
 class DescribeConfigsResult(Struct):
-    """The settings of one resource, or an error."""
+    """The settings of one resource (topic, broker or group), or an error."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
@@ -43,7 +43,7 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Message):
-    """The settings of each resource."""
+    """The settings of each resource (topic, broker or group) in the request."""
 
     API_KEY = 32
     VERSIONS = (0, 4)
@@ -62,7 +62,7 @@ class DescribeConfigsResource(Struct):
 
 
 class DescribeConfigsRequest(Message):
-    """Ask for settings."""
+    """Request the settings of topics, brokers or groups."""
 
     RESPONSE = DescribeConfigsResponse
 

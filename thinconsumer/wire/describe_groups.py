@@ -22,7 +22,7 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """One group, or an error."""
+    """The state, protocol and members of one group, or an error."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("6+", nullable="6+", default=None)
@@ -46,7 +46,7 @@ class DescribeGroupsResponse(Message):
 
 
 class DescribeGroupsRequest(Message):
-    """Describe groups; sent to their coordinator."""
+    """Request descriptions of groups; sent to the broker that is the coordinator of all of them."""
 
     RESPONSE = DescribeGroupsResponse
 

@@ -59,7 +59,7 @@ class _Encoder:
         self.pending.clear()
 
     def structure(self, cls: type[Struct], name: str) -> None:
-        """Emit the code that writes the struct in the local ``name``."""
+        """Emit the code that writes the struct that the generated code holds in the variable ``name``."""
         tagged: list[tuple[str, str, WireField]] = []
         for attribute, wire in wire_fields(cls):
             expression, what = f"{name}.{attribute}", f"{cls.__name__}.{attribute}"
@@ -76,7 +76,7 @@ class _Encoder:
         self.flush()
 
     def differs(self, wire: WireField, expression: str) -> str:
-        """Return a condition that is true if a field is not at its default."""
+        """Return a Python condition for the generated code that is true if a field is not at its default."""
         if wire.default is None:
             return f"{expression} is not None"
         if wire.default is list:
@@ -87,7 +87,7 @@ class _Encoder:
         return f"{expression} != {self.source.literal(wire)}"
 
     def value(self, wire: WireField, expression: str, what: str) -> None:
-        """Emit the code that writes one field."""
+        """Emit the code that writes one field; ``expression`` is its value in the generated code."""
         if not wire.array and isinstance(wire.of, Primitive) and wire.of.code:
             self.pending.append((wire.of.code, expression))
             return

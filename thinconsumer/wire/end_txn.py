@@ -10,7 +10,7 @@ from .schema import boolean, int16, int32, int64, string
 
 
 class EndTxnResponse(Message):
-    """The outcome and, from version 5 on, the producer id and epoch for the next transaction."""
+    """The error code of the request and, from version 5 on, the producer id and epoch for the next transaction."""
 
     API_KEY = 26
     VERSIONS = (0, 5)

@@ -29,7 +29,7 @@ from ..types import TopicPartition
 
 
 class ErrorCode(NamedTuple):
-    """The meaning of one error code."""
+    """One of Kafka's error codes: its number, name and description, the exception for it, and how a client reacts."""
 
     code: int
     name: str
@@ -214,7 +214,7 @@ class Code(enum.IntEnum):
 
 class _ByCode(dict[int, ErrorCode]):
     def __missing__(self, code: int) -> ErrorCode:
-        # Not cached, since a faulty broker can send each of 65,536 codes.
+        # The entry for an unknown code is not stored: a faulty broker could send all 65,536 codes and fill the memory.
         text = "this client does not know the code; the broker may be newer"
         return ErrorCode(code, f"UNKNOWN_ERROR_{code}", False, False, False, text, BrokerResponseError)
 

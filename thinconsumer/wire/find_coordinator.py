@@ -22,7 +22,7 @@ class FindCoordinatorResult(Struct):
 
 
 class FindCoordinatorResponse(Message):
-    """The results: in ``coordinators`` from version 4 on, in the response's own fields before."""
+    """The coordinators: in ``coordinators`` from version 4 on; before, the response's own fields describe one."""
 
     API_KEY = 10
     VERSIONS = (0, 6)
@@ -38,7 +38,7 @@ class FindCoordinatorResponse(Message):
 
 
 class FindCoordinatorRequest(Message):
-    """Ask for coordinators: by ``coordinator_keys`` from version 4 on, by ``key`` before."""
+    """Request coordinators: of all keys in ``coordinator_keys`` from version 4 on, of the one ``key`` before."""
 
     RESPONSE = FindCoordinatorResponse
 

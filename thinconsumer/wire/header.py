@@ -75,7 +75,8 @@ def decode_request_header(buffer: bytes | bytearray | memoryview) -> RequestHead
     Raises:
         KafkaProtocolError: The header is truncated or malformed, or the API key is unknown.
     """
-    from .apis import REQUESTS  # Imported here, because clients do not call this and need not import every API.
+    # Only brokers call this function. The import is in it, so that clients do not import the modules of all APIs.
+    from .apis import REQUESTS
 
     if len(buffer) < _REQUEST.size:
         raise KafkaProtocolError(f"request has {len(buffer)} bytes, too few for its header")

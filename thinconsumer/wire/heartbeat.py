@@ -21,7 +21,7 @@ class HeartbeatResponse(Message):
 
 
 class HeartbeatRequest(Message):
-    """Keep this member's session alive."""
+    """Tell the coordinator that this member is alive, which restarts its session timeout."""
 
     RESPONSE = HeartbeatResponse
 

@@ -11,7 +11,7 @@ from .schema import boolean, int16, int32, int64, string
 
 
 class InitProducerIdResponse(Message):
-    """The producer's id and epoch."""
+    """The producer id and epoch that the producer must use from now on, or an error."""
 
     API_KEY = 22
     VERSIONS = (0, 6)

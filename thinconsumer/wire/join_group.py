@@ -22,7 +22,7 @@ class JoinGroupResponseMember(Struct):
 
 
 class JoinGroupResponse(Message):
-    """The new generation, its leader and the chosen protocol."""
+    """The group's new generation, the member id of its leader, and the protocol that the coordinator has chosen."""
 
     API_KEY = 11
     VERSIONS = (0, 9)

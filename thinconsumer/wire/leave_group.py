@@ -11,7 +11,7 @@ from .schema import Struct, array, int16, int32, string
 
 
 class MemberResponse(Struct):
-    """The outcome for one member."""
+    """The result for one member: error code 0 if it was removed from the group."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+")
@@ -19,7 +19,7 @@ class MemberResponse(Struct):
 
 
 class LeaveGroupResponse(Message):
-    """The outcome of the request and, from version 3 on, of each member."""
+    """The error code of the whole request and, from version 3 on, the result for each member."""
 
     API_KEY = 13
     VERSIONS = (0, 5)
@@ -39,7 +39,7 @@ class MemberIdentity(Struct):
 
 
 class LeaveGroupRequest(Message):
-    """Remove ``members`` from version 3 on, ``member_id`` before."""
+    """Remove members from a group: those in ``members`` from version 3 on, the one in ``member_id`` before."""
 
     RESPONSE = LeaveGroupResponse
 

@@ -31,7 +31,7 @@ class ListGroupsResponse(Message):
 
 
 class ListGroupsRequest(Message):
-    """List groups; an empty filter accepts all."""
+    """Request the groups that the broker coordinates; an empty filter (states, types) selects all groups."""
 
     RESPONSE = ListGroupsResponse
 

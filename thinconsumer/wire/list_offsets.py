@@ -14,7 +14,7 @@ from .schema import Struct, array, int8, int16, int32, int64, string
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """The offset found in one partition; -1 if no record has this timestamp or a later one."""
+    """The offset found in one partition, or -1 if no record has the requested timestamp or a later one."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -25,7 +25,7 @@ class ListOffsetsPartitionResponse(Struct):
 
 
 class ListOffsetsTopicResponse(Struct):
-    """The offsets of one topic."""
+    """The offsets found in the partitions of one topic."""
 
     name: str = string("0+")
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
@@ -52,7 +52,7 @@ class ListOffsetsPartition(Struct):
 
 
 class ListOffsetsTopic(Struct):
-    """The partitions of one topic."""
+    """The partitions of one topic in which offsets are to be looked up."""
 
     name: str = string("0+")
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")

@@ -13,14 +13,14 @@ from .schema import Struct, array, int16, int32, int64, string, uuid
 
 
 class OffsetCommitResponsePartition(Struct):
-    """The outcome for one partition."""
+    """The result for one partition: error code 0 if its offset is committed."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
 
 
 class OffsetCommitResponseTopic(Struct):
-    """The outcomes for one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
+    """The results for the partitions of one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
 
     name: str = string("0-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
@@ -49,7 +49,7 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    """The offsets of one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
+    """The offsets to commit for one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
 
     name: str = string("0-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
@@ -57,7 +57,10 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message):
-    """Commit as a member of the group or, without member id and generation, for a group that has no members."""
+    """Commit offsets of a group, as a member with its member id and generation.
+
+    A client that is not a member sends neither of them, and can only commit while the group has no members.
+    """
 
     RESPONSE = OffsetCommitResponse
 

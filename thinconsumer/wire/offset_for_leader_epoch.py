@@ -23,14 +23,14 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """The end offsets of one topic."""
+    """The end offsets of leader epochs in the partitions of one topic."""
 
     topic: str = string("0+")
     partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
 
 
 class OffsetForLeaderEpochResponse(Message):
-    """The end offset for each partition."""
+    """The end offset of the requested leader epoch in each partition."""
 
     API_KEY = 23
     VERSIONS = (0, 4)
@@ -41,7 +41,7 @@ class OffsetForLeaderEpochResponse(Message):
 
 
 class OffsetForLeaderPartition(Struct):
-    """The epoch of the last record read from one partition."""
+    """A request for the end offset of ``leader_epoch``, the epoch of the last record that was read from a partition."""
 
     partition: int = int32("0+")
     current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
@@ -49,7 +49,7 @@ class OffsetForLeaderPartition(Struct):
 
 
 class OffsetForLeaderTopic(Struct):
-    """The partitions of one topic."""
+    """The requested partitions of one topic."""
 
     topic: str = string("0+")
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")

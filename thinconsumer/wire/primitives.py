@@ -22,7 +22,7 @@ TAGS_MAX = 127
 
 
 class UnsupportedFieldError(IllegalArgumentError):
-    """A field is set that the version to be sent does not have."""
+    """A message cannot be encoded in a version: the version lacks a field that is set, or does not allow its null."""
 
 
 def uvarint(value: int) -> bytes:
@@ -77,7 +77,7 @@ def read_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[int, byte
 
 
 def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
-    """Read a tagged field's tag and length; return both and the position of the content."""
+    """Read the tag and the length in front of a tagged field; return both and the position of its content."""
     tag = buffer[position]
     position += 1
     if tag > 127:

@@ -15,14 +15,14 @@ from .schema import Records, Struct, array, int16, int32, int64, record_bytes, s
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """A record that caused the error, by its index in the batch."""
+    """A record because of which its batch was rejected: its index in the batch, and an error message."""
 
     batch_index: int = int32("8+")
     batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
 
 
 class PartitionProduceResponse(Struct):
-    """The offset assigned to the first record, or an error."""
+    """The result for one partition: the offset that the first record of the batch got, or an error."""
 
     index: int = int32("0+")
     error_code: int = int16("0+")
@@ -35,7 +35,7 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
-    """The outcomes for one topic, named by ``name`` up to version 12 and by ``topic_id`` after."""
+    """The results for the partitions of one topic, named by ``name`` up to version 12 and by ``topic_id`` after."""
 
     name: str = string("0-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)

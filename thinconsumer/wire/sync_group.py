@@ -25,7 +25,7 @@ class SyncGroupResponse(Message):
 
 
 class SyncGroupRequestAssignment(Struct):
-    """The assignment of one member."""
+    """The assignment that the group leader has computed for one member."""
 
     member_id: str = string("0+")
     assignment: bytes = binary("0+")

@@ -12,14 +12,14 @@ from .schema import Struct, array, int16, int32, int64, string, uuid
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """The outcome for one partition."""
+    """The result for one partition: error code 0 if its offset is now part of the transaction."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """The outcomes for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
+    """The results for the partitions of one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
 
     name: str = string("0-5", ignorable=True)
     topic_id: bytes = uuid("6+", ignorable=True)
@@ -47,7 +47,7 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """The offsets of one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
+    """The offsets to commit for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
 
     name: str = string("0-5", ignorable=True)
     topic_id: bytes = uuid("6+", ignorable=True)
