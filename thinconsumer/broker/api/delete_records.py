@@ -27,7 +27,7 @@ CHECK_S = 0.01
 
 
 class _LowWatermarkTarget(NamedTuple):
-    """One partition of the request: an error, or the log start offset that all replicas must reach."""
+    """One partition of the request: an error code, or the log start offset that all live replicas must reach."""
 
     tp: TopicPartition
     code: int = 0

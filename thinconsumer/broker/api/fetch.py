@@ -1,6 +1,6 @@
 """Fetch versions 4 to 18: record batches from the partitions that this broker leads or follows.
 
-``fetch_sessions`` knows the partitions of a request, ``reading`` reads them, ``delayed_fetch`` waits until there is
+``fetch_sessions`` lists the partitions of a request, ``reading`` reads them, ``delayed_fetch`` waits until there is
 enough data, and this module builds the response. Follows ``KafkaApis.handleFetchRequest`` and
 ``ReplicaManager.fetchMessages``. Version 7 adds fetch sessions, 11 the preferred read replica, 12 diverging epochs, 13
 topic ids, 16 the current leader (KIP-951). As in Kafka, a request with existing and missing partitions waits until the

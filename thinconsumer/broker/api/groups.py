@@ -99,10 +99,11 @@ def list_groups(call: ApiCall) -> Message:
 
 
 def describe_groups(call: ApiCall) -> Message:
-    """DescribeGroups versions 0 to 6: the state and members of groups, found once their first record is committed.
+    """DescribeGroups versions 0 to 6: the state and members of groups.
 
-    Version 3 adds authorized operations (KIP-430): all of them, since this broker has no ACLs. Version 4 adds static
-    members; version 6 returns GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043).
+    A group is found once the coordinator's first record of the group is committed. Version 3 adds authorized operations
+    (KIP-430): all of them, since this broker has no ACLs. Version 4 adds static members; version 6 returns
+    GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043).
     """
     request: DescribeGroupsRequest = call.request
     groups = call.node.group_coordinator.describe(request.groups, call.version)

@@ -72,7 +72,7 @@ API = Api(MetadataRequest, 0, 13, _handle, _refuse)
 
 
 def any_broker(call: ApiCall) -> int:
-    """Return the id of a random live broker, which responses give as the controller's; -1 if no broker is live."""
+    """Return the id of a random live broker, to be sent as the controller id; -1 if no broker is live."""
     alive = sorted(call.node.image.brokers)
     return alive[call.node.random.randrange(len(alive))] if alive else -1
 

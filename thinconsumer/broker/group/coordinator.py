@@ -267,8 +267,9 @@ class GroupCoordinator:
         """Run an operation on the group's shard, and reply with its result once its appends are committed.
 
         If the shard is not available or an append fails, the reply is ``refuse(code)``. An operation that returns None
-        replies through the callback that is its second argument, possibly later; if its append has timed out before,
-        the reply is dropped. Replies are sent after the current operation of the event processor.
+        calls the callback that is its second argument with the result, possibly later (a parked request). Only the
+        first reply is sent, as an append may time out before. Replies run after the event processor's current
+        operation.
         """
         replies = [reply]
         results: list[T | None] = []

@@ -1,8 +1,8 @@
 """Committed offsets by group, and pending offsets of ongoing transactions.
 
-Records are applied in log order. Offsets of a transaction count once its commit marker is applied; until then their
-partitions are *unstable* (KIP-447). Follows Kafka's ``OffsetMetadataManager`` (``replay``,
-``replayEndTransactionMarker``) and ``OffsetAndMetadata``.
+Records are applied in log order. The offsets of a transaction are pending until its marker is applied, which commits or
+discards them; until then their partitions are *unstable* (KIP-447). Follows Kafka's ``OffsetMetadataManager``
+(``replay``, ``replayEndTransactionMarker``) and ``OffsetAndMetadata``.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class OffsetStore:
         return self._offsets.get(group, {}).get((topic, partition))
 
     def of_group(self, group: str) -> dict[Place, CommittedOffset]:
-        """Return all committed offsets of a group; read-only."""
+        """Return all committed offsets of a group, by partition; the caller must not change the result."""
         return self._offsets.get(group, {})
 
     def groups(self) -> list[str]:

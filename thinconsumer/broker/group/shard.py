@@ -153,7 +153,7 @@ class GroupCoordinatorShard:
         if entries:
             self.append(entries)
 
-    # -- for its groups
+    # -- services for the groups
 
     @property
     def config(self) -> BrokerConfig:

@@ -1,4 +1,4 @@
-"""A batch as a log stores it, the result of an append, and a log as its file stores it.
+"""The data types of a log: a stored batch, the result of an append, and the contents of a log's file.
 
 A :class:`StoredBatch` is immutable and never copied: followers share the objects of their leader.
 """

@@ -47,7 +47,7 @@ class ValidatedBatch(NamedTuple):
     """A valid batch; the producer's sequence numbers and epoch are checked later."""
 
     data: bytes
-    max_timestamp: int  #: The highest record timestamp if records were decoded, else the header's.
+    max_timestamp: int  #: The highest record timestamp if the records were decoded, else the header's maximum.
     changes_timestamps: bool  #: Whether the header's maximum timestamp or timestamp type must be corrected.
 
 
