@@ -225,7 +225,7 @@ class Log:
         return min(max(unstable, self.start_offset), high_watermark)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of aborted transactions that may have batches in this range."""
+        """Return (producer id, first offset) of aborted transactions with batches between two offsets."""
         return self.producers.transactions.aborted_in(start, end)
 
     def open_transactions(self) -> Mapping[int, int]:
@@ -281,7 +281,7 @@ class Log:
         self._shrink_store()
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> None:
-        """Delete whole segments that exceed the topic's retention."""
+        """Delete the oldest segments that exceed the topic's retention.bytes or retention.ms."""
         if self.config.delete:
             batches, start, end = self._batches.items, self.start_offset, self.end_offset
             self.delete_before(
