@@ -45,7 +45,7 @@ _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]+")
 
 @pytest.fixture(scope="session")
 def kafka_broker_options() -> dict[str, Any]:
-    """Arguments of ``kafka_broker``: those of ``BrokerProcess``."""
+    """Return the arguments of BrokerProcess with which ``kafka_broker`` is started; override it to change them."""
     return {}
 
 
@@ -78,7 +78,7 @@ def kafka_topic(kafka_broker: BrokerProcess, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def embedded_broker_options() -> dict[str, Any]:
-    """Arguments of ``embedded_broker``: those of ``BrokerProcess``."""
+    """Return the arguments of BrokerProcess with which ``embedded_broker`` is started; override it to change them."""
     return {"nodes": 3}
 
 
@@ -91,7 +91,7 @@ def embedded_broker(embedded_broker_options: dict[str, Any]) -> Iterator[BrokerP
 
 @pytest.fixture
 def simulation_options() -> dict[str, Any]:
-    """Arguments of ``simulation``: those of ``Simulation``."""
+    """Return the arguments of Simulation with which ``simulation`` is created; override it to change them."""
     return {"seed": 1, "brokers": 3}
 
 

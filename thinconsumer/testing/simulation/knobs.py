@@ -233,7 +233,7 @@ class Knobs:
     swallow_rate: float = sometimes(0.3, 0.005, 0.05)
     dns_failure_rate: float = sometimes(0.2, 0.01, 0.3)
     chunk: int | None = one_of(None, None, None, 4096, 100, groups=one_of(None, None, None, 100))
-    # faults per minute
+    # faults, as events per virtual minute
     kills: float = sometimes(0.6, 0.5, 5, groups=sometimes(0.4, 0.5, 2))
     silent_share: float = between(0, 0.6)  #: Share of kills and crashes after which connections are not reset.
     pauses: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.4, 0.5, 2))
@@ -265,8 +265,8 @@ class Knobs:
     delay_rate: float = sometimes(0.3, 0.002, 0.05)
     silence_rate: float = sometimes(0.3, 0.001, 0.01)
     disconnect_rate: float = sometimes(0.3, 0.001, 0.02)
-    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Probability per Fetch response that has records.
-    group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Probability per group request.
+    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Share of the Fetch responses with records.
+    group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Share of all group requests.
 
     clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each consumer with assigned partitions.
     group_knobs: list[GroupKnobs] = field(default_factory=list)

@@ -54,13 +54,14 @@ class Ledger:
         low = self._up_to.get(tp, 0)
         done = self._done.get(tp, {})
         missing = truth.first_from(low, high, committed=self.read_committed, but=done)
-        # Under read_committed, records below may have to be processed later, when an open transaction commits.
+        # Under read_committed, no such limit is kept, as records below it may have to be processed when an open
+        # transaction commits.
         if not self.read_committed:
             self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
         return missing
 
     def next_from(self, tp: TopicPartition, offset: int) -> int | None:
-        """Return the offset of the first record at or after ``offset`` that members must process; None if none."""
+        """Return the first offset from ``offset`` on with a record that members must process, None if there is none."""
         truth = self._truth(tp)
         return None if truth is None else truth.first_from(offset, truth.end, committed=self.read_committed)
 

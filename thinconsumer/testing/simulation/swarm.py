@@ -82,7 +82,7 @@ class Swarm:
     # -- methods that subclasses implement or extend
 
     def build_actors(self) -> None:
-        """Create the actors, which start now or later; set ``actors``."""
+        """Create the simulated processes, which start now or later, and set ``actors`` to the consuming ones."""
         raise NotImplementedError
 
     def phases(self) -> Sequence[Callable[[], None]]:

@@ -114,7 +114,7 @@ class Takeover:
                 self._chaos.later(COMES_S, self._take_over)
 
     def _was_read(self, name: str) -> None:
-        """Schedule the election for when the current poll is over: it returns records that the follower lacks."""
+        """Schedule the election for the end of the current poll, which has returned records that the follower lacks."""
         reader = next((consumer for consumer in self._chaos.readers if consumer.name == name), None)
         if reader is not None and self._holds_rest:
             reader.soon(lambda: self._hold(reader))

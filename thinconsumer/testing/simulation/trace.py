@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Trace:
-    """All lines of a run; ``enabled=False`` keeps none."""
+    """All trace lines of a run. With ``enabled=False``, no line is kept."""
 
     def __init__(self, clock: VirtualClock, *, enabled: bool = True) -> None:
         self.lines: list[Line] = []

@@ -25,7 +25,7 @@ Key = tuple[int, int]
 
 
 class Truth:
-    """The committed contents of one partition of one topic id."""
+    """The committed contents of one partition. If a topic is deleted and created again, the new one has its own."""
 
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
         """Call ``lost(truth, offset, epoch)`` when a leader begins ``epoch`` and lacks committed records.
@@ -146,7 +146,7 @@ class Truth:
         if lost_from < self.end:
             self._forget_from(lost_from, epoch)
         # From now on, only epochs in the new leader's log count. If the log lacks an epoch, even one without records,
-        # the epoch before no longer ends where the lacking one began: records that its leader wrote there count now.
+        # the epoch before it no longer ends where the missing one began: later records of the epoch before count now.
         starts = dict(self.epochs)
         known = [(own, min(start, starts.get(own, start))) for own, start in log.epochs if start < log.end_offset]
         first = known[0][0] if known else epoch

@@ -71,7 +71,7 @@ class Checker:
         """A consumer was closed, or has crashed."""
 
     def assigned(self, reader: SimReader, tps: Sequence[TopicPartition]) -> None:
-        """``assign()`` returned."""
+        """``assign(tps)`` returned."""
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """``seek()`` returned; its argument ``epoch`` is the leader epoch of the record before ``offset``, or -1."""
@@ -86,7 +86,7 @@ class Checker:
         """``poll()`` returned records; ``limit`` is the most records that it was allowed to return."""
 
     def positioned(self, reader: SimReader, tp: TopicPartition, offset: int) -> None:
-        """``position()`` returned."""
+        """``position(tp)`` returned ``offset``."""
 
     def raised(self, reader: SimReader, error: Exception) -> None:
         """A call of the consumer raised this error."""
@@ -146,8 +146,8 @@ class Checker:
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """An unclean election, which begins ``epoch``, is about to lose the committed records from ``offset`` on.
 
-        ``truth`` still has these records during the call. If that leader was deposed before it began its epoch,
-        ``truth`` also keeps them afterwards, but the leader answers its readers as if they were lost.
+        ``truth`` still has these records during the call. If the leader of ``epoch`` was deposed before it began the
+        epoch, ``truth`` also keeps them afterwards, but this leader answers its readers as if they were lost.
         """
 
     # -- phases of the run

@@ -19,7 +19,8 @@ from .views import Views
 class _CallbackState:
     """The state of one member as its rebalance callbacks show it."""
 
-    owned: set[TopicPartition] = field(default_factory=set)  #: Assigned by a callback, even if it raised.
+    #: The partitions that callbacks have assigned and not taken away since, even if the callback raised.
+    owned: set[TopicPartition] = field(default_factory=set)
     #: Owned partitions with an ASSIGNED callback that raised: it will be called again.
     pending: set[TopicPartition] = field(default_factory=set)
     topics: Collection[str] | None = None  #: The subscribed topics; None: a pattern.

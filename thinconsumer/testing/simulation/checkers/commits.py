@@ -83,7 +83,7 @@ class CommitChecker(Checker):
     name_of: Callable[[bytes], str]
 
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
-        """Add records to the group's ledger; records that were wrongly processed a second time are violations."""
+        """Add records to the group's ledger; while repetitions are forbidden, processing one twice is a violation."""
         ledger = self.ledgers[member.group]
         for record in ledger.process(records):
             where = f"{record.topic}-{record.partition} offset {record.offset}"

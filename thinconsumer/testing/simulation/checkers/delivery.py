@@ -21,14 +21,14 @@ class DeliveryChecker(Checker):
     _owned: dict[SimReader, set[TopicPartition]] = by_reader(set)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """Note that partitions are no longer owned once REVOKED or LOST is called."""
+        """Note that partitions are not owned any more when on_partitions_revoked or on_partitions_lost is called."""
         if what != ASSIGNED:
             self._owned[member] -= set(tps)
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """Note that partitions are owned once ASSIGNED has returned."""
+        """Note that partitions are owned after on_partitions_assigned has returned without an error."""
         if what == ASSIGNED and error is None:
             self._owned[member] |= set(tps)
 

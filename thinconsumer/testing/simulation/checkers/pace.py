@@ -14,7 +14,8 @@ from ....wire.fetch import FetchResponse
 from .base import Checker, SimReader
 
 WINDOW_S = 2.0
-#: The most requests of one API that a reader may send to one node within WINDOW_S, without records in response.
+#: The most requests of one API that a reader may send to one node within WINDOW_S. Fetch requests that return records
+#: do not count.
 FRUITLESS_MAX = 150
 #: How often in a row a broker may send a client records from the same offset of a partition. A few repetitions are
 #: normal, since responses are lost with their connection or arrive too late.

@@ -53,7 +53,7 @@ class View:
     commits_on: int = 0  #: Number of the connection on which the member sent its last OffsetCommit.
     #: Host and port of the coordinator in the last FindCoordinator response since that OffsetCommit; None: none yet.
     named: tuple[str, int] | None = None
-    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Host and port by number of the connection.
+    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: By number of a connection: its host and port.
     attended_at: float = 0.0  #: The time at which the last call of the consumer ended.
     polled_at: float = 0.0  #: The time at which the member's last poll began.
     #: The time of the first call after a pause between calls that was longer than the session timeout. None: there was
