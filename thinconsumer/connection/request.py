@@ -25,8 +25,8 @@ class Target(NamedTuple):
     channel: str = ""
 
 
-#: The target of a request that any broker can answer. It goes to the least loaded of the ready connections; if there is
-#: none, to a known node or else to a bootstrap server.
+#: The target of a request that any broker can answer. The least loaded of the ready connections gets the request. While
+#: none is ready, known nodes are dialled; if none is known, or all have failed, bootstrap servers, too.
 ANY_NODE = Target(-1)
 
 

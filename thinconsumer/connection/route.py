@@ -27,8 +27,8 @@ from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, ne
 
 log = logging.getLogger(__name__)
 
-#: An attempt to connect that takes longer than this many seconds is slow: requests for any broker then go to another
-#: node, and metadata is refreshed in case this node has moved.
+#: An attempt to connect is slow after this many seconds. If a request for any broker waits, another node is then
+#: dialled in parallel; and metadata is refreshed, in case the node has moved.
 SLOW_ATTEMPT = 1.0
 #: "Connected again" is logged only for a connection that has lasted this many seconds. A broker that closes every
 #: connection after a few answers would otherwise cause two log lines for each.
