@@ -225,7 +225,10 @@ class Log:
         return min(max(unstable, self.start_offset), high_watermark)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of aborted transactions with batches between two offsets."""
+        """Return (producer id, first offset) of each aborted transaction that may have batches in a range.
+
+        The range begins with the offset ``start`` and ends before ``end``.
+        """
         return self.producers.transactions.aborted_in(start, end)
 
     def open_transactions(self) -> Mapping[int, int]:
