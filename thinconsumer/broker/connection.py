@@ -226,8 +226,8 @@ class ServerConnection:
         if not self.is_open:
             return
         if self.node.is_paused:
-            # The function of a fault rule has paused this broker. A timer of a paused broker fires when it resumes, so
-            # the request is handled then.
+            # The function of a fault rule has paused this broker. Timers of a paused broker fire when the broker
+            # resumes, so the request is handled then.
             self._timer = self.node.call_later(0.0, lambda: self._handle(call, api))
             return
         try:

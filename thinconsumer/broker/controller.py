@@ -274,9 +274,10 @@ class Controller:
             self._store_partition(row._replace(replicas=replicas, isr=isr, leader=move.to, leader_epoch=epoch))
 
     def _cancel_reassignment(self, tp: TopicPartition, row: PartitionImage) -> PartitionImage:
-        """Remove the replica that a leader move to another broker has added, because a new move replaces that one.
+        """End an unfinished leader move, because the leader is to be moved to another broker instead.
 
-        Returns the partition's metadata afterwards. The replica stays if it is in the ISR or the leader already.
+        Removes the replica that the unfinished move has added, unless this replica is in the ISR or the leader already.
+        Returns the partition's metadata afterwards.
         """
         move = self._reassignments.pop(tp)
         if move.replaced is None or move.to not in row.replicas:

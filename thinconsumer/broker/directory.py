@@ -286,7 +286,10 @@ class PartitionFile:
         self._size = self.path.stat().st_size if self.path.exists() else 0
 
     def load(self) -> LoadedLog:
-        """Return the valid batches; anything after the last one is truncated, as in Kafka's log recovery."""
+        """Return the valid batches of the file.
+
+        As in Kafka's log recovery, an incomplete or corrupt batch and everything after it is cut off.
+        """
         if not self._size:
             return LoadedLog(self._owner.log_start(self._name))
         data = self.path.read_bytes()

@@ -69,7 +69,7 @@ class ClusterImage:
         return self.topics.get(name) if name is not None else None
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
-        """Return one partition, None if it does not exist."""
+        """Return the metadata of one partition, or None if this image has no such partition."""
         found = self.topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             return None

@@ -41,7 +41,8 @@ class FetchParams(NamedTuple):
     isolation: FetchIsolation
     min_bytes: int
     max_bytes: int
-    #: Whether only the leader may serve the request: it comes from a follower, or has a version without KIP-392.
+    #: Whether only the leader may serve the request: the request comes from a follower, or from a client with a version
+    #: that does not support fetching from followers (KIP-392).
     leader_only: bool
     rack: str  #: The client's rack, "" if unknown.
     replica_id: int
@@ -144,7 +145,12 @@ def replica_for(node: BrokerNode, cached: CachedPartition) -> PartitionReplica:
 
 
 def check_epoch(partition: PartitionReplica, epoch: int, leader_only: bool) -> None:
-    """Compare the client's leader epoch with the replica's. Raises: PartitionReadError."""
+    """Check that a request fits the replica's leader epoch and role.
+
+    Raises:
+        PartitionReadError: The request's leader epoch is not the replica's, or only the leader may serve the request
+            and this replica is a follower.
+    """
     if epoch not in (UNKNOWN, partition.leader_epoch):
         raise PartitionReadError(
             Code.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
@@ -210,8 +216,8 @@ def _read(
     records = log.read(offset, end, size, at_least_one=at_least_one)
     row = _empty_row(partition, request, params)
     if not at_least_one and _first_is_cut(records):
-        # The first batch exceeds the limits. As in Kafka ``aborted_transactions`` is then null; only if no bytes
-        # were left for this partition is it an empty list under read_committed.
+        # The first batch exceeds the limits. As in Kafka ``aborted_transactions`` is then null. If the size limit left
+        # no bytes for this partition, Kafka does not read at all, and read_committed clients get an empty list.
         if size:
             row.aborted_transactions = None
         # Records are available, so the response is sent without waiting: waiting cannot make the batch smaller.

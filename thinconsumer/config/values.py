@@ -107,10 +107,10 @@ def _port(text: str | None, shown: str) -> int:
 class OffsetResetStrategy(enum.Enum):
     """Where to start without a committed offset; Kafka's values of ``auto.offset.reset``."""
 
-    EARLIEST = "earliest"  #: At the log's start.
-    LATEST = "latest"  #: At the log's end.
-    NONE = "none"  #: Raise NoOffsetForPartitionError.
-    BY_DURATION = "by_duration"  #: At the first record no older than a duration (KIP-1106).
+    EARLIEST = "earliest"  #: Start reading at the log's start.
+    LATEST = "latest"  #: Start reading at the log's end.
+    NONE = "none"  #: Raise NoOffsetForPartitionError instead of reading.
+    BY_DURATION = "by_duration"  #: Start reading at the first record that is no older than a duration (KIP-1106).
 
 
 _DURATION = re.compile(

@@ -22,7 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast, overload
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform  # Python 3.10 does not have it in ``typing``.
+    from typing_extensions import dataclass_transform  # Python has it in ``typing`` only from 3.11 on.
 else:
 
     def dataclass_transform(**_):
