@@ -47,14 +47,12 @@ class Stream(Protocol):
 
     def get_buffer(self) -> memoryview:
         """Return a writable, non-empty buffer to receive into; valid until the next call of ``buffer_updated``."""
-        ...
 
     def buffer_updated(self, size: int, now: float) -> bool:
         """Report that ``size`` bytes (at least one) were received into the front of the last buffer.
 
         Returns True if the bytes complete no message: the endpoint then has nothing to handle and need not be stepped.
         """
-        ...
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         """Report that the connection failed, ended or was never made; ``None`` if the peer closed it cleanly.
@@ -64,7 +62,6 @@ class Stream(Protocol):
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """Return the bytes to write, in order. If there are none, the driver waits only until it can receive."""
-        ...
 
     def data_sent(self, size: int, now: float) -> None:
         """Report that the first ``size`` bytes of ``data_to_send`` were written."""
@@ -102,14 +99,12 @@ class Endpoint(Protocol):
 
     def take_commands(self) -> list[Command]:
         """Return the commands since the last call, in order."""
-        ...
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Handle the result of :class:`Resolve`: addresses, or no address and the text of the error."""
 
     def wake_at(self) -> float:
         """Return the time at which the endpoint is due even if no byte is received (monotonic seconds)."""
-        ...
 
 
 class Driver(Protocol):
@@ -118,15 +113,12 @@ class Driver(Protocol):
     @property
     def random(self) -> Random:
         """The random generator of backoff jitter and nonces."""
-        ...
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        ...
 
     def wall_time(self) -> float:
         """Return seconds since the epoch, for timestamps in the protocol."""
-        ...
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out the endpoint's commands, wait for I/O, and call the streams and the endpoint with the results.
@@ -135,16 +127,13 @@ class Driver(Protocol):
         a message that is still incomplete need not end the wait. If ``deadline`` has passed, the driver does not wait.
         Returns whether the endpoint or a stream was called.
         """
-        ...
 
     def wake_at(self) -> float:
         """Return the time at which the driver itself is due even if no byte is received: a name lookup's timeout."""
-        ...
 
     @property
     def waiting(self) -> bool:
         """Whether an exception ended the last step while it only waited for I/O: nothing was handled in part."""
-        ...
 
     def hang_up_all(self) -> None:
         """Close every transport and drop all commands, without calling a stream. The driver can be used again.
@@ -157,14 +146,12 @@ class Driver(Protocol):
 
     def take_wakeup(self) -> bool:
         """Return whether :meth:`wakeup` was called since the last call of this method."""
-        ...
 
     def check_process(self) -> None:
         """Raise ``ConcurrentAccessError`` in a fork of the process that connected."""
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when a step has I/O to do; raise ``io.UnsupportedOperation`` if none."""
-        ...
 
     def close(self) -> None:
         """Close every transport and descriptor. No stream is called any more."""

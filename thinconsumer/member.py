@@ -101,8 +101,6 @@ class GroupMember(BaseClient):
         self._shell = Shell("member", engine, driver, attend=self._member.called, next_callback=self._next_callback)
         self._member.subscribe("the member starts")
 
-    # -- overridden by subclasses
-
     def metadata(self, protocol: str) -> bytes:
         """Return this member's metadata for the leader, under this protocol. Called before each JoinGroup."""
         return b""
@@ -131,8 +129,6 @@ class GroupMember(BaseClient):
     def rejoin_reason(self) -> str | None:
         """Return a reason to rebalance the group (the leader has new work, say), or None. Called in every poll."""
         return None
-
-    # -- calls
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Take part in the group for ``timeout_ms``; 0 is one non-blocking step.
@@ -214,8 +210,6 @@ class GroupMember(BaseClient):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._member!r}>"
-
-    # -- inside
 
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
         member = self._member

@@ -87,8 +87,6 @@ class Metadata:
         self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
         self.version = 0  #: Incremented with each change of nodes or topics.
 
-    # -- read by other components
-
     def leader(self, tp: TopicPartition) -> PartitionInfo | None:
         """Return the partition's metadata if it has a leader with a known address, else None."""
         topic = self.topics.get(tp.topic)
@@ -138,8 +136,6 @@ class Metadata:
             if known and tp.partition not in known:
                 detail = f"the topic has {len(known)} partitions; check the number"
                 yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", partition=tp, detail=detail)
-
-    # -- requested by other components
 
     def want(self, topics: Iterable[str], *, everything: bool = False) -> None:
         """Refresh exactly these topics from now on; request a topic without cached partitions at once.
@@ -210,8 +206,6 @@ class Metadata:
         self._expires_at = -NEVER
         self.version += 1
 
-    # -- the manager
-
     def step(self, now: float) -> list[Request]:
         """Return the requests due now: the refresh and users' inquiries."""
         requests = []
@@ -265,8 +259,6 @@ class Metadata:
             self._after_refresh(changed, now)
         else:
             self._settle(inquiry, response, now)
-
-    # -- inside
 
     def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
         """Make the engine start from the bootstrap servers again, if the known brokers give no metadata (KIP-1102).

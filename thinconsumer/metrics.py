@@ -218,8 +218,6 @@ class ConsumerMetrics:
         self._poll_began: float | None = None
         self._poll_ended: float | None = None
 
-    # -- fetching
-
     def record_fetch(self, seconds: float, size: int, records: int, throttle_ms: int, now: float) -> None:
         """Record a Fetch response: its latency, bytes, number of records and throttle time."""
         self._record("fetch_latency", seconds * 1000, now)
@@ -248,8 +246,6 @@ class ConsumerMetrics:
         wanted = set(topics)
         self._topics = {topic: sensors for topic, sensors in self._topics.items() if topic in wanted}
 
-    # -- group membership
-
     def record_commit(self, seconds: float, now: float) -> None:
         """Record an OffsetCommit response and its latency."""
         self._record("commit", seconds * 1000, now)
@@ -267,8 +263,6 @@ class ConsumerMetrics:
     def record_callback(self, name: str, seconds: float, now: float) -> None:
         """Record the duration of a listener's callback; ``name`` is "revoked", "assigned" or "lost"."""
         self._record(name, seconds * 1000, now)
-
-    # -- calls
 
     def record_poll_start(self, now: float) -> None:
         """Record that ``poll`` is called."""
@@ -288,8 +282,6 @@ class ConsumerMetrics:
         """Record the duration of a call; ``name`` is "commit_sync" or "committed"."""
         self._record(name, seconds * 1e9, now)
 
-    # -- connections
-
     def record_request(self, size: int, now: float) -> None:
         """Record a request of ``size`` bytes."""
         self._record("request", size, now)
@@ -298,8 +290,6 @@ class ConsumerMetrics:
         """Record a response of ``size`` bytes and its latency."""
         self._record("response", size, now)
         self._record("request_latency", seconds * 1000, now)
-
-    # -- results
 
     def values(self, now: float, gauges: Mapping[str, float]) -> MetricValues:
         """Return all metrics by group and name; ``gauges`` are the current values of the gauges, by name."""

@@ -105,8 +105,6 @@ class NetworkClient:
         #: for it. The error of an outage then says that the advertised addresses cannot be reached.
         self._only_bootstrap_answers = False
 
-    # -- requests and answers
-
     def send(self, request: Request, now: float) -> None:
         """Queue a request, which gets exactly one answer. The next :meth:`step` writes it if a connection is ready."""
         self._dirty = True
@@ -177,8 +175,6 @@ class NetworkClient:
                 due = moment
         return due
 
-    # -- the driver's side
-
     def wants_driver(self) -> bool:
         """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
         return self._has_commands() or any(c.has_unsent for r in self._all_routes() for c in r.connections())
@@ -206,8 +202,6 @@ class NetworkClient:
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
         self._due_at = min(self._due_at, self._due(self._all_routes()))
-
-    # -- the nodes of the cluster
 
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Replace the nodes with those of the metadata.
@@ -281,8 +275,6 @@ class NetworkClient:
         route.leave(why)
         self._leaving.append(route)
 
-    # -- state, for the engine and the user
-
     def is_ready(self, node_id: int, channel: str = "") -> bool:
         """Return whether a connection to the node is ready for requests."""
         route = self._routes.get(Target(node_id, channel))
@@ -328,8 +320,6 @@ class NetworkClient:
         state = "closed" if self._closed else f"{len(self._nodes)} nodes known"
         return f"<NetworkClient {'; '.join([state, *parts])}>"
 
-    # -- the end
-
     def close(self, now: float) -> None:
         """Answer all requests and hang up. A request sent afterwards is answered with an error at once."""
         self._closed = True
@@ -341,8 +331,6 @@ class NetworkClient:
         self._any.clear()
         self._any_wake = NEVER
         self.outage_since = None
-
-    # -- inside
 
     def _all_routes(self) -> list[BrokerRoute]:
         return [*self._routes.values(), *self._bootstrap.values(), *self._leaving]
@@ -370,8 +358,6 @@ class NetworkClient:
             # as bytes that were received in between extend deadlines.
             late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
             self.outage_since = min(now, self.outage_since + max(0.0, late))
-
-    # -- inside: any node
 
     def _serve_any(self, now: float) -> None:
         self._any_wake = NEVER
@@ -466,8 +452,6 @@ class NetworkClient:
         if error is not None:
             while self._any:
                 self._shared.answer(Answer(self._any.popleft().request, -1, error=error))
-
-    # -- inside: the outage
 
     def _update_outage(self, now: float) -> None:
         wanted = bool(self._any) or any(route.queue for route in self._all_routes())

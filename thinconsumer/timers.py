@@ -22,11 +22,9 @@ class Random(Protocol):
 
     def random(self) -> float:
         """Return a float in [0, 1)."""
-        ...
 
     def randrange(self, stop: int, /) -> int:
         """Return an int in [0, stop)."""
-        ...
 
 
 class RetrySettings(Protocol):

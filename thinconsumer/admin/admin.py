@@ -43,8 +43,6 @@ class Admin(BaseClient):
         if not self._shell.closed:
             self._shell.close()
 
-    # -- topics
-
     def create_topics(
         self, topics: Mapping[str, NewTopic | int], *, timeout_ms: float | None = None
     ) -> dict[str, CreatedTopic | KafkaError]:
@@ -77,8 +75,6 @@ class Admin(BaseClient):
     ) -> dict[str, TopicDescription | KafkaError]:
         """Return each topic's description, or its error."""
         return self._run(operations.DESCRIBE_TOPICS, _unique(names), timeout_ms)
-
-    # -- groups
 
     def list_groups(self, *, timeout_ms: float | None = None) -> GroupListings:
         """List the groups of all brokers.
@@ -113,8 +109,6 @@ class Admin(BaseClient):
         """Delete groups without members, and their committed offsets."""
         return self._run(operations.DELETE_GROUPS, _unique(group_ids), timeout_ms)
 
-    # -- for an event loop
-
     def begin(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, *, timeout_ms: float | None = None
     ) -> Call[dict[K, V | KafkaError]]:
@@ -127,8 +121,6 @@ class Admin(BaseClient):
         """Work on the calls of :meth:`begin` for ``timeout_ms``; 0 is one non-blocking step."""
         with self._shell.enter():
             self._shell.wait_until(lambda: False, to_seconds(timeout_ms))
-
-    # -- inside
 
     def _run(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, timeout_ms: float | None

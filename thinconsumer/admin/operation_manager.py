@@ -123,8 +123,6 @@ class OperationManager:
         self._operations.append(pending)
         return pending.call
 
-    # -- the manager
-
     def step(self, now: float) -> list[Request]:
         """Return the requests due now; fail the expired keys."""
         self._now = now
@@ -184,8 +182,6 @@ class OperationManager:
             pending.call.abandoned = True
         self._operations.clear()
         self._cluster_call = None
-
-    # -- inside: routing and sending
 
     def _requests(self, pending: PendingOperation[Any, Any], now: float) -> list[Request]:
         if pending.needs_nodes and not self._set_nodes(pending, now):
@@ -275,8 +271,6 @@ class OperationManager:
             log.debug("requesting metadata of brokers and controller: %s", why)
             self._cluster_call = self._metadata.inquire((), why)
             self._cluster_call_not_before = self._now + self._backoff.delay(1, self._random)
-
-    # -- inside: responses
 
     def _apply(self, sent: OperationRequest, key: Any, found: KeyResult, node_id: int) -> None:
         pending = sent.pending

@@ -72,9 +72,6 @@ def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iter
     return read
 
 
-# -- topics
-
-
 def _build_create_topics(items: Mapping[str, NewTopic], version: int, left_ms: int) -> Message:
     topics = [
         CreatableTopic(
@@ -172,9 +169,6 @@ DESCRIBE_TOPICS: Operation[str, TopicDescription] = Operation(
 LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
     MetadataRequest, ("DescribeTopics", Scope.TOPIC), Routing.ANY, _build_metadata, _read_all_described, min_version=1
 )
-
-
-# -- groups
 
 
 def _read_listed(response: ListGroupsResponse, version: int) -> Iterator[KeyResult]:

@@ -5,8 +5,6 @@ them and rejoin, and the second rebalance assigns them as planned. :mod:`.claims
 several members claim is not assigned until all of them have revoked it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from struct import Struct
 

@@ -115,8 +115,6 @@ class Flow:
             while (layers := _Layers.of(self)) is not None:
                 layers.drain()
 
-    # -- costs
-
     def step_cost(self, pool: int, member: int) -> int:
         """Return the cost of a partition of the pool at the member, if the member did not own it."""
         return FAR if self.far[pool] >> member & 1 else 0

@@ -1,7 +1,5 @@
 """Sets of member numbers as bit masks, so that one operation handles a thousand members."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .base import Subscription

@@ -4,8 +4,6 @@ A partition assigned to two members would be read twice; one assigned to a membe
 would make the group rebalance again and again.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping
 

@@ -3,8 +3,6 @@
 Racks matter if a member's rack holds replicas of some partitions but not of others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from ..types import ClusterView, TopicPartition

@@ -1,7 +1,5 @@
 """The built-in assignors by name, and the creation of assignors from ``partition_assignment_strategy``."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 The result equals that of Java's ``RoundRobinAssignor``, so it does not depend on which client leads the group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..types import ClusterView, TopicPartition

@@ -3,8 +3,6 @@
 :mod:`.claims` finds the previous owners, :mod:`.balance` computes the assignment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from ..errors import KafkaProtocolError

@@ -1,7 +1,5 @@
 """Every API that the broker supports, by API key. Each is defined as an ``Api`` in a module of ``api/``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -106,8 +106,6 @@ class Cluster:
     def __repr__(self) -> str:
         return f"<Cluster of {list(self.nodes.values())}>"
 
-    # -- time and connections
-
     def advance(self, now: float, wall_time: float | None = None) -> None:
         """Set the cluster's time to ``now``, and run the timers of all brokers that are due by then."""
         self.schedule.advance(now, wall_time)
@@ -120,8 +118,6 @@ class Cluster:
         """Attach a client to a broker, which must be alive (it may be paused)."""
         self._connection_ids += 1
         return ServerConnection(self.nodes[node_id], transport, self._connection_ids)
-
-    # -- changes of the cluster, as EmbeddedBroker offers them
 
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
@@ -289,8 +285,6 @@ class Cluster:
                 if versions is not None:
                     apis[key] = self.apis[key]._replace(lowest=versions[0], highest=versions[1])
                 one.apis = apis
-
-    # -- called by the broker nodes
 
     def new_id(self) -> bytes:
         """Return sixteen random bytes for a topic id or the cluster id; never all zero, Kafka's value for "no id"."""

@@ -38,7 +38,6 @@ class ClientTransport(Protocol):
     @property
     def client_host(self) -> str:
         """The client's address, as DescribeGroups shows it."""
-        ...
 
     def write(self, data: bytes) -> None:
         """Send data in order of the calls, without blocking."""
@@ -88,8 +87,6 @@ class ServerConnection:
         or the broker is starting or paused.
         """
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
-
-    # -- called by the transport
 
     def data_received(self, data: bytes | bytearray | memoryview) -> None:
         """Buffer bytes from the client, which may begin or end inside a frame, and process the complete frames."""

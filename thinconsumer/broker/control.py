@@ -95,9 +95,6 @@ def unpack(message: Any) -> Any:
     return {key: unpack(item) for key, item in message.items()}
 
 
-# -- the process that makes the calls
-
-
 def call_line(number: int, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
     """Return the line that makes a call.
 
@@ -136,9 +133,6 @@ def result_of(line: bytes, number: int) -> Any:
     if isinstance(found, Exception):
         raise found
     return found
-
-
-# -- the process of the broker
 
 
 class Dispatcher:

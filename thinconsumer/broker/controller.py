@@ -63,8 +63,6 @@ class Controller:
         #: Leader moves by :meth:`move_leader` that are completed when the new leader's replica joins the ISR.
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
 
-    # -- topics
-
     def create_topic(
         self,
         name: str,
@@ -160,8 +158,6 @@ class Controller:
         replicas = min(replicas, len(self._cluster.nodes))
         return self.create_topic(name, partitions, replicas, {"cleanup.policy": "compact"}, internal=True)
 
-    # -- registered brokers
-
     def register(self, broker: BrokerImage) -> None:
         """Register a live broker: publish it, and elect leaders for partitions without one."""
         self.image.brokers[broker.node_id] = broker
@@ -176,8 +172,6 @@ class Controller:
         self._update_partitions(
             lambda row, _: row if node_id in self.image.brokers else self._without_broker(row, node_id)
         )
-
-    # -- leadership and ISR of partitions
 
     def alter_isr(self, leader: PartitionReplica, isr: Sequence[int]) -> None:
         """Change the ISR for a leader (AlterPartition, KIP-497).

@@ -120,8 +120,6 @@ class NodeDirectory:
         if lock is not None:
             lock.close()
 
-    # -- called by PartitionFile
-
     def open_file(self, store: PartitionFile) -> FileIO:
         """Return a partition's file, open for appending.
 

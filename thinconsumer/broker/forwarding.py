@@ -4,8 +4,6 @@ Owns the retries while a broker cannot reach the controller; after 30 s it respo
 ``ForwardingManager`` and ``NodeToControllerChannelManager`` (KIP-590).
 """
 
-from __future__ import annotations
-
 from ..wire import Message
 from ..wire.error_codes import Code
 from .call import ApiCall, ErrorResponse, Handler

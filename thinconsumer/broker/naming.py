@@ -1,7 +1,5 @@
 """Topic names: which are valid, and which belong to internal topics. Follows Kafka's ``Topic``."""
 
-from __future__ import annotations
-
 import re
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -116,8 +116,6 @@ class BrokerNode:
         timer = self.schedule.call_later(seconds, fire)
         return timer
 
-    # -- start, kill, pause and resume
-
     def start(self) -> None:
         """Start without metadata; :meth:`load_metadata` follows once the controller is reachable."""
         self._begin_incarnation(is_alive=True)
@@ -172,8 +170,6 @@ class BrokerNode:
         for connection in list(self.connections):
             connection.process_frames()
         self.apply_due_deltas()
-
-    # -- metadata deltas
 
     def enqueue_delta(self, delta: MetadataDelta) -> None:
         """Queue a delta from the controller; deltas arrive in order, each after a random delay."""
@@ -285,8 +281,6 @@ class BrokerNode:
             coordinator.resigned(partition.tp.partition)
         if partition.is_leader:
             coordinator.elected(partition.tp.partition, partition.leader_epoch, partition)
-
-    # -- called by request handlers
 
     def leader_replica(self, tp: TopicPartition, current_leader_epoch: int = -1) -> tuple[PartitionReplica | None, int]:
         """Return (replica, 0) if this broker leads the partition in the given leader epoch, else (None, error code)."""

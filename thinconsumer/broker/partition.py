@@ -68,8 +68,6 @@ class PartitionReplica:
         """The last stable offset, where read_committed ends."""
         return self.log.last_stable_offset(self.high_watermark)
 
-    # -- becoming leader or follower
-
     def apply_image(self, image: PartitionImage, config: TopicConfig) -> None:
         """Take over the leader, epoch, ISR and config of a metadata delta; become leader or follower accordingly."""
         self.config = config
@@ -111,8 +109,6 @@ class PartitionReplica:
         self.leader_epoch = -1
         self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
-
-    # -- appending as leader
 
     def append(
         self,
@@ -222,8 +218,6 @@ class PartitionReplica:
             done(0, appended)
         return appended.base_offset
 
-    # -- requests that wait for replication or for new data
-
     def _when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
         """Call ``done`` once the high watermark covers what was appended, or with REQUEST_TIMED_OUT after
         ``timeout_s``.
@@ -273,8 +267,6 @@ class PartitionReplica:
         for one in waiting:
             # The leader has written the batch even if the code is an error, so as in Kafka the response has its offset.
             one.done(code, one.appended)
-
-    # -- replication: the high watermark and the ISR
 
     def update_follower_end(self, node_id: int, end: int) -> None:
         """Set a follower's log end offset; a follower that has caught up joins the ISR (KIP-966)."""
@@ -349,8 +341,6 @@ class PartitionReplica:
             if replica != self.node.node_id and replica not in self.follower_ends:
                 self.follower_ends[replica] = -1
                 self.behind_since[replica] = self.node.schedule.now
-
-    # -- deleting records
 
     def delete_before(self, offset: int) -> None:
         """Advance the log start offset for DeleteRecords and retention, at most to the high watermark."""

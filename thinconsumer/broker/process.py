@@ -152,8 +152,6 @@ class BrokerProcess(BrokerOperations):
         rule = FaultRule(api, action, **limits)
         return RemoteRule(self, self.call("on", rule), rule)
 
-    # -- queries
-
     def leader(self, tp: Partition) -> int:
         """Return the leader of a partition according to the controller; -1 without a leader."""
         return int(self.call("leader", TopicPartition(*tp)))

@@ -157,8 +157,6 @@ class Replication:
             return None
         return node.partitions.get(tp)
 
-    # -- removing slow followers from the ISR
-
     def _schedule_lag_check(self) -> None:
         if not self._is_lag_check_scheduled:
             self._is_lag_check_scheduled = True

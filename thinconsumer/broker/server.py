@@ -136,8 +136,6 @@ class EmbeddedBroker(BrokerOperations):
         """``host:port`` of every broker, comma-separated, for clients to bootstrap from."""
         return ",".join(listener.address for listener in self._listeners.values())
 
-    # -- running the broker
-
     def step(self, timeout_s: float | None = 0.0) -> None:
         """Run due timers, process received bytes, and send responses.
 
@@ -361,8 +359,6 @@ class _Channel:
         self._interest = 0
         self._is_closing = False
 
-    # -- called by the ServerConnection
-
     def write(self, data: bytes) -> None:
         """Queue data, which is sent at the end of the running step together with other responses."""
         self._queue.append(data)
@@ -388,8 +384,6 @@ class _Channel:
             except OSError:
                 pass  # Some systems reject the option after the client has closed the connection.
         self._release()
-
-    # -- called by the selector loop
 
     def on_ready(self, mask: int) -> None:
         """Receive if the socket is readable; schedule a flush if it is writable."""

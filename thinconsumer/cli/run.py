@@ -11,8 +11,6 @@ code  meaning
 ====  ==========================================================================
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import importlib

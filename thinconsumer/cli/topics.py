@@ -1,7 +1,5 @@
 """List, describe, create, delete and expand topics."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from typing import Any

@@ -28,11 +28,9 @@ class Manager(Protocol):
     @property
     def asker(self) -> str:
         """The name that this manager's requests carry, so that the engine passes their responses to :meth:`handle`."""
-        ...
 
     def step(self, now: float) -> list[Request]:
         """Return the requests to send now."""
-        ...
 
     def handle(self, answer: Answer, now: float) -> bool | None:
         """Handle the response to one of this manager's requests, or its failure.
@@ -42,7 +40,6 @@ class Manager(Protocol):
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due, even if no response arrives before; NEVER to wait for a response."""
-        ...
 
     def restart(self, now: float) -> None:
         """Forget all requests in flight, as their connections are closed; the next step repeats those still needed."""
@@ -86,8 +83,6 @@ class Engine:
         self._due: float | None = None
         self._closing = False
         self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
-
-    # -- stepping
 
     def touch(self, asker: str = "") -> None:
         """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
@@ -190,8 +185,6 @@ class Engine:
             self._metadata_seen = self.metadata.version
             self.network.update_nodes(self.metadata.nodes.values())
 
-    # -- errors of calls that time out
-
     def obstacle(self) -> str:
         """Return the reason why calls wait: that no broker is reachable, or a non-retriable metadata error; else ""."""
         outage = self.network.outage(self._now)
@@ -203,8 +196,6 @@ class Engine:
         known = call.last_error or next(iter(self.metadata.final_errors()), None)
         cause: KafkaError | str = known or self.obstacle() or "no answer yet"
         return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")
-
-    # -- closing
 
     def close(self, requests: Sequence[Request], now: float) -> bool:
         """Stop the managers and send their last ``requests``, but only to nodes with a ready connection.

@@ -120,8 +120,6 @@ class Shell:
         self._entry = CallEntry(self.guard, self.begin, engine.touch)
         self._quiet_entry = CallEntry(self.guard, self.begin, lambda: None)
 
-    # -- beginning a call
-
     def enter(self, *, touches: bool = True) -> CallEntry:
         """Begin a public call. All managers step after it (:meth:`Engine.touch`), unless ``touches`` is False."""
         return self._entry if touches else self._quiet_entry
@@ -162,8 +160,6 @@ class Shell:
         """Raise ``IllegalStateError`` if the public method ``call`` was called by user code inside another call."""
         if self.in_callback:
             raise IllegalStateError(f"{call} is not allowed inside a callback: do it after poll() has returned")
-
-    # -- stepping and waiting
 
     def wake_at(self) -> float:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
@@ -231,8 +227,6 @@ class Shell:
             now = self.run_once(deadline, may_wake=may_wake)
         return True
 
-    # -- user code
-
     def run_callbacks(self, now: float, *, every: bool = True) -> float:
         """Run all user code that is due, with steps in between; return the time. User code's exceptions propagate."""
         while not self.in_callback:
@@ -257,8 +251,6 @@ class Shell:
                 yield
         finally:
             self.in_callback = before
-
-    # -- ending
 
     def close(self) -> None:
         """Close all connections and the driver."""

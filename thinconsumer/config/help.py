@@ -1,7 +1,5 @@
 """The consumer's options in words: for ``help(Consumer)``, and for docs/options.md."""
 
-from __future__ import annotations
-
 from .options import OPTIONS, Option, as_passed
 
 

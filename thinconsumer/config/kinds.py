@@ -4,8 +4,6 @@
 ``from_text`` takes the text of a properties file. Both raise ValueError; the caller adds the option's name and value.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import re

@@ -4,8 +4,6 @@ An address may drop packets or belong to a stopped broker. If the addresses were
 address would cost a setup timeout of ten seconds and more before the next one is tried.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence

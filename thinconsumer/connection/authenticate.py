@@ -3,8 +3,6 @@
 SASL is not implemented yet: only tests implement this interface. Java's counterpart is ``SaslClientAuthenticator``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 
@@ -23,7 +21,6 @@ class Login(Protocol):
         Raises:
             KafkaError: the login failed. After an ``AuthorizationError`` no other address of the host is tried.
         """
-        ...
 
 
 #: A function that takes the host name of a new connection and returns the login for it.

@@ -150,8 +150,6 @@ class Connection:
         """Number of requests that are written and not answered."""
         return len(self._in_flight)
 
-    # -- called by the route
-
     def can_send(self, now: float) -> bool:
         """Return whether a request may be written now: ready, not throttled, and room for another request in flight."""
         room = len(self._in_flight) < self._settings.max_in_flight
@@ -227,8 +225,6 @@ class Connection:
         """Note that the driver has received the Hangup for this connection, and makes no further calls."""
         self._move(ConnectionEvent.HUNG_UP)
 
-    # -- called by the driver
-
     def connection_made(self, now: float) -> None:
         """Begin the setup: send ApiVersions, now that TCP (and TLS) is connected."""
         if self._move(ConnectionEvent.CONNECTION_MADE):
@@ -283,8 +279,6 @@ class Connection:
                 self._out.appendleft(memoryview(chunk)[size:])
                 return
             size -= len(chunk)
-
-    # -- private: states
 
     def _move(self, event: ConnectionEvent) -> bool:
         after = next_state(CONNECTION_TRANSITIONS, CONNECTION_IGNORED, self.state, event, self)
@@ -342,8 +336,6 @@ class Connection:
                 self._answer(Answer(head.request, self.node_id, head.version, error=error))
             self._in_flight.popleft()
         self.close(error)
-
-    # -- private: deadlines and throttling
 
     def _answer_due(self) -> float:
         """Return when the first request in flight times out; later than its deadline while a response is arriving."""
@@ -406,8 +398,6 @@ class Connection:
         self.throttled_until = until
         for item in self._in_flight:
             item.deadline += longer
-
-    # -- private: writing and reading
 
     def _write(
         self, message: Message, version: int, now: float, deadline: float, request: Request | None = None

@@ -163,8 +163,6 @@ class BrokerRoute:
             return self.connection.has_unsent or self.connection.has_ended
         return any(c.has_unsent or c.has_ended or c.is_ready for c in self.connections())
 
-    # -- called by the network client
-
     def error(self, why: str) -> KafkaConnectionError:
         """Return the error with which the route answers requests."""
         return KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id)
@@ -279,8 +277,6 @@ class BrokerRoute:
             self._race.close()
             self._race = None
         self._lookup = None
-
-    # -- private: one attempt to connect
 
     def _move(self, event: RouteEvent) -> None:
         after = next_state(ROUTE_TRANSITIONS, ROUTE_IGNORED, self.state, event, f"route to {self.name}")
@@ -423,8 +419,6 @@ class BrokerRoute:
             address, _, cause = text[len(self.name) + 2 :].partition("): ")
             return f"{cause} ({address})"
         return text
-
-    # -- private: the queue of requests
 
     def _expire(self, horizon: float) -> None:
         if all(waiting.deadline > horizon for waiting in self.queue):

@@ -4,8 +4,6 @@ Without these checks, an argument of a wrong type would raise only when a reques
 concern other partitions, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 

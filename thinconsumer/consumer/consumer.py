@@ -137,8 +137,6 @@ class Consumer(GroupCalls, Generic[K, V]):
         """The options of this consumer."""
         return self._reader.config
 
-    # -- choosing topics and partitions
-
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign exactly these partitions. Partitions that stay assigned keep their positions.
 
@@ -163,8 +161,6 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Return the assigned partitions."""
         with self._shell.enter(touches=False):
             return self._partitions.tps()
-
-    # -- reading records
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
@@ -282,8 +278,6 @@ class Consumer(GroupCalls, Generic[K, V]):
             if partition.has_position and partition.cursor.offset < error.next_offset:
                 partition.place(PositionEvent.SEEK, error.next_offset)
 
-    # -- changing positions
-
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Set the position, and drop the partition's buffered records.
 
@@ -342,8 +336,6 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Return the paused partitions."""
         with self._shell.enter():
             return {p.tp for p in self._partitions if p.paused}
-
-    # -- queries about topics, offsets and the consumer itself
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all topics that this consumer is authorized to describe."""
@@ -437,8 +429,6 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter():
             return self._shell.engine.network.any_ready()
 
-    # -- closing
-
     def close(
         self, autocommit: bool = True, timeout_ms: float | None = None, *, leave_group: bool | None = None
     ) -> None:
@@ -470,8 +460,6 @@ class Consumer(GroupCalls, Generic[K, V]):
     def __repr__(self) -> str:
         state = "closed" if self._shell.closed else repr(self._shell.engine.network)
         return f"<Consumer {self.config.client_id} {len(self._partitions)} partitions, {state}>"
-
-    # -- private helpers
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""

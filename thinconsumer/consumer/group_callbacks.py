@@ -4,8 +4,6 @@ This module decides when and in which order user code runs. The ``group`` packag
 joining, revoking, committing.
 """
 
-from __future__ import annotations
-
 from ..client import Shell, UserCallback
 from ..group.classic.states import MemberState
 from ..group.group import Group
@@ -23,8 +21,6 @@ class GroupCallbacks:
         self._shell = shell
         self._managers = managers
         self._group = group
-
-    # -- the queue of user code
 
     def next(self, now: float, every: bool) -> UserCallback | None:
         """Return the next user code that is due, or None; without ``every``, only code that the rebalance waits for."""
@@ -72,8 +68,6 @@ class GroupCallbacks:
         error, self._group.revocation.error = self._group.revocation.error, None
         if error is not None:
             raise error
-
-    # -- leaving
 
     def give_up_all(self, deadline: float, *, commit: bool) -> None:
         """Commit (with ``commit``), call the listener and unassign all partitions; wait until ``deadline`` at most."""

@@ -28,8 +28,6 @@ class GroupCalls:
     _reader: ConsumerCore
     _shell: Shell
 
-    # -- subscriptions
-
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
     ) -> None:
@@ -80,8 +78,6 @@ class GroupCalls:
             if not group.subscription.is_subscribed:
                 raise IllegalStateError("there is nothing to rebalance: subscribe() first")
             group.member.request_rejoin(reason or "enforce_rebalance() was called")
-
-    # -- committed offsets
 
     def commit(self, offsets: ToCommit | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets for the group, and wait until the coordinator has accepted them.
@@ -175,8 +171,6 @@ class GroupCalls:
         """
         with self._shell.enter():
             return GroupMetadata(*self._reader.managers.require_group().member.identity)
-
-    # -- private helpers
 
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit: ``offsets``, or by default the positions of all assigned partitions.

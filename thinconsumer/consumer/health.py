@@ -162,8 +162,6 @@ class HealthMonitor:
             first.error if first is not None else None,
         )
 
-    # -- private helpers
-
     def _begun(self, obstacle: Obstacle, now: float) -> float:
         return obstacle.since if obstacle.since is not None else self._since.get(obstacle.key or obstacle.words, now)
 

@@ -4,8 +4,6 @@ An iteration polls, then returns the records of the poll result one by one and c
 method advances the positions by that count, so iterating and polling can be mixed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

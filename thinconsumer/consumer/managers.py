@@ -3,8 +3,6 @@
 :class:`~thinconsumer.client.Engine` steps the managers in the order of :meth:`ConsumerManagers._in_order`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..assignors import PartitionAssignor
@@ -78,8 +76,6 @@ class ConsumerManagers:
         outage = ManagerParts("outage", lambda now: [], wake_at=self._outage_due)
         return [topics, resets, self.metadata, *group, self.lookups, self.validation, fetching, outage]
 
-    # -- parts of managers
-
     def _follow_assignment(self, now: float) -> list[Request]:
         """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
         generation, group = (self.partitions.generation, self.lookups.version), self.group
@@ -130,8 +126,6 @@ class ConsumerManagers:
         if answer.response is not None:
             self.metrics.record_request(answer.sent_size, now)
             self.metrics.record_response(answer.size, now - answer.sent_at, now)
-
-    # -- for public calls
 
     def require_group(self) -> Group:
         """Return the group.

@@ -78,8 +78,6 @@ class ConsumerCore:
         #: another.
         self._owes_records = True
 
-    # -- positions
-
     def settle(self) -> None:
         """Advance the positions past the records that the last call returned. Every public call begins with this."""
         poll_result = self._to_settle()
@@ -113,8 +111,6 @@ class ConsumerCore:
             self.managers.collector.place(poll_result)
             self.poll_result = None
 
-    # -- hooks of the shell
-
     def _attend(self, now: float) -> None:
         if self.managers.group is not None and self.managers.group.member.called(now):
             self.managers.engine.touch()
@@ -130,8 +126,6 @@ class ConsumerCore:
         """Run the callbacks of all finished commits."""
         if self.callbacks is not None:
             self.callbacks.run_commit_callbacks()
-
-    # -- polling
 
     def wake_at(self) -> float:
         """Return when the application has to call the consumer again at the latest."""
@@ -247,8 +241,6 @@ class ConsumerCore:
         with self.shell.guard.running("a deserializer"):
             return deserialize(records, key.call if key else None, value.call if value else None)
 
-    # -- waiting
-
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""
         seconds = self.default_timeout(timeout_ms)
@@ -315,8 +307,6 @@ class ConsumerCore:
         outage = self.managers.outage(now)
         if outage is not None:
             raise outage
-
-    # -- ending
 
     def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
         """Leave the group and close everything within ``timeout_ms``; ``commit`` permits the automatic commit."""

@@ -4,8 +4,6 @@ Each partition is handled in this order: error code, batch headers, fetch offset
 be sent. Batches are decompressed and decoded later, one at a time, when a poll returns their records.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from itertools import pairwise
@@ -119,8 +117,6 @@ class Answers:
             # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
             session.retry.not_before = asked.at + pause
 
-    # -- failed responses
-
     def _failed(self, asked: Asked, error: KafkaError | None, now: float) -> None:
         # The broker may still hold the session. The next request closes it by its id; otherwise abandoned sessions
         # would fill the broker's session cache.
@@ -165,8 +161,6 @@ class Answers:
         if partition.preferred_replica == node_id:
             partition.preferred_replica = -1
             self._planner.replicas.failed(node_id, now)
-
-    # -- partitions
 
     def _each(
         self, asked: Asked, responses: list[FetchableTopicResponse]

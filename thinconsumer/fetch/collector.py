@@ -186,8 +186,6 @@ class Collector:
         """Forget the error that the next poll would raise first: after an engine restart its record is fetched anew."""
         self._overdue = None
 
-    # -- inside
-
     def _due(self) -> Iterator[Partition]:
         """Yield the partitions that may have records to return, in round-robin order."""
         for partition in self._buffer.turns():

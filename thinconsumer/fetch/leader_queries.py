@@ -132,8 +132,6 @@ class LeaderQueries(ABC):
         self._queries.clear()
         self.version += 1
 
-    # -- of each kind
-
     @abstractmethod
     def _message(self, group: Group) -> Message:
         """Return the request, with a current leader epoch for each partition."""
@@ -141,8 +139,6 @@ class LeaderQueries(ABC):
     @abstractmethod
     def _rows(self, response: Any) -> Iterator[tuple[TopicPartition, Any]]:
         """Yield each partition's part of a response."""
-
-    # -- inside
 
     def _request(self, node: int, group: Group, deadline: float) -> Request:
         return Request(

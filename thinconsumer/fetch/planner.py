@@ -78,8 +78,6 @@ class Planner:
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
         self.replicas = Replicas(random)
 
-    # -- the manager
-
     def step(self, now: float) -> list[Request]:
         """Return a Fetch for each node with partitions to fetch and none in flight."""
         self._now = now
@@ -130,8 +128,6 @@ class Planner:
         # Sent even while a Fetch is in flight: the broker reads it after that Fetch.
         sessions = [(node_id, session) for node_id, session in self._sessions.items() if session.session_id]
         return [self._wrap(build, now, Asked(*one)) for one in sessions]
-
-    # -- assigning partitions to nodes
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
         """Return the partitions to fetch from one node."""
@@ -197,8 +193,6 @@ class Planner:
             session = FetchSession(retry, self._settings.enable_incremental_fetch_sessions)
             self._sessions[node_id] = session
         return session
-
-    # -- one request
 
     def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.

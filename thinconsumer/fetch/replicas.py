@@ -5,8 +5,6 @@ A leader names a dead follower in the client's rack as the preferred read replic
 leaders send the records themselves.
 """
 
-from __future__ import annotations
-
 from ..timers import Backoff, Random
 
 #: How long to avoid a failed follower, in seconds. The initial value is longer than a cluster takes to notice a dead

@@ -5,8 +5,6 @@ either below the log start (records expired) or past the log end (log truncated)
 both ends of the log are looked up. KIP-320, KIP-1106.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 
@@ -82,8 +80,6 @@ class Resets:
         else:
             self._by_policy(partition, wall_time, NO_POSITION)
 
-    # -- by policy
-
     def _by_policy(self, partition: Partition, wall_time: float, why: str) -> None:
         policy, word = self._policy, "auto_offset_reset"
         if self._starts_new(partition, why):
@@ -131,8 +127,6 @@ class Resets:
         log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
         partition.place(PositionEvent.RESET_FOUND, offset, epoch)
         self._asked.pop(partition, None)
-
-    # -- out of range
 
     def _look_up_ends(self, partition: Partition, position: int, wall_time: float) -> None:
         ends: dict[int, int] = {}

@@ -5,8 +5,6 @@ the offset where the logs diverge. The position moves back there; under reset po
 ``LogTruncationError`` instead.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 
@@ -80,8 +78,6 @@ class Validation(LeaderQueries):
         self._asked.clear()
         self._seen = (-1, -1)
 
-    # -- detecting leader changes
-
     def _compare(self, partition: Partition) -> None:
         topic_id = self._metadata.topic_id(partition.tp.topic)
         if topic_id != ZERO_UUID:
@@ -116,8 +112,6 @@ class Validation(LeaderQueries):
         elif partition.state is PositionState.AWAITING_RESET:
             # A lookup in flight may return an offset of the deleted topic: repeat it, for the same target.
             partition.ask_reset(partition.reset)
-
-    # -- requests and responses
 
     def _ask(self, partition: Partition, now: float) -> None:
         cursor, leader_epoch, fetch_epoch = partition.cursor, partition.leader_epoch, partition.cursor.fetch_epoch

@@ -107,8 +107,6 @@ class CommitQueue:
     def __len__(self) -> int:
         return len(self._calls)
 
-    # -- calls
-
     def add(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
@@ -167,8 +165,6 @@ class CommitQueue:
         self._settle(pending, self._explain(pending.failed, pending.call.what))
         self._settle_empty()
 
-    # -- sending
-
     def take(self, group_id: str) -> Entries:
         """Remove and return the entries of the next request; drop entries that no unsettled call waits for."""
         taken: Entries = {}
@@ -211,8 +207,6 @@ class CommitQueue:
     def waiting(self) -> Iterable[tuple[TopicPartition, Entry]]:
         """Return the ready and the delayed entries: all except those in the OffsetCommit in flight."""
         return [*self.ready.items(), *self.delayed.items()]
-
-    # -- outcomes
 
     def written(self, tp: TopicPartition, entry: Entry) -> None:
         for pending in entry.calls:
@@ -272,8 +266,6 @@ class CommitQueue:
         given = dict(offsets)
         del self.finished[0]
         callback(given, error)
-
-    # -- inside
 
     def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
         older = where.get(tp)

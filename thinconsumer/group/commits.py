@@ -109,8 +109,6 @@ class Commits:
         flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
         return f"<Commits of {self._group_id}: {len(self.queue)} calls{flight}>"
 
-    # -- calls
-
     @property
     def may_commit(self) -> bool:
         """Whether commits have a member id or, with manual assignment, need none; False once membership is lost."""
@@ -157,8 +155,6 @@ class Commits:
         self.restart(now)  # Ctrl-C may have interrupted a step: rebuild the queue first
         for pending in self.queue.unsettled():
             self.queue.fail_call(pending, self._timeout(pending, now))
-
-    # -- the manager
 
     def step(self, now: float) -> list[Request]:
         """Return the request due now, if any."""
@@ -213,8 +209,6 @@ class Commits:
         self._retry.succeeded()
         self._stragglers.succeeded()
 
-    # -- member id and generation
-
     def _commit_identity(self) -> CommitIdentity:
         return self._read_identity()._replace(settled=self._settled, refused=self._refused)
 
@@ -236,8 +230,6 @@ class Commits:
 
     def _failure(self, reason: str, why: str, now: float, cause: KafkaError | None = None) -> Failure:
         return Failure(reason, why, cause, self._seconds_since_poll(now))
-
-    # -- time
 
     def _expire(self, now: float) -> None:
         for pending in self.queue.expired(now):
@@ -281,8 +273,6 @@ class Commits:
         for tp, entry in flight.entries.items():
             self.queue.put_back(tp, entry)
         self._judge(now)
-
-    # -- sending
 
     def _may_send(self, now: float) -> bool:
         if self._flight is not None or self._commit_identity().is_held or not self._retry.may_send(now):
@@ -348,8 +338,6 @@ class Commits:
         if version >= STATIC_MEMBERS_SINCE:
             request.group_instance_id = stamp.group_instance_id
         return request
-
-    # -- responses
 
     def _take_error(self, flight: OffsetCommitInFlight, error: KafkaError, now: float) -> None:
         """Retry after a lost connection; fail the offsets after a failed login or an unsupported version."""

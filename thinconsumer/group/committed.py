@@ -122,8 +122,6 @@ class Committed:
             question.call.succeed({})
         return question.call
 
-    # -- the manager
-
     def step(self, now: float) -> list[Request]:
         """Return the request due now, if any."""
         self._questions = [question for question in self._questions if not question.call.over]
@@ -203,8 +201,6 @@ class Committed:
         self._flight = None
         self._retry.succeeded()
 
-    # -- requests
-
     def _gather(self, waiting: list[Partition], node_id: int, now: float) -> OffsetFetchInFlight:
         flight = OffsetFetchInFlight(node_id, now)
         for partition in waiting:
@@ -246,8 +242,6 @@ class Committed:
             partition.last_error = error
         for question in self._questions:
             question.call.last_error = error
-
-    # -- responses
 
     def _take_code(self, flight: OffsetFetchInFlight, code: int, node_id: int, now: float) -> None:
         """Handle an error code that concerns the whole group."""

@@ -74,8 +74,6 @@ class ConsumerRole:
         self._previous: frozenset[TopicPartition] = frozenset()  #: The assignment after the last completed rebalance.
         self._summary = ""
 
-    # -- subscription
-
     def topics(self) -> frozenset[str]:
         """Return the topics that need metadata: the subscribed ones and, for the leader, those of all members."""
         return self.own_topics() | self._group_topics
@@ -111,8 +109,6 @@ class ConsumerRole:
             for name, assignor in self._assignors.items()
         ]
 
-    # -- before the join
-
     def prepare(self, identity: Identity, now: float) -> bool:
         """Revoke all partitions (eager), or those of topics no longer subscribed (cooperative)."""
         self._forget_leading()
@@ -121,8 +117,6 @@ class ConsumerRole:
             return self.revocation.revoke(owned, now, always_call=identity.is_member)
         wanted = self.own_topics()
         return self.revocation.revoke([tp for tp in owned if tp.topic not in wanted], now)
-
-    # -- leader
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
         """Return whether metadata of all members' topics is known; without it a topic would stay unassigned."""
@@ -179,8 +173,6 @@ class ConsumerRole:
         self._assigned_with = None
         self._withholds_partitions = self._keeps_unknown_assignment = False
         self._rejoin_by = NEVER
-
-    # -- after the sync
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
         """Decode the assignment, and stop returning records of partitions that it lacks.

@@ -118,8 +118,6 @@ class Coordinator:
         where = "" if self.node_id is None else f" node {self.node_id}"
         return f"<Coordinator of {self.group_id} {self.state.value}{where}>"
 
-    # -- for the other managers
-
     def want(self, manager: str = "") -> None:
         """Search for the coordinator, again after each loss, until the manager calls :meth:`unwant`."""
         self._wanted.add(manager)
@@ -131,8 +129,6 @@ class Coordinator:
     def target(self, channel: str = MEMBERSHIP) -> Target | None:
         """Return the coordinator and connection to send to; None while it is unknown or loading."""
         return None if self.node_id is None or self._is_loading else Target(self.node_id, channel)
-
-    # -- reports of the other managers
 
     def lost(self, node_id: int | None, why: str, now: float) -> None:
         """Note that ``node_id`` is no longer the coordinator, or unreachable, and search again, with backoff."""
@@ -191,8 +187,6 @@ class Coordinator:
         self.waiting(since if is_same else None, now, asker)
         return is_same
 
-    # -- the manager
-
     def step(self, now: float) -> list[Request]:
         """Return the FindCoordinator request that is due, if any."""
         self._is_loading = now < self._loading.not_before
@@ -231,8 +225,6 @@ class Coordinator:
         self._pending_since.clear()
         if self.state is CoordinatorState.FINDING:
             self._move(CoordinatorEvent.FAILED)
-
-    # -- inside
 
     def _move(self, event: CoordinatorEvent) -> None:
         after = next_state(TRANSITIONS, {}, self.state, event, self)

@@ -72,8 +72,6 @@ class Group:
         #: While a ``poll`` runs, the seconds from the start of the poll before it to its own start; else None.
         self._away: float | None = None
 
-    # -- for the engine
-
     def managers(self) -> tuple[Manager, ...]:
         """Return the managers in the order of their steps.
 
@@ -100,8 +98,6 @@ class Group:
         """Return when a revocation stops waiting for commits, or an auto-commit is due."""
         due = self.revocation.waiting_until(now)
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
-
-    # -- for the shell
 
     def poll_begins(self, now: float) -> bool:
         """Call :meth:`polled`; until :meth:`poll_ends`, commit errors give the time since the poll before this one."""
@@ -147,8 +143,6 @@ class Group:
         """Whether the member has its assignment, and no rebalance is in progress."""
         return self.member.state is MemberState.STABLE
 
-    # -- for commits
-
     def commit_identity(self) -> CommitIdentity:
         """Return the member id, generation and rebalance state that apply to a commit made now."""
         if not self.subscription.is_subscribed:
@@ -164,8 +158,6 @@ class Group:
         if self._polled_at is None or self._away is not None:
             return self._away
         return now - self._polled_at
-
-    # -- for the consumer
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions of all partitions that have one, excluding the record that the user is processing."""

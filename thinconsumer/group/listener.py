@@ -1,7 +1,5 @@
 """The rebalance listener: its three callbacks, each with the partitions that are added, revoked or lost."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

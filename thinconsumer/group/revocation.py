@@ -56,8 +56,6 @@ class PartitionRevocation:
         #: not have processed all returned records.
         self.auto_commits = auto_commit is not None
 
-    # -- revoking
-
     def revoke(
         self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float = NEVER
     ) -> bool:
@@ -123,8 +121,6 @@ class PartitionRevocation:
         waits = self.state in (RevocationStep.COMMITTING, RevocationStep.DRAINING) and not self._awaited.done
         return self._until if waits and now < self._until else NEVER
 
-    # -- assigning
-
     def assign(self, tps: Collection[TopicPartition]) -> None:
         """Make ``tps`` the assignment; new partitions wait for ``on_partitions_assigned``."""
         before = self._partitions.tps()
@@ -143,8 +139,6 @@ class PartitionRevocation:
             if partition.state is PositionState.AWAITING_CALLBACK:
                 partition.move(PositionEvent.CALLBACK_DONE)
             partition.callback_pending = False
-
-    # -- inside
 
     def _wait(self, state: RevocationStep, until: float) -> None:
         self.state = state

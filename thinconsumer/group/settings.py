@@ -1,7 +1,5 @@
 """The options that finding a coordinator, membership and commits depend on. Times are in milliseconds."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from ..timers import RetrySettings

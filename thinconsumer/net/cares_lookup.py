@@ -8,8 +8,6 @@ is created. pycares frees channels on a daemon thread; a lookup is cancelled bef
 callback runs on that thread.
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 from collections.abc import Callable, Sequence

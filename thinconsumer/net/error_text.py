@@ -4,8 +4,6 @@ This module does not import ``ssl``, so that a program without TLS does not load
 ``ssl`` is already loaded.
 """
 
-from __future__ import annotations
-
 import errno
 import sys
 

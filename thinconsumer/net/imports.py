@@ -1,7 +1,5 @@
 """Import large modules so that Ctrl-C cannot leave them half imported."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import threading

@@ -8,8 +8,6 @@ After an exception in a step, such as Ctrl-C, call :meth:`SelectorDriver.hang_up
 received bytes without the stream having been told. This is not needed if the exception interrupted only the wait.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random
@@ -96,15 +94,11 @@ class SelectorDriver:
         self._is_polled_outside = False
         self.waiting = False  #: Whether the step is waiting for I/O.
 
-    # -- the clocks
-
     def now(self) -> float:
         return time.monotonic()
 
     def wall_time(self) -> float:
         return time.time()
-
-    # -- stepping
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Implement :meth:`.Driver.step`. It may return False before the deadline: a single wait has a maximum length.
@@ -175,8 +169,6 @@ class SelectorDriver:
         for connection in list(self._connections.values()):
             connection.flush()
 
-    # -- carrying out the endpoint's commands
-
     def _obey(self) -> None:
         """Carry out the endpoint's commands in order, and the commands that the endpoint issues because of them."""
         assert self._endpoint is not None
@@ -242,8 +234,6 @@ class SelectorDriver:
         self._endpoint.resolved(command.host, command.port, addresses, error, self.now())
         self._obey()
 
-    # -- called by connections
-
     @property
     def sockets(self) -> SocketSelector:
         """The selector for this driver's sockets. Valid only during a step, which opens the selector if necessary."""
@@ -264,8 +254,6 @@ class SelectorDriver:
         """Forget the connection of a stream, which is now closed."""
         del self._connections[id(stream)]
 
-    # -- waking, and event loops
-
     def wakeup(self) -> None:
         self._waker.wake()
 
@@ -277,8 +265,6 @@ class SelectorDriver:
         self._is_polled_outside = True
         self._reset_low_water()
         return self._open().fileno()
-
-    # -- opening and closing
 
     def check_process(self) -> None:
         if self._pid is not None and self._pid != os.getpid():

@@ -98,8 +98,6 @@ class SocketConnection:
             raise IllegalStateError(f"socket of {self._dial.address} cannot change from {self.state} to {state}")
         self.state = state
 
-    # -- connecting
-
     def start(self) -> None:
         """Begin to connect. A failure, even an immediate one, is reported by ``connection_lost`` of the stream."""
         address = self._dial.address
@@ -151,8 +149,6 @@ class SocketConnection:
         # selector reports them.
         self._receive(transport)
         self.flush()
-
-    # -- receiving and sending
 
     def ready(self, events: int) -> None:
         """Handle the events that the selector reports."""
@@ -260,8 +256,6 @@ class SocketConnection:
         self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
             self._fail(error)
-
-    # -- ending
 
     def _fail(self, error: BaseException) -> None:
         self._end(error_text.connection_error(self._dial.host, self._dial.address, _STAGES[self.state], error))

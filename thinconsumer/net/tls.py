@@ -5,8 +5,6 @@ unfinished write must be repeated with the same bytes. Decrypted bytes wait insi
 sees them. The timeout of the handshake is the engine's task, not this module's.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 from selectors import EVENT_READ, EVENT_WRITE

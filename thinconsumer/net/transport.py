@@ -38,22 +38,18 @@ class Transport(Protocol):
 
     def handshake(self) -> bool:
         """Continue the handshake; return whether it is complete."""
-        ...
 
     def recv_into(self, buffer: memoryview) -> int | None:
         """Receive into ``buffer``; return the number of bytes, 0 if the peer has closed, None if none has arrived."""
-        ...
 
     def send(self, chunks: Chunks) -> int | None:
         """Send bytes from the front of ``chunks``; return their number, or None while the socket's buffer is full.
 
         The next call's ``chunks`` must begin with the first byte that was not sent.
         """
-        ...
 
     def pending(self) -> bool:
         """Return whether received bytes wait inside the transport (decrypted ones), where no selector reports them."""
-        ...
 
     def set_low_water(self, size: int) -> None:
         """Let the system report the socket as readable only once ``size`` bytes have arrived (SO_RCVLOWAT)."""

@@ -6,8 +6,6 @@ flag before it writes a byte, and :meth:`Waker.open` opens the pair before it re
 in any order of the two.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 

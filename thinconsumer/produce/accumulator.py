@@ -92,8 +92,6 @@ class Accumulator:
     def __bool__(self) -> bool:
         return bool(self.active or self._without_metadata)
 
-    # -- called by the producer
-
     def append(self, topic: str, partition: int | None, record: NewRecord, size: int, now: float) -> SendFuture:
         """Add a record of at most ``size`` bytes. The caller has checked that it fits ``buffer_memory``."""
         buffer = self.topics.get(topic)
@@ -133,8 +131,6 @@ class Accumulator:
         batch = ProducerBatch(queue.tp, deadline)
         queue.batches.append(batch)
         return batch
-
-    # -- called by the sender
 
     def update(self, metadata: Metadata) -> None:
         """Apply new metadata; move records that waited for it to partition queues, in the order of ``send``."""

@@ -5,8 +5,6 @@ maps error codes to actions; the sender decides when to send. After Java's ``Sen
 ``TransactionManager``; KIP-360, KIP-467, KIP-951.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Mapping
@@ -115,8 +113,6 @@ class BatchCompleter:
         for queue in list(self._accumulator.active):
             while queue.batches:
                 self.fail(queue, error)
-
-    # -- inside
 
     def _fail_unassigned(self, error: KafkaError) -> None:
         for buffer, _ in self._accumulator.without_metadata():

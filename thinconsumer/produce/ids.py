@@ -3,8 +3,6 @@
 :mod:`.sequences` holds the id and epoch that each partition uses.
 """
 
-from __future__ import annotations
-
 from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule

@@ -3,8 +3,6 @@
 After Java's ``Utils.murmur2`` and ``BuiltInPartitioner`` (KIP-794, without its adaptation to slow brokers).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..timers import Random

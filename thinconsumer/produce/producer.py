@@ -3,8 +3,6 @@
 :mod:`.sender` decides when each batch is sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ..client import BaseClient, Engine, Shell, to_seconds
@@ -137,8 +135,6 @@ class Producer(BaseClient):
                 KafkaError(f"the producer was closed before the record was acknowledged{self._obstacle()}")
             )
             self._shell.close()
-
-    # -- inside
 
     @property
     def _default_timeout_ms(self) -> float:

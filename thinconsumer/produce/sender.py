@@ -92,8 +92,6 @@ class Sender:
         #: Returns the reason why brokers do not respond, for the message of a timeout; empty if there is none.
         self.obstacle: Callable[[], str] = str
 
-    # -- the manager
-
     def note_call(self, now: float, due: float) -> None:
         """Record whether a call of the application begins late: ``LATE_CALL`` after ``due`` or after the last step.
 
@@ -155,8 +153,6 @@ class Sender:
                 queue.batches[0].maybe_appended = True
                 queue.batches[0].move(BatchEvent.TRY_AGAIN)
 
-    # -- inside: what is ready
-
     def _follow_metadata(self, now: float) -> None:
         """Tell the metadata manager which topics are in use; apply new metadata, and fail topics with a final error."""
         metadata, accumulator = self._metadata, self._accumulator
@@ -211,8 +207,6 @@ class Sender:
         if retry is None:
             retry = self._node_retries[node_id] = Retry(Backoff.from_settings(self._settings), self._random)
         return retry
-
-    # -- inside: requests
 
     def _request(self, node_id: int, now: float) -> Request:
         attempt = ProduceAttempt(node_id)
@@ -301,8 +295,6 @@ class Sender:
         for queue, batch in attempt.pop_all():
             batch.maybe_appended = True
             self.completer.retry(queue, batch, error, now)
-
-    # -- inside: delivery timeouts
 
     def _expire(self, now: float) -> None:
         for queue in list(self._accumulator.active):

@@ -5,8 +5,6 @@ Java's producer has one epoch for all partitions. Here each partition has its ow
 transactions they keep producer state per partition.
 """
 
-from __future__ import annotations
-
 from .batch import NO_SEQUENCE, ProducerBatch
 
 #: The highest epoch. After it, the partition needs a new producer id.

@@ -8,8 +8,6 @@ response; output is records, or errors with partition and offset. Brokers and po
 the codecs; ``builder`` encodes.
 """
 
-from __future__ import annotations
-
 from .aborted import AbortedTransactions
 from .batch import ControlType, RecordBatch, info, split
 from .rows import deserialize

@@ -5,8 +5,6 @@ producer id and first offset. From that offset up to the producer's next abort m
 skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from .batch import ControlType, RecordBatch

@@ -3,8 +3,6 @@
 Follows Kafka's ``ByteUtils``: up to 5 bytes for 32 bits, up to 10 for 64; overlong encodings are accepted.
 """
 
-from __future__ import annotations
-
 __all__ = [
     "LENGTH_TABLES",
     "NO_VARINT",

@@ -8,8 +8,6 @@ functions, ``cluster_client`` sends the Spark driver's requests, ``reading`` run
 and ``rows`` are pure functions, ``writing`` runs in a task.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

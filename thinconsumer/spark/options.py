@@ -23,8 +23,6 @@ from .offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets,
 T = TypeVar("T")
 KAFKA = "kafka."
 
-# -- selecting partitions
-
 
 class TopicNames(NamedTuple):
     """The option ``subscribe``: every partition of these topics."""
@@ -45,8 +43,6 @@ class AssignedPartitions(NamedTuple):
 
 
 Selection = TopicNames | TopicPattern | AssignedPartitions
-
-# -- bounds of a read
 
 
 class EarliestOrLatest(NamedTuple):
@@ -209,9 +205,6 @@ def _has_effect(name: str) -> bool:
     return name not in exclusive_names()[0]
 
 
-# -- parsers of single options
-
-
 Reader = Callable[[str, str], Any]
 
 
@@ -282,7 +275,6 @@ NAMES = {name.lower(): name for name in FIELDS}
 #: Options that need PySpark's read limits (4.2 or newer).
 LIMITS = frozenset({"maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger"})
 
-# -- fields that several options set
 
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
 #: In order of precedence: the first option that is set counts.
@@ -346,8 +338,6 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
     return []
 
 
-# -- options of Kafka's clients
-
 _START = "set startingOffsets instead; a query that has a checkpoint goes on from there"
 _BINARY = "columns hold bytes: convert them with DataFrame operations"
 #: Kafka options that Spark's own connector refuses as well, and the advice to give.
@@ -372,9 +362,6 @@ def kafka_problems(
     except KafkaConfigurationError as error:
         problems.append(f"kafka.* options: {error}")
     return problems
-
-
-# -- messages
 
 
 def _try(problems: list[str], values: dict[str, Any], name: str, read: Callable[[], Any]) -> None:

@@ -83,9 +83,6 @@ def describe_losses(losses: Sequence[Loss]) -> str:
     return f"lost offsets in {len(losses)} {'range' if len(losses) == 1 else 'ranges'}:\n  {some}{more}"
 
 
-# -- from bounds to offsets
-
-
 def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
     """Return the timestamps (ms) that ListOffsets must resolve for a bound; empty if it has no timestamps."""
     if isinstance(bound, AtTime):
@@ -149,9 +146,6 @@ def _resolved(bound: Bound, tp: TopicPartition, cluster: ClusterOffsets) -> int 
     return cluster.earliest[tp] if offset == EARLIEST else cluster.latest[tp] if offset == LATEST else offset
 
 
-# -- ranges and losses
-
-
 def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: ClusterOffsets) -> ReadPlan:
     """Return the ranges of a batch read, limited to the offsets in the logs; offsets outside are losses."""
     ranges, losses = [], []
@@ -195,9 +189,6 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
     return ReadPlan([found for found in ranges if found.size > 0], losses)
 
 
-# -- limits per trigger
-
-
 def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:
     """Return end offsets for about ``offsets_max`` offsets in all, shared in proportion to each partition's backlog.
 
@@ -231,9 +222,6 @@ def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]]) -> int:
     counted = [(offsets, size) for offsets, size in samples if offsets > 0] or [(1, USUAL_BYTES)]
     offsets, size = sum(n for n, _ in counted), sum(b for _, b in counted)
     return max(1, bytes_max * offsets // max(1, size))
-
-
-# -- tasks
 
 
 def split_ranges(

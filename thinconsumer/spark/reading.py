@@ -150,8 +150,6 @@ class _RangeReader:
             yield from arrow_batches(found[tp], self._until, self._columns, options.max_batch_bytes)
         self._position = consumer.position(tp, options.poll_timeout_ms)
 
-    # -- records that cannot be read
-
     def _recover(self, error: KafkaError) -> None:
         """Report the offsets that ``error`` shows to be lost, and continue after them; raise any other error."""
         if self._is_other_topic():

@@ -83,9 +83,6 @@ def parse_write(options: Mapping[str, str], schema: Sequence[tuple[str, str]]) -
     return WriteSettings(kafka, columns, topic.strip() if topic is not None else None)
 
 
-# -- columns
-
-
 def _columns(schema: Sequence[tuple[str, str]], *, needs_topic: bool) -> tuple[dict[str, int], list[str]]:
     places: dict[str, int] = {}
     for place, (name, _) in enumerate(schema):
@@ -111,9 +108,6 @@ def _columns_are(schema: Sequence[tuple[str, str]], wanted: str) -> str:
     if near:
         return f": rename {near[0]!r}, names are case-sensitive"
     return f": the columns are {', '.join(repr(name) for name, _ in schema)}" if schema else ""
-
-
-# -- options
 
 
 @cache

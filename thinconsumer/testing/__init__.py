@@ -36,8 +36,6 @@ For clients over real sockets the same broker runs in a process of its own (:cla
 thread (:class:`EmbeddedBroker`). :mod:`.fixtures` has pytest fixtures.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from ..broker.control import BrokerProcessError

@@ -1,7 +1,5 @@
 """A clock that stands still until a test or a driver advances it. All clients and brokers of a test share one."""
 
-from __future__ import annotations
-
 #: A day in 2023, so that timestamps of records and batches are plausible dates.
 SOME_DAY = 1_700_000_000.0
 

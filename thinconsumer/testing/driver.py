@@ -5,8 +5,6 @@ advances the clock to the next one. A test that waits for an hour of virtual tim
 that waits without a deadline, while no event is pending, fails with an AssertionError.
 """
 
-from __future__ import annotations
-
 import io
 import random
 

@@ -63,8 +63,6 @@ class Network:
         self._numbers = itertools.count()
         self._hosts = itertools.count(1)
 
-    # -- names and listeners
-
     def listen(self, host: str, port: int, peer: Peer) -> None:
         """Let a peer listen at a host and port. A host name without an IP address gets one."""
         if not is_numeric(host) and not self._addresses_of(host):
@@ -81,8 +79,6 @@ class Network:
         if isinstance(found, str):
             return [], found
         return [address(ip, port) for ip in found], ""
-
-    # -- faults
 
     def refuse(self, host: str, port: int) -> None:
         """Refuse new connections; existing ones stay."""

@@ -17,27 +17,21 @@ class PeerConnection(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether bytes can still be sent."""
-        ...
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        ...
 
     def send(self, data: bytes) -> None:
         """Send bytes to the client."""
-        ...
 
     def close(self) -> None:
         """Close the connection once the bytes sent so far have arrived at the client."""
-        ...
 
     def reset(self) -> None:
         """Reset the connection: bytes in flight are lost."""
-        ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
         """Call ``callback`` after a delay, if the connection is still open then."""
-        ...
 
 
 class Conversation(Protocol):
@@ -55,7 +49,6 @@ class Peer(Protocol):
 
     def connection_made(self, connection: PeerConnection) -> Conversation:
         """Accept a connection, and return the conversation that receives its events."""
-        ...
 
 
 class ScriptedPeer:

@@ -3,8 +3,6 @@
 Version 3 is flexible. Producers that use TxnOffsetCommit 5 (KIP-890) do not need this request.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import int16, int32, int64, string
 

@@ -1,7 +1,5 @@
 """All requests by API key, for servers, tools and tests. Clients import only the APIs that they use."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """The structs with which Fetch and Produce responses name a partition's current leader and its address (KIP-951)."""
 
-from __future__ import annotations
-
 from .schema import Struct, int32, string
 
 

@@ -3,8 +3,6 @@
 Version 3 is flexible. From version 5 on each transaction gets a new producer epoch (KIP-890).
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import boolean, int16, int32, int64, string
 

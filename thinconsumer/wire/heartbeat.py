@@ -3,8 +3,6 @@
 Version 3 adds the group instance id (KIP-345), version 4 is flexible.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import int16, int32, string
 

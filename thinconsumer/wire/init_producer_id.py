@@ -4,8 +4,6 @@ Version 2 is flexible, version 3 lets a producer recover from INVALID_PRODUCER_E
 PRODUCER_FENCED, version 6 prepares two-phase commit (KIP-939) and needs a broker with unstable API versions enabled.
 """
 
-from __future__ import annotations
-
 from .message import Message
 from .schema import boolean, int16, int32, int64, string
 

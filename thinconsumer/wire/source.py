@@ -3,8 +3,6 @@
 The source contains only names and numbers from message declarations, never data from the network.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

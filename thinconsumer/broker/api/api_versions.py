@@ -6,8 +6,6 @@ response lists features (KIP-584); version 3 omits features with minimum level 0
 The new group protocol (KIP-848) and share groups are not listed, because this broker does not implement them.
 """
 
-from __future__ import annotations
-
 import re
 
 from ...wire import Message

@@ -3,8 +3,6 @@
 Follows ``ControllerApis.createPartitions`` and ``ReplicationControlManager.createPartitions``.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ...wire import Message

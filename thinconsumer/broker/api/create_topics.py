@@ -5,8 +5,6 @@ validated first, then each topic is created independently. Version 5 adds the co
 7 the topic id.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ...errors import IllegalArgumentError

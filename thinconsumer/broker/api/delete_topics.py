@@ -4,8 +4,6 @@ Follows ``ControllerApis.deleteTopics``: a topic that the request contains twice
 deleted and gets INVALID_REQUEST.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ...wire import ZERO_UUID, Message

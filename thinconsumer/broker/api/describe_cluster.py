@@ -4,8 +4,6 @@ Follows ``AuthHelper.computeDescribeClusterResponse`` (KIP-700). Version 1 adds 
 fenced brokers, which this broker never lists: its copy of the cluster metadata has only live brokers.
 """
 
-from __future__ import annotations
-
 from ...wire import Message
 from ...wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...wire.error_codes import Code

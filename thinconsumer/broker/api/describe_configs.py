@@ -5,8 +5,6 @@ the fields of ``BrokerConfig`` are listed. For broker loggers, client metrics an
 lists no configs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

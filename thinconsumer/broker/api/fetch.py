@@ -7,8 +7,6 @@ topic ids, 16 the current leader (KIP-951). As in Kafka, a request with existing
 existing ones have enough data; the errors of the missing ones are sent with that response, not earlier.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...types import TopicPartition

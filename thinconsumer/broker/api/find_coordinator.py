@@ -5,8 +5,6 @@ groups (KIP-932), which this broker does not support. Follows ``KafkaApis.handle
 ``FindCoordinatorResponse``.
 """
 
-from __future__ import annotations
-
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult

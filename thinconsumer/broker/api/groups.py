@@ -4,8 +4,6 @@ Each handler passes the request to the group coordinator. The response to JoinGr
 that to SyncGroup until the leader's assignment is in the log. Follows ``KafkaApis``.
 """
 
-from __future__ import annotations
-
 from ...wire import Message
 from ...wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ...wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse

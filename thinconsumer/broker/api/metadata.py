@@ -7,8 +7,6 @@ controller (KIP-590). A missing topic is created in the background, if that is a
 UNKNOWN_TOPIC_OR_PARTITION, and the response to a later request has the topic (KIP-487).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ...wire import ZERO_UUID, Message

@@ -6,8 +6,6 @@ group. Version 7 adds require_stable: partitions with offsets of an ongoing tran
 and ``OffsetFetchResponse``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Follows ``ReplicaManager.lastOffsetForLeaderEpoch``. Followers send version 2 an
 both get the same response.
 """
 
-from __future__ import annotations
-
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.offset_for_leader_epoch import (

@@ -4,8 +4,6 @@ Follows ``KafkaApis``. In old versions of these APIs, INVALID_PRODUCER_EPOCH rep
 clients do not know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from ...types import TopicPartition

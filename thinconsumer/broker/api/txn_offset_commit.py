@@ -6,8 +6,6 @@ Version 3 adds the member id and the generation (KIP-447). Follows ``KafkaApis.h
 ``GroupCoordinatorService.commitTransactionalOffsets``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import repeat

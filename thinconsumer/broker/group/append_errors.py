@@ -4,8 +4,6 @@ Follows ``CoordinatorOperationExceptionHelper`` and ``GroupMetadataManager.appen
 which have the same mapping.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...wire.error_codes import Code

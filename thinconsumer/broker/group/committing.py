@@ -4,8 +4,6 @@ The caller has already rejected partitions that do not exist. Follows Kafka's ``
 ``ClassicGroup.validateOffsetCommit``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import repeat
 

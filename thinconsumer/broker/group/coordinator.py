@@ -51,8 +51,6 @@ class GroupCoordinator:
         self._event_processor = EventProcessor()
         self.shards: dict[int, GroupCoordinatorShard] = {}  #: Shards by partition of ``__consumer_offsets``.
 
-    # -- node events
-
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
         """Load the groups and offsets of a partition that this broker now leads."""
         shard = self.shards.setdefault(index, GroupCoordinatorShard(self._node, index, self._event_processor))
@@ -83,8 +81,6 @@ class GroupCoordinator:
                         shard.append(entries)
 
         self._event_processor.run(remove_offsets)
-
-    # -- membership
 
     def join(self, call: JoinGroupCall) -> None:
         """Handle JoinGroup; the response waits until the join phase of the rebalance completes."""
@@ -136,8 +132,6 @@ class GroupCoordinator:
             needs_id=True,
         )
 
-    # -- offsets
-
     def commit(
         self,
         request: OffsetCommitRequest | TxnOffsetCommitRequest,
@@ -179,8 +173,6 @@ class GroupCoordinator:
             lambda code: (int(Code.NOT_COORDINATOR) if code == Code.COORDINATOR_NOT_AVAILABLE else code, []),
             lambda answer: reply(*answer),
         )
-
-    # -- administration
 
     def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:
         """Describe groups; a group is found once its first record is committed."""
@@ -243,8 +235,6 @@ class GroupCoordinator:
             reply([])
         for found in by_shard.values():
             delete_in_shard(found)
-
-    # -- internals
 
     def _index(self, group_id: str) -> int:
         topic = self._node.image.topics.get(OFFSETS_TOPIC)

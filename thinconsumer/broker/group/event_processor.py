@@ -5,8 +5,6 @@ the operation that replies. In Kafka the threads of ``CoordinatorEventProcessor`
 one after the other.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

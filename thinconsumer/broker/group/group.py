@@ -68,8 +68,6 @@ class ClassicGroup:
         state = f"{self.state.value} generation {self.generation}, {len(self.members)} members"
         return f"<ClassicGroup {self.group_id} {state}>"
 
-    # -- state
-
     def move(self, event: GroupEvent) -> None:
         """Change the group's state by an event. Raises: IllegalStateError: The event is invalid in this state."""
         after = next_state(GROUP_TRANSITIONS, self.state, event, self)
@@ -85,8 +83,6 @@ class ClassicGroup:
     def rebalance_timeout_ms(self) -> int:
         """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
-
-    # -- members
 
     def add(self, member: ClassicGroupMember, join: JoinReply | None = None) -> None:
         """Add a member; the first one becomes leader and sets the protocol type."""
@@ -152,8 +148,6 @@ class ClassicGroup:
             self.leader_id = joined[0]
         return bool(joined)
 
-    # -- protocols
-
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
         """Return whether a member with these protocols could join: all other members support one of them, too."""
         if self.state is GroupState.EMPTY:
@@ -207,8 +201,6 @@ class ClassicGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether any member subscribes to a topic; True for a consumer group with unknown subscriptions."""
         return self.is_consumer_group if self.subscribed_topics is None else topic in self.subscribed_topics
-
-    # -- parked requests
 
     def park_join(self, member: ClassicGroupMember, reply: JoinReply | None) -> None:
         """Park a member's JoinGroup: ``reply`` is called when the join phase completes.
@@ -272,8 +264,6 @@ class ClassicGroup:
             skip_assignment=skip_assignment,
             members=members,
         )
-
-    # -- timers
 
     def schedule(self, name: str, timeout_ms: float, callback: Callable[[], None]) -> None:
         """Set a timer that calls ``callback``; it replaces the pending timer of the same name."""

@@ -5,8 +5,6 @@ elected when several have equally many votes. Follows ``String.hashCode``, ``Has
 ``GroupCoordinatorService.partitionFor``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _INT_MIN = -(2**31)

@@ -3,8 +3,6 @@
 Follows ``classicGroupSync``, ``classicGroupHeartbeat`` and ``classicGroupLeave`` in Kafka's ``GroupMetadataManager``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ...wire.error_codes import Code

@@ -35,8 +35,6 @@ class OffsetStore:
         #: For each group and partition, the producer ids of ongoing transactions with an offset of the partition.
         self._unstable: dict[str, dict[Place, set[int]]] = {}
 
-    # -- replayed records
-
     def put(
         self, group: str, topic: str, partition: int, offset: CommittedOffset, producer_id: int = NO_PRODUCER_ID
     ) -> None:
@@ -67,8 +65,6 @@ class OffsetStore:
             # A commit outside the transaction takes precedence if its record is later than that of the pending offset.
             if commit and (existing is None or offset.record_offset > existing.record_offset):
                 self._offsets.setdefault(group, {})[place] = offset
-
-    # -- queries
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """Return a group's committed offset of a partition, None without one."""

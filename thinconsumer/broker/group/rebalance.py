@@ -4,8 +4,6 @@ Functions on one :class:`~.group.ClassicGroup`; requests arrive through ``joinin
 the group's timers. Follows the ``classicGroup*`` helpers of Kafka's ``GroupMetadataManager``.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 
@@ -28,9 +26,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 def session_timer(member_id: str) -> str:
     """Return the name of the timer that removes a member or a pending member id."""
     return f"session:{member_id}"
-
-
-# -- the join phase
 
 
 def prepare_or_complete(group: ClassicGroup, reason: str) -> None:
@@ -112,9 +107,6 @@ def complete_join(group: ClassicGroup) -> None:
     group.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group))
 
 
-# -- the sync phase
-
-
 def set_assignment(group: ClassicGroup, assignments: Mapping[str, bytes], code: int = 0) -> None:
     """Set the members' assignments and reply to parked SyncGroups, with an error if ``code`` is not 0."""
     for member in list(group.members.values()):
@@ -153,9 +145,6 @@ def _expire_syncs(group: ClassicGroup) -> None:
         group.remove(member_id)
         group.cancel(session_timer(member_id))
     prepare(group, f"{len(missing)} members did not send SyncGroup in time")
-
-
-# -- sessions
 
 
 def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeout_ms: int | None = None) -> None:

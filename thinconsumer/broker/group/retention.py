@@ -6,8 +6,6 @@ and does not subscribe to the topic, the retention time counts from the commit (
 ``GroupCoordinatorShard.cleanupGroupMetadata``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from .group import ClassicGroup

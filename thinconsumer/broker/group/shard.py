@@ -76,8 +76,6 @@ class GroupCoordinatorShard:
         state = f"{self.state.value} epoch {self.epoch}, {len(self.latest.groups)} groups"
         return f"<GroupCoordinatorShard {self.index} {state}>"
 
-    # -- lifecycle
-
     def elected(self, epoch: int, partition: PartitionReplica) -> None:
         """Load the partition: this broker has become its leader."""
         self._transition(ShardEvent.ELECTED)
@@ -153,8 +151,6 @@ class GroupCoordinatorShard:
         if entries:
             self.append(entries)
 
-    # -- services for the groups
-
     @property
     def config(self) -> BrokerConfig:
         """The broker's configuration."""
@@ -180,8 +176,6 @@ class GroupCoordinatorShard:
         """Append the group's members with their assignments."""
         self.append([group_record(group, assignments)], done)
 
-    # -- groups
-
     def new_group(self, group_id: str) -> ClassicGroup:
         """Return a new, empty group, without adding it to the state."""
         return ClassicGroup(group_id, self, state_timestamp_ms=self.wall_ms())
@@ -196,8 +190,6 @@ class GroupCoordinatorShard:
         """Append the record of a new group, unless the current operation has written one already."""
         if group in self._created:
             self.append([empty_group_record(group)])
-
-    # -- operations
 
     def unavailable_code(self) -> int:
         """Return the error code that rejects requests while the shard is not ready, else 0."""

@@ -5,8 +5,6 @@ the distance from the first batch that was ever in the list: when batches at the
 later batches stay the same. :meth:`BatchList.replace` restarts positions at 0.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 

@@ -7,8 +7,6 @@ Tombstones, and markers of transactions without records, get a delete horizon, a
 they are first cleaned (KIP-534).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ...errors import KafkaError

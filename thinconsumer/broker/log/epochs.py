@@ -3,8 +3,6 @@
 Follows Kafka's ``LeaderEpochFileCache``. Both epochs and offsets are strictly ascending.
 """
 
-from __future__ import annotations
-
 UNKNOWN = (-1, -1)
 
 

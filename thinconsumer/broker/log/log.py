@@ -74,8 +74,6 @@ class Log:
         """Whether the log has grown enough since the last compaction to be compacted again."""
         return self.size_bytes > 2 * self._size_compacted + GROWN_BYTES
 
-    # -- appends
-
     def begin_epoch(self, epoch: int) -> None:
         """Start a leader epoch at the log end offset."""
         self.epochs.assign(epoch, self.end_offset)
@@ -170,8 +168,6 @@ class Log:
         self.producers.note(batch)
         self.end_offset = batch.next_offset
 
-    # -- reads
-
     def batches_from(self, offset: int) -> Iterator[StoredBatch]:
         """Yield the batch that contains an offset and all later ones.
 
@@ -212,8 +208,6 @@ class Log:
         """Find the first of the records below ``end_offset`` with the highest timestamp; None if there is none."""
         return lookups.of_max_timestamp(self._batches, end_offset)
 
-    # -- transactions
-
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return the last stable offset, at most the high watermark.
 
@@ -234,8 +228,6 @@ class Log:
     def open_transactions(self) -> Mapping[int, int]:
         """Return the first offset of each ongoing transaction by producer id, as a read-only view."""
         return MappingProxyType(self.producers.transactions.ongoing)
-
-    # -- truncation and deletion
 
     def truncate_to(self, offset: int) -> None:
         """Remove all records from an offset on, with their epochs, producer state and transactions.
@@ -306,8 +298,6 @@ class Log:
             self._stored_from = 0
         else:
             self.producers.transactions.aborted = aborted
-
-    # -- the store
 
     def _load(self, loaded: LoadedLog) -> None:
         view = memoryview(loaded.data)

@@ -71,8 +71,6 @@ class ProducerStateManager:
         self.verifications: dict[int, VerificationStateEntry] = {}
         self.transactions = LogTransactions()
 
-    # -- checks before an append
-
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
         """If the batch is a retry of one of its producer's last five batches, return that one, else None."""
         known = self.by_id.get(batch.producer_id)
@@ -166,8 +164,6 @@ class ProducerStateManager:
                 f"a transaction marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, "
                 f"below epoch {known.coordinator_epoch} of the last marker",
             )
-
-    # -- updates by appended batches
 
     def note(self, batch: StoredBatch) -> None:
         """Update the producer's state and transaction by a batch that was appended."""

@@ -4,8 +4,6 @@ Follows Kafka's ``BrokerCompressionType``: a batch in the log has the topic's co
 used. Records stay unchanged; compression levels are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from struct import Struct
 

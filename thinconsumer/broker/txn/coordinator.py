@@ -49,8 +49,6 @@ class TransactionCoordinator:
         self._timeouts: Timer | None = None
         self._expiry: Timer | None = None
 
-    # -- leadership
-
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
         """Load a partition of ``__transaction_state`` that this broker now leads."""
         self.resigned(index)
@@ -98,8 +96,6 @@ class TransactionCoordinator:
             return shard
         txn = shard.transactions.get(transactional_id)
         return Code.INVALID_PRODUCER_ID_MAPPING if txn is None else (shard, txn)
-
-    # -- requests
 
     def init_producer_id(
         self, transactional_id: str | None, timeout_ms: int, expected: ProducerIdAndEpoch | None, done: ProducerDone
@@ -253,8 +249,6 @@ class TransactionCoordinator:
     ) -> None:
         shard.append(txn, metadata, done)
         self._watch(metadata.state is TransactionState.ONGOING)
-
-    # -- periodic tasks
 
     def _watch(self, has_ongoing: bool) -> None:
         """Schedule the removal of expired transactional ids and, with ``has_ongoing``, the abort of timed-out

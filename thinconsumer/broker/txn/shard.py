@@ -83,8 +83,6 @@ class TransactionCoordinatorShard:
         elif (metadata := decode_value(value)) is not None:
             self.transactions[transactional_id] = Transaction(transactional_id, metadata)
 
-    # -- appends
-
     def append(
         self,
         txn: Transaction,
@@ -127,8 +125,6 @@ class TransactionCoordinatorShard:
         elif not (keep_pending and answer is Code.COORDINATOR_NOT_AVAILABLE):
             txn.cancel_transition()
         return answer
-
-    # -- expiration
 
     def expire(self, updated_before_ms: int) -> None:
         """Remove the transactional ids without an ongoing transaction that have not been used since this time."""

@@ -73,8 +73,6 @@ class Transaction:
         """Whether the producer id has no epoch left to assign."""
         return is_exhausted(self.metadata.producer_epoch)
 
-    # -- preparing a transition
-
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
         """Prepare a transition that assigns the producer's next epoch.
 
@@ -187,8 +185,6 @@ class Transaction:
             raise IllegalStateError(f"{self} cannot prepare {event.value!r} while another transition is pending")
         self.pending = next_state(TRANSITIONS, self.pending or metadata.state, event, self)
         return replace(metadata, state=self.pending, previous_producer_id=metadata.producer_id, **changes)
-
-    # -- completing it
 
     def complete(self, metadata: TransactionMetadata) -> None:
         """Let the prepared transition take effect: ``metadata`` is in the log.

@@ -5,8 +5,6 @@ coordinator holds back these responses until the whole group has joined or synce
 connection, such as a heartbeat, before it has responded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ...connection.request import Answer, Request, Target
@@ -66,8 +64,6 @@ class CoordinatorChannel:
         """Whether a JoinGroup or SyncGroup was written and has no response yet."""
         return self.in_flight is not None and self._is_written
 
-    # -- requests
-
     def join(self, protocol_type: str, attempt: RebalanceAttempt, now: float) -> Request | None:
         """Return a JoinGroup; None while the coordinator is unknown, or a JoinGroup or SyncGroup is in flight."""
 
@@ -126,8 +122,6 @@ class CoordinatorChannel:
         request = Request(self._asker, api, target, build, deadline, identity, lowest, held_back=held_back)
         return request
 
-    # -- responses
-
     def awaits(self, request: Request) -> bool:
         """Return whether this request is in flight and was not abandoned."""
         return request in (self.in_flight, self.heartbeats.in_flight) or (
@@ -143,8 +137,6 @@ class CoordinatorChannel:
             self._coordinator.loading(now)
         elif answer.response is not None:
             self._coordinator.answered(node_id)
-
-    # -- leaving
 
     def start_leave(self, reason: str, now: float) -> None:
         """Start a LeaveGroup, on a connection that no unanswered JoinGroup or SyncGroup blocks."""
@@ -171,8 +163,6 @@ class CoordinatorChannel:
     def leave_at(self) -> float:
         """Return when :meth:`leave_request` is due next."""
         return NEVER if self.leave_attempt is None else self.leave_attempt.wake_at(self._coordinator.target(MEMBERSHIP))
-
-    # -- abandoned requests
 
     def withdraw_unwritten(self) -> None:
         """Withdraw an unwritten JoinGroup or SyncGroup and abandon the heartbeat: their membership has ended."""

@@ -4,8 +4,6 @@ There is no heartbeat thread: the client sends heartbeats only while the applica
 measures the gaps between calls.
 """
 
-from __future__ import annotations
-
 from ...connection.request import Request
 from ...timers import NEVER, Backoff, Random, Retry
 from ..settings import GroupSettings

@@ -1,7 +1,5 @@
 """Failed joins of one member: the backoff before the next join, the log lines, and the error that polls raise."""
 
-from __future__ import annotations
-
 import logging
 
 from ...errors import KafkaError

@@ -4,8 +4,6 @@ Without LeaveGroup, the partitions of this member stay unassigned until its sess
 be reached, the member accepts this delay and stops retrying after a few seconds, so that ``close()`` does not block.
 """
 
-from __future__ import annotations
-
 from ...connection.request import Request, Target
 from ...errors import IllegalStateError
 from ...timers import NEVER, Backoff, Random, Retry

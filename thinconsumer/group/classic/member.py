@@ -6,8 +6,6 @@ that connection: the broker reads no further request before it has responded. Th
 ``AbstractCoordinator`` and KIP-62, 345, 394, 559, 800 and 814.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 
@@ -93,8 +91,6 @@ class ClassicMember:
     def __repr__(self) -> str:
         return f"<ClassicMember {self.identity.member_id or '?'} {self.state.value}>"
 
-    # -- state
-
     @property
     def error(self) -> KafkaError | None:
         """The last response's error, which polls raise once, if it lasts until the application acts; else None."""
@@ -118,8 +114,6 @@ class ClassicMember:
     def has_left(self) -> bool:
         """Whether the member is in no group and has no LeaveGroup to send."""
         return self.state is _S.UNSUBSCRIBED
-
-    # -- calls of the user
 
     def subscribe(self, reason: str) -> None:
         """Join the group, or as a member join it again. In state FATAL this has no effect until :meth:`leave`."""
@@ -198,8 +192,6 @@ class ClassicMember:
             self._join_failures.back_off(now, at_once=True)
             self._expel(action, error, now)
 
-    # -- the manager
-
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
@@ -261,8 +253,6 @@ class ClassicMember:
         self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
             self._attempt.restart_join()
-
-    # -- moves
 
     def _move(self, event: MemberEvent) -> None:
         after = next_state(TRANSITIONS, {}, self.state, event, self)
@@ -344,8 +334,6 @@ class ClassicMember:
             self._expulsion = None
             self._move(_E.EXPELLED)
 
-    # -- requests
-
     def _join_or_sync(self, now: float) -> Request | None:
         if self._in_role_method or now < self._join_failures.not_before:
             return None
@@ -367,8 +355,6 @@ class ClassicMember:
         self._attempt.restart_join()
         if self.state is _S.COMPLETING_REBALANCE:
             self._move(_E.RETRY)
-
-    # -- responses
 
     def _join_or_sync_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         attempt, protocol_type = self._attempt, self._role.protocol_type
@@ -442,8 +428,6 @@ class ClassicMember:
         self.stats.answered_at = now
         if sent_at >= self._unconfirmed_since:
             self.held = None
-
-    # -- role methods
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
         """Return whether a role method is due.

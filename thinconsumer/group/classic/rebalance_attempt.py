@@ -1,7 +1,5 @@
 """The data of one rebalance of a member: what JoinGroup and SyncGroup carry and returned, and the steps done so far."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

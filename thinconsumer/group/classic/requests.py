@@ -3,8 +3,6 @@
 Pure functions of the member's identity and their arguments; ``ClassicMember`` decides when to send a request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ...wire import Message

@@ -1,7 +1,5 @@
 """Map responses to JoinGroup, SyncGroup, Heartbeat and LeaveGroup to actions, and detect inconsistent responses."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from ...connection.negotiate import api_name

@@ -12,8 +12,6 @@ Guesses are verified: a walker must end exactly at the end of its batch, or at t
 expected number of records. If not, its batch is walked alone, and if that fails too, the walk fails.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy as np

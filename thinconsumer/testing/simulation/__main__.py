@@ -5,8 +5,6 @@ trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many seeds; those that fail
 error, and the exit code is 1. ``--groups`` simulates consumer groups instead of readers with assigned partitions.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import signal

@@ -1,7 +1,5 @@
 """The cluster of a simulation: it traces faults, reports requests to checkers, and records what logs have committed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

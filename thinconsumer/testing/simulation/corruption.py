@@ -5,8 +5,6 @@ Only the batch's checksum and the bytes that it covers are changed: Kafka does n
 records.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from ...records.batch import LOG_OVERHEAD

@@ -5,8 +5,6 @@ inside :meth:`SimDriver.step`; a client that is not stepped notices nothing. A s
 the world meanwhile. A tap on each connection reports what the client writes and reads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

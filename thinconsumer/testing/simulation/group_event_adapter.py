@@ -4,8 +4,6 @@ A reader gets partitions by ``assign`` and positions by ``seek``. A member gets 
 positions from the group's committed offsets in OffsetFetch responses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ restarts while records are written, and no record may be processed twice. **Quie
 no fault or change occurs, so no member may rejoin.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -86,8 +84,6 @@ class GroupSwarm(Swarm):
                 one.setLevel(level)
                 one.propagate = propagate
 
-    # -- phases
-
     def end_faults(self) -> None:
         """End every fault and every member's extra calls. From now on, checkers limit the rebalances of each group."""
         super().end_faults()
@@ -156,8 +152,6 @@ class GroupSwarm(Swarm):
         counts["rebalances"] = sum(self.plans.counts.values())
         counts["lines"] = sum(map(len, self.log_volume.lines.values()))
         return counts + self.callbacks.counts
-
-    # -- the cluster's state
 
     def truth(self, tp: TopicPartition) -> Truth | None:
         """Return the committed contents of a partition, even if it was deleted: topic names are never reused."""

@@ -107,8 +107,6 @@ class SimNetwork(Network):
         connection.begin()
         return connection
 
-    # -- faults
-
     def cut(self, sources: Iterable[Who], targets: Iterable[Who]) -> None:
         """Deliver no bytes from any of ``sources`` to any of ``targets`` until :meth:`heal`."""
         targets = list(targets)
@@ -293,8 +291,6 @@ class SimConnection(MemoryConnection):
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
         self._sim.world.call_later(seconds, lambda: callback() if self.is_served else None)
 
-    # -- faults
-
     def break_off(self, told: str) -> None:
         """Break the connection as a network fault does: lose the bytes in flight; ``told`` says which sides notice."""
         self._up.clear()
@@ -305,8 +301,6 @@ class SimConnection(MemoryConnection):
             self._end_at_node()
         if told == "nobody":
             self._is_swallowed = True
-
-    # -- arrival at the node
 
     def _send_up(self, item: Callable[[], None]) -> None:
         if not self._is_swallowed:
@@ -346,8 +340,6 @@ class SimConnection(MemoryConnection):
         was, self.is_served = self.is_served, False
         self._conversation: Conversation | None = None
         return was
-
-    # -- arrival at the client
 
     def _send_down(self, item: Callable[[], None]) -> None:
         if not self._is_swallowed:

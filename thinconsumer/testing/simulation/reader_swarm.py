@@ -1,7 +1,5 @@
 """Swarm runs of readers: consumers with assigned partitions, each of which has to read them to the end."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ...errors import KafkaError

@@ -3,8 +3,6 @@
 Each rule is a callable for :meth:`Cluster.on`; its errors are those that a broker may return to a correct request.
 """
 
-from __future__ import annotations
-
 from ...broker.call import ApiCall
 from ...broker.faults import Delay, Disconnect, FaultAction, Reply, Silence
 from ...wire.api_versions import ApiVersionsRequest

@@ -102,8 +102,6 @@ class Simulation:
         """Return monotonic seconds."""
         return self.world.now()
 
-    # -- clients and other simulated processes (actors)
-
     def driver(self, name: str = "") -> SimDriver:
         """Return a driver for your own client. While the client's calls wait, other actors and brokers run."""
         name = name or self._name("client")
@@ -169,8 +167,6 @@ class Simulation:
         actor.wake()
         return actor
 
-    # -- changes of the cluster
-
     def produce(self, topic: str, partition: int, records: Iterable[bytes | NewRecord | None], **batch: Any) -> int:
         """Append one batch as if a producer had sent it with acks=1; return its first offset."""
         return self.cluster.produce(topic, records, partition, **batch)
@@ -189,8 +185,6 @@ class Simulation:
         leader = self.cluster.move_leader(tp, to)
         self.trace.add("controller", "", "leader", "of %s-%d: node %d", *tp, leader)
         return leader
-
-    # -- changes of the network
 
     def partition(self, one: Iterable[Party], other: Iterable[Party], *, one_way: bool = False) -> None:
         """Cut the network between two sides: brokers by id, clients by name or as actors, the controller as -1.

@@ -4,8 +4,6 @@ A new knob, or one more draw in one place, therefore changes no other draw: a se
 most changes. ``random`` seeds from strings by SHA-512, not by ``hash()``, which differs between processes.
 """
 
-from __future__ import annotations
-
 import random
 
 

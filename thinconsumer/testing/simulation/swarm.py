@@ -7,8 +7,6 @@ every record. :class:`~.reader_swarm.ReaderSwarm` and :class:`~.group_swarm.Grou
 when they have settled. A failure shows the seed, the knobs, and a command that repeats it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -79,8 +77,6 @@ class Swarm:
                 raise Violation(f"seed {self.seed}\n{self.knobs}\n\n{violation}") from None
         return self.counts()
 
-    # -- methods that subclasses implement or extend
-
     def build_actors(self) -> None:
         """Create the simulated processes, which start now or later, and set ``actors`` to the consuming ones."""
         raise NotImplementedError
@@ -108,8 +104,6 @@ class Swarm:
             yield
         finally:
             logging.root.manager.disable = disabled
-
-    # -- phases
 
     def safety(self) -> None:
         """Run :data:`FAULTS_S` virtual seconds with faults."""
@@ -161,8 +155,6 @@ class Swarm:
         counts["lives"] = sum(actor.lives for actor in self.actors)
         counts["events"] = sim.world.happened
         return counts
-
-    # -- topics and their contents
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
         """Create a topic, to which the log writer will append. Raises: ControllerError."""

@@ -77,8 +77,6 @@ class Takeover:
         self._is_on = False
         self._cut = chaos.cut([old], [new], READ_S + BLIND_S)
 
-    # -- before the election
-
     def begin(self) -> bool:
         """Let the leader remove the follower from the ISR, as if it lagged, and write the records to be lost.
 
@@ -128,8 +126,6 @@ class Takeover:
     def _resume(self, reader: ConsumerActor) -> None:
         if self._tp in reader.assigned:
             reader.resume(self._tp)
-
-    # -- the election and afterwards
 
     def _take_over(self) -> None:
         self._chaos.witness.waiting.pop(self._tp, None)

@@ -1,7 +1,5 @@
 """Counts the events of a run: a run in which no fault or rebalance happened would pass without proving anything."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

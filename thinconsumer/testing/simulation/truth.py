@@ -53,8 +53,6 @@ class Truth:
         self._decided: list[tuple[int, int, list[Key], bool]] = []
         self._seen: set[Key] = set()  #: Base offset and leader epoch of each batch that was ever committed.
 
-    # -- methods that checkers call
-
     @property
     def latest_epoch(self) -> int:
         """The newest leader's epoch, -1 before the first leader."""
@@ -128,8 +126,6 @@ class Truth:
         if epoch < 0:
             return None
         return next((start for newer, start in self._leader if newer > epoch), None)
-
-    # -- changes that the brokers' logs report
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
         """Handle that a leader begins an epoch: committed records that its log lacks are lost.

@@ -87,8 +87,6 @@ class Application(Actor):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} life {self.lives}>"
 
-    # -- methods that subclasses implement or extend
-
     def _new_driver(self) -> SimDriver:
         raise NotImplementedError
 
@@ -127,8 +125,6 @@ class Application(Actor):
     def _drive(self) -> float:
         """Call ``drive()`` if the application does so during processing; return the time of the next turn."""
         return self._thinks_until
-
-    # -- start, crash and stall
 
     def start(self) -> None:
         """Start the application, for the first time or again, with a new consumer."""
@@ -199,8 +195,6 @@ class Application(Actor):
     def note(self, event: str, why: str = "", *args: object) -> None:
         """Add a line to the trace."""
         self.world.trace.add(self.name, "", event, why, *args)
-
-    # -- the poll loop
 
     def turn(self) -> float:
         """Run the poll loop once: process the last poll's records, run queued calls, perhaps an extra call, and poll.

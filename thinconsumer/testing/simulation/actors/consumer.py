@@ -3,8 +3,6 @@
 The checkpoint has, for each partition, the offset after the last processed record and that record's leader epoch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -50,8 +48,6 @@ class ConsumerActor(Application):
         self._paused: list[TopicPartition] = []
         self.start()
 
-    # -- start and end
-
     def _new_driver(self) -> SimDriver:
         return self._make_driver(self.name)
 
@@ -74,8 +70,6 @@ class ConsumerActor(Application):
         """End the extra calls such as seeks and pauses, and resume every partition: from now on, only poll."""
         self.behaviour.odd_rate = 0.0
         self.resume()
-
-    # -- calls that tests make
 
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
         """Return the consumer's position."""
@@ -107,8 +101,6 @@ class ConsumerActor(Application):
             self.consumer.resume(*tps)
         self._paused = [tp for tp in self._paused if tp not in tps]
         self.wake()
-
-    # -- the poll loop
 
     def _poll(self) -> float:
         return super()._poll() if self.assigned else NEVER
@@ -155,8 +147,6 @@ class ConsumerActor(Application):
             self.consumer.seek(tp, OffsetAndMetadata(offset, "", epoch))
         else:
             self.consumer.seek(tp, self.consumer.raw.position(tp, 0))
-
-    # -- extra calls besides poll
 
     def _do_something_odd(self) -> None:
         if self.assigned:

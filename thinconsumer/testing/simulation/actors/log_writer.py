@@ -114,8 +114,6 @@ class LogWriter(Actor):
         self.batches += 1
         return True
 
-    # -- helper methods
-
     def _record(self, size: int) -> NewRecord:
         self._numbers += 1
         value = b"record:%d" % self._numbers

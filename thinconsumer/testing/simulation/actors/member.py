@@ -4,8 +4,6 @@ After a crash it resumes from the group's committed offsets. Its driver reports 
 the checkers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -72,8 +70,6 @@ class MemberActor(Application):
         self._paused: set[TopicPartition] = set()
         #: Whether a call of the consumer is under way. Calls that callbacks make inside it are not reported separately.
         self._is_inside = False
-
-    # -- start and end
 
     def _new_driver(self) -> SimDriver:
         return SimDriver(self.world, self._network, self.name, self._report)
@@ -146,8 +142,6 @@ class MemberActor(Application):
             return {}
         return {p.tp: p.cursor.offset if p.has_position else None for p in self.consumer.raw._reader.partitions}
 
-    # -- the poll loop
-
     def _is_odd_turn(self) -> bool:
         return not self.is_calm and self.random.random() < self.behaviour.odd_rate
 
@@ -181,8 +175,6 @@ class MemberActor(Application):
         elif commits == "sync" and self.random.random() < 0.5:
             self._commit()
 
-    # -- commits
-
     def _commit(self) -> bool:
         """Commit and wait for the response; return whether the commit succeeded."""
         try:
@@ -204,8 +196,6 @@ class MemberActor(Application):
                     self.world.accuse(f"{member}: the callback of a commit was called twice")
 
         self.consumer.raw.commit_async(offsets, committed)
-
-    # -- the rebalance listener
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Make random calls inside the callback (position(), committed(), seek(), pause()), and perhaps raise."""
@@ -249,8 +239,6 @@ class MemberActor(Application):
         self.jury.tell("callback_finished", self.member, what, tps, error)
         if error is not None:
             raise error
-
-    # -- extra calls besides poll
 
     def _do_something_odd(self) -> None:
         owned = sorted(self._owned)
@@ -299,8 +287,6 @@ class MemberActor(Application):
         if self._paused:
             self.consumer.resume(*sorted(self._paused))
         self._paused = set()
-
-    # -- helper methods
 
     def _timeout(self, timeout_ms: int) -> int:
         if self.world.depth == 0:

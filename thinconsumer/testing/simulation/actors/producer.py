@@ -3,8 +3,6 @@
 Values are ``<name>:<number>``, which identifies the producer and the record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An actor that runs a test's own code, which may use clients on the simulation's drivers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ..world import Actor, World

@@ -62,8 +62,6 @@ class Checker:
     accuse: Callable[[str], None]
     truth: Callable[[TopicPartition], Truth | None]  #: Returns a partition's committed contents; None if unknown.
 
-    # -- calls of an application
-
     def started(self, reader: SimReader) -> None:
         """A consumer was built."""
 
@@ -94,8 +92,6 @@ class Checker:
     def polled(self, reader: SimReader, buffered: int) -> None:
         """``poll()`` returned, with records or without; the consumer keeps ``buffered`` bytes of Fetch responses."""
 
-    # -- calls and callbacks of a group's member
-
     def call_began(self, member: Member, polls: bool) -> None:
         """The application calls ``poll`` (if ``polls``), or another method that steps the consumer."""
 
@@ -119,8 +115,6 @@ class Checker:
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
         """The application has processed these records."""
 
-    # -- connections, requests and responses as the client sees them (with or without a group)
-
     def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
         """The client begins to connect to an address; ``line`` is the number of the connection in later events."""
 
@@ -133,15 +127,11 @@ class Checker:
     def connection_closed(self, member: Member, line: int) -> None:
         """The client closed a connection, or noticed that it was lost."""
 
-    # -- requests and responses as the brokers see them
-
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
         """A broker begins to handle a request."""
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """A broker has answered a request."""
-
-    # -- changes of the brokers' logs
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """An unclean election, which begins ``epoch``, is about to lose the committed records from ``offset`` on.
@@ -149,8 +139,6 @@ class Checker:
         ``truth`` still has these records during the call. If the leader of ``epoch`` was deposed before it began the
         epoch, ``truth`` also keeps them afterwards, but this leader answers its readers as if they were lost.
         """
-
-    # -- phases of the run
 
     def faults_ended(self) -> None:
         """No fault is active from now on."""

@@ -1,7 +1,5 @@
 """Checks the limits of the records of a poll, the bytes in the buffer, and the Fetch requests in flight."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ....wire.fetch import FetchRequest

@@ -58,8 +58,6 @@ class CallbackChecker(Checker):
     def closing(self, member: Member) -> None:
         self._states[member].is_closing = True
 
-    # -- callbacks
-
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         found, view, these = self._states[member], self.views.of[member], set(tps)
         self.counts[what] += 1
@@ -114,8 +112,6 @@ class CallbackChecker(Checker):
         if not these:
             self.accuse(f"{member}.on_partitions_revoked got no partition, although its protocol is cooperative")
         found.must_rejoin = True
-
-    # -- requests and responses
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         found = self._states.get(member)

@@ -1,7 +1,5 @@
 """Checks that delivered records are equal to those in the log, and that the isolation level allows them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ....types import ConsumerRecord

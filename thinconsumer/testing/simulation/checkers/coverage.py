@@ -116,8 +116,6 @@ class CoverageChecker(Checker):
             if missing is not None:
                 self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)
 
-    # -- helper methods
-
     def _of(self, client: str, tp: TopicPartition) -> list[tuple[SimReader, _Covered]]:
         return [(who, by_tp[tp]) for who, by_tp in self._covered.items() if who.name == client and tp in by_tp]
 

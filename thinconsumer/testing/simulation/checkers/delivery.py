@@ -1,7 +1,5 @@
 """Checks that members get records only of partitions that they own by their SyncGroup responses and callbacks."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The functions compare OffsetForLeaderEpoch and ListOffsets requests with their responses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....types import TopicPartition

@@ -3,8 +3,6 @@
 Also checks that no request follows an unanswered JoinGroup or SyncGroup on the same connection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

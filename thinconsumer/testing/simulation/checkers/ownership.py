@@ -4,8 +4,6 @@ The response to a Fetch that was sent before a partition was paused may still ha
 fetch session is strictly sequential (KIP-227): the next request of the session must remove the partition from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ Requests are counted per reader, node and API, in windows of two seconds. A Fetc
 does not count. The limits are far above what backoffs allow, and far below what a busy loop reaches.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

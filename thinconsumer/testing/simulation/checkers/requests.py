@@ -56,8 +56,6 @@ class RequestChecker(Checker):
     _reading: dict[str, dict[TopicPartition, _Reading]] = field(default_factory=dict, init=False)
     _paused: set[tuple[str, TopicPartition]] = field(default_factory=set, init=False)
 
-    # -- calls of applications
-
     def started(self, reader: SimReader) -> None:
         self._reading[reader.name] = {}
         self._paused = {(name, tp) for name, tp in self._paused if name != reader.name}
@@ -96,8 +94,6 @@ class RequestChecker(Checker):
                     words = f"although delivered records of {tp.topic}-{tp.partition} were truncated"
                     self.accuse(f"{reader} has not raised LogTruncationError within {reading.polls} polls, {words}")
                     return
-
-    # -- requests and responses
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         if isinstance(response, MetadataResponse):
@@ -144,8 +140,6 @@ class RequestChecker(Checker):
         for tp in self._moved(request, response):
             if tp in of_client:
                 of_client[tp].starts = None
-
-    # -- helper methods
 
     def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
         return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())

@@ -1,7 +1,5 @@
 """Checks that no partition is owned by two members of the same generation."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 

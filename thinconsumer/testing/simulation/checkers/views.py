@@ -76,8 +76,6 @@ class Views(Checker):
     def ended(self, reader: SimReader) -> None:
         self.of.pop(reader, None)
 
-    # -- calls of applications
-
     def call_began(self, member: Member, polls: bool) -> None:
         view, now = self.of[member], self.now()
         if now - view.attended_at > member.session_timeout_s and view.generation >= 0:
@@ -100,8 +98,6 @@ class Views(Checker):
     ) -> None:
         if what != REVOKED:
             self.of[member].missed = False
-
-    # -- requests and responses
 
     def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
         view = self.of.get(member)
@@ -154,8 +150,6 @@ class Views(Checker):
         view = self.of.get(member)
         if view is not None and view.parked_on == line:
             view.parked_on = 0
-
-    # -- helper methods
 
     def _take_join(self, view: View, request: JoinGroupRequest, response: JoinGroupResponse) -> None:
         code = response.error_code
