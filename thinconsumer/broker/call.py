@@ -42,10 +42,7 @@ class ApiCall:
         return f"<ApiCall {type(self.request).__name__} v{self.version} at {self.node}>"
 
     def reply(self, message: Message | None) -> None:
-        """Send ``message`` as the response; None ends the call without a response (Produce with ``acks=0``).
-
-        Does nothing if the call is no longer open.
-        """
+        """Send ``message``, or end the call without a response for None (acks=0); no effect if the call is not open."""
         if self.is_open:
             self.is_open = False
             self.done(message)

@@ -221,9 +221,8 @@ class Cluster:
             self._reconnect_broker(node)
 
     def cut(self, one: int, other: int = CONTROLLER) -> None:
-        """Cut the network between two brokers, or between a broker and the controller.
-
-        The controller fences a broker that it cannot reach, once the broker's session has timed out.
+        """Cut the network between two brokers, or between a broker and the controller. The controller fences a broker
+        that it cannot reach, once the broker's session has timed out.
         """
         self._cuts.add(frozenset((one, other)))
         for node_id in (one, other):
@@ -320,9 +319,8 @@ class Cluster:
             del self._logs[node_id, tp]
 
     def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
-        """Keep the session of a running and reachable broker with the controller alive.
-
-        For any other broker, start the timer that ends its session after ``session_s`` (default: the session timeout).
+        """Keep the session of a running and reachable broker with the controller alive. For any other broker, start the
+        timer that ends its session after ``session_s`` (default: the session timeout).
         """
         if node.is_running and self.reachable(node.node_id, CONTROLLER):
             self._cancel_broker_session(node)
@@ -343,9 +341,8 @@ class Cluster:
         self.controller.fence(node.node_id)
 
     def _reconnect_broker(self, node: BrokerNode) -> None:
-        """Continue a reachable broker's session with the controller.
-
-        A broker that was restarted first loads its metadata, and a broker that was fenced is registered again.
+        """Continue a reachable broker's session with the controller. A broker that was restarted first loads its
+        metadata, and a broker that was fenced is registered again.
         """
         self._update_broker_session(node)
         if not self.reachable(node.node_id, CONTROLLER):

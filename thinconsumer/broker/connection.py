@@ -81,10 +81,8 @@ class ServerConnection:
 
     @property
     def wants_input(self) -> bool:
-        """Whether the transport should read from the socket.
-
-        False while UNPROCESSED_MAX or more received bytes wait because a call is in progress, the send buffer is full,
-        or the broker is starting or paused.
+        """Whether the transport should read from the socket. False while UNPROCESSED_MAX or more received bytes wait
+        because a call is in progress, the send buffer is full, or the broker is starting or paused.
         """
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
@@ -239,9 +237,8 @@ class ServerConnection:
 
     @staticmethod
     def _send_reply(call: ApiCall, answer: Message) -> None:
-        """Send a response made by a fault rule, or for a failed handler.
-
-        A Produce request with ``acks=0`` expects no response: as in Kafka, closing the connection reports the error.
+        """Send a response made by a fault rule, or for a failed handler. A Produce request with ``acks=0`` expects no
+        response: as in Kafka, closing the connection reports the error.
         """
         if isinstance(call.request, ProduceRequest) and call.request.acks == 0:
             call.close_connection()

@@ -105,9 +105,8 @@ def call_line(number: int, name: str, args: tuple[Any, ...], kwargs: Mapping[str
 
 
 def answers_earlier_call(line: bytes, number: int) -> bool:
-    """Return whether this line is the response to a call with a lower number than ``number``.
-
-    A caller that was interrupted while it waited (by Ctrl-C, for example) has left such a response unread.
+    """Return whether this line is the response to a call with a lower number than ``number``. A caller that was
+    interrupted while it waited (by Ctrl-C, for example) has left such a response unread.
     """
     try:
         return bool(0 < json.loads(line)["id"] < number)

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 
 class _WatchedPartition:
-    """A partition of a delayed fetch.
-
-    It is called after each change of the partition's replica: new records, a new high watermark or another role.
-    """
+    """A partition of a delayed fetch; called after each change of this broker's replica of the partition."""
 
     __slots__ = ("cached", "counted_up_to", "fetch", "number", "partition", "size")
 

@@ -121,9 +121,8 @@ class NodeDirectory:
             lock.close()
 
     def open_file(self, store: PartitionFile) -> FileIO:
-        """Return a partition's file, open for appending.
-
-        If more than OPEN_FILES_MAX files are open then, the least recently used one is closed.
+        """Return a partition's file, open for appending. If more than OPEN_FILES_MAX files are open then, the least
+        recently used one is closed.
         """
         file = self._files.get(store)
         if file is None:
@@ -153,10 +152,7 @@ class NodeDirectory:
             self._write_meta()
 
     def report_write_failure(self, what: Path, error: OSError) -> None:
-        """Log a failed write as a warning, unless few writes have succeeded since the last failure.
-
-        Otherwise every retry on a full disk would log a line.
-        """
+        """Log a failed write unless few writes have succeeded since the last failure, as on a full disk."""
         if self._writes_since_failure >= WRITES_BEFORE_NEXT_WARNING:
             log.warning("cannot write %s: %s", what, error.strerror or error)
         self._writes_since_failure = 0
@@ -284,10 +280,7 @@ class PartitionFile:
         self._size = self.path.stat().st_size if self.path.exists() else 0
 
     def load(self) -> LoadedLog:
-        """Return the valid batches of the file.
-
-        As in Kafka's log recovery, an incomplete or corrupt batch and everything after it is cut off.
-        """
+        """Return the valid batches; as in Kafka's log recovery, the first invalid batch and the rest are cut off."""
         if not self._size:
             return LoadedLog(self._owner.log_start(self._name))
         data = self.path.read_bytes()

@@ -123,9 +123,8 @@ class Disconnect(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Silence(FaultAction):
-    """The broker sends no response to this request, and handles no later request of the connection.
-
-    It does not handle this request either, unless ``after`` is True.
+    """The broker sends no response to this request, and handles no later request of the connection. It does not handle
+    this request either, unless ``after`` is True.
     """
 
     after: bool = False
@@ -250,9 +249,8 @@ class ReceivedRequest(NamedTuple):
 
 
 class FaultRules(list[FaultRule]):
-    """The fault rules of a cluster, oldest first; a request gets the action of the first rule that applies to it.
-
-    If ``requests`` is set to a list, every :class:`ReceivedRequest` is appended to it.
+    """The fault rules of a cluster, oldest first; a request gets the action of the first rule that applies to it. If
+    ``requests`` is set to a list, every :class:`ReceivedRequest` is appended to it.
     """
 
     requests: list[ReceivedRequest] | None = None
@@ -268,10 +266,7 @@ class FaultRules(list[FaultRule]):
             super().remove(rule)
 
     def action_for(self, call: ApiCall) -> FaultAction:
-        """Return the action of the first rule that applies to a call, or PASS.
-
-        Also removes that rule if it has now applied ``times`` times.
-        """
+        """Return the action of the first rule that applies to a call, or PASS; remove that rule if it is spent."""
         if self.requests is not None:
             at, node, request = call.node.schedule.now, call.node.node_id, call.request
             self.requests.append(
@@ -311,10 +306,8 @@ def _matches(where: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
 
 
 def _structs(message: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Yield every struct of a message, each with a mapping of field names to values.
-
-    The mapping contains the struct's own fields and the fields of the structs that contain it: for a partition also
-    the name of its topic.
+    """Yield every struct of a message, each with a mapping of field names to values. The mapping contains the struct's
+    own fields and the fields of the structs that contain it: for a partition also the name of its topic.
     """
     todo: list[tuple[Any, Mapping[str, Any]]] = [(message, {})]
     while todo:

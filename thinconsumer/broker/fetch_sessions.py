@@ -41,9 +41,8 @@ def next_epoch(epoch: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class CachedPartition:
-    """A partition of a session: the client's last request for it, and the offsets in the last response.
-
-    These are the high watermark and the log start offset; -1 if the client does not have them.
+    """A partition of a session: the client's last request for it, and the offsets in the last response. These are the
+    high watermark and the log start offset; -1 if the client does not have them.
     """
 
     key: Key
@@ -116,9 +115,8 @@ class FetchContextKind(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class FetchContext:
-    """How one Fetch request uses its session.
-
-    The handler calls :meth:`partitions_to_read`, reads these partitions, and passes the results to :meth:`finish`.
+    """How one Fetch request uses its session. The handler calls :meth:`partitions_to_read`, reads these partitions, and
+    passes the results to :meth:`finish`.
     """
 
     kind: FetchContextKind
@@ -131,9 +129,8 @@ class FetchContext:
     error_code: int = 0
 
     def partitions_to_read(self, names_by_id: Mapping[bytes, str]) -> list[CachedPartition]:
-        """Return the partitions of the request or its session, in the order in which they are to be read.
-
-        Looks up the names of topic ids again that were unknown in earlier requests of the session.
+        """Return the partitions of the request or its session, in the order in which they are to be read. Looks up the
+        names of topic ids again that were unknown in earlier requests of the session.
         """
         partitions = list(self.partitions.values())
         if self.by_id:
@@ -146,7 +143,6 @@ class FetchContext:
         self, answers: list[tuple[CachedPartition, PartitionData]]
     ) -> tuple[int, int, list[tuple[CachedPartition, PartitionData]]]:
         """Return the response's error code, session id and rows, and record the rows as sent in the session.
-
         ``answers`` has the data read from each partition; an incremental response omits unchanged partitions.
         """
         if self.kind is FetchContextKind.ERROR:
@@ -187,10 +183,8 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, image: ClusterImage) -> FetchContext:
-        """Return the context of a request.
-
-        An incremental request updates its session, and closes the session if no partitions are left in it. A request
-        with session epoch 0 or -1 closes the session that it names, if any.
+        """Return the context of a request. An incremental request updates its session, and closes the session if no
+        partitions are left in it. A request with session epoch 0 or -1 closes the session that it names, if any.
         """
         by_id = version >= FIRST_VERSION_WITH_IDS
         is_follower = replica_id_of(request, version) >= 0

@@ -14,9 +14,8 @@ RETRY_S = 0.1
 
 
 def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
-    """Return a handler that calls ``handle`` as soon as the broker can reach the controller.
-
-    After 30 s without the controller it responds REQUEST_TIMED_OUT instead, in the response that ``refuse`` builds.
+    """Return a handler that calls ``handle`` as soon as the broker can reach the controller. After 30 s without the
+    controller it responds REQUEST_TIMED_OUT instead, in the response that ``refuse`` builds.
     """
 
     def forward(call: ApiCall) -> Message | None:

@@ -91,9 +91,8 @@ class BrokerNode:
         return BrokerImage(self.node_id, self.host, self.port, self.rack)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call ``callback`` after ``seconds``, or never if the broker is killed before.
-
-        If the broker is paused when the time is over, the callback is called when the broker resumes.
+        """Call ``callback`` after ``seconds``, or never if the broker is killed before. If the broker is paused when
+        the time is over, the callback is called when the broker resumes.
         """
         if not self.is_alive:
             dead = Timer(self.schedule.now, callback)
@@ -122,9 +121,8 @@ class BrokerNode:
         self._reset()
 
     def load_metadata(self) -> None:
-        """Load the controller's metadata, and then process requests.
-
-        The caller registers the broker afterwards; deltas that the controller publishes from now on are applied later.
+        """Load the controller's metadata, and then process requests. The caller registers the broker afterwards; deltas
+        that the controller publishes from now on are applied later.
         """
         self.has_metadata = True
         truth = self.cluster.controller.image
@@ -183,9 +181,8 @@ class BrokerNode:
             self.schedule.call_at(self._last_delta_at, self.apply_due_deltas)
 
     def apply_due_deltas(self) -> bool:
-        """Apply the metadata deltas that have arrived; return whether at least one was applied.
-
-        Deltas wait while the broker is paused or cannot reach the controller.
+        """Apply the metadata deltas that have arrived; return whether at least one was applied. Deltas wait while the
+        broker is paused or cannot reach the controller.
         """
         incarnation = self._incarnation
         if self._applying_incarnation == incarnation:
@@ -217,9 +214,8 @@ class BrokerNode:
             self.apply_due_deltas()
 
     def _apply_delta(self, delta: MetadataDelta) -> None:
-        """Apply a delta to this broker's metadata image, then to its replicas of the topic that has changed.
-
-        Replicas are added, removed, or become leader or follower.
+        """Apply a delta to this broker's metadata image, then to its replicas of the topic that has changed. Replicas
+        are added, removed, or become leader or follower.
         """
         image, incarnation = self.image, self._incarnation
         old = image.topics.get(delta.topic) if delta.topic is not None else None

@@ -79,9 +79,8 @@ class BrokerOperations(abc.ABC):
         self._perform("resume", node)
 
     def move_leader(self, tp: Partition, to: int | None = None) -> int:
-        """Make another broker (``to``, if given) the leader; return the leader after the call.
-
-        A broker without an in-sync replica becomes leader only later, once it has copied the records.
+        """Make another broker (``to``, if given) the leader; return the leader after the call. A broker without an
+        in-sync replica becomes leader only later, once it has copied the records.
         """
         return int(self._perform("move_leader", TopicPartition(*tp), to))
 

@@ -285,9 +285,8 @@ class PartitionReplica:
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
     def has_lagging_replicas(self) -> bool:
-        """Return whether a member of the ISR lacks records.
-
-        The replication then checks periodically whether it must be removed from the ISR (replica.lag.time.max.ms).
+        """Return whether a member of the ISR lacks records. The replication then checks periodically whether it must be
+        removed from the ISR (replica.lag.time.max.ms).
         """
         behind = self.behind_since
         return bool(behind) and any(n in behind for n in self.image.isr)
@@ -298,9 +297,8 @@ class PartitionReplica:
         return tuple(n for n in self.image.isr if now - self.behind_since.get(n, now) >= limit_s)
 
     def advance_high_watermark(self) -> None:
-        """Advance the high watermark to the lowest log end offset of all members of the ISR.
-
-        While the ISR is smaller than min.insync.replicas, the high watermark stays where it is (KIP-966).
+        """Advance the high watermark to the lowest log end offset of all members of the ISR. While the ISR is smaller
+        than min.insync.replicas, the high watermark stays where it is (KIP-966).
         """
         if not self.is_leader or self._is_under_min_isr():
             return
@@ -308,10 +306,7 @@ class PartitionReplica:
         self.set_high_watermark(min((self.log.end_offset, *ends)))
 
     def _is_under_min_isr(self) -> bool:
-        """Return whether the ISR is smaller than min.insync.replicas.
-
-        A partition with fewer replicas than min.insync.replicas needs all of them in the ISR.
-        """
+        """Return whether the ISR is smaller than min.insync.replicas, or than all replicas if these are fewer."""
         return len(self.image.isr) < min(self.config.min_insync_replicas, len(self.image.replicas))
 
     def set_high_watermark(self, offset: int) -> None:

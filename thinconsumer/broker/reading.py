@@ -69,10 +69,8 @@ class PartitionReadError(Exception):
 
 
 def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
-    """Return the row with an error code for a partition that cannot be read.
-
-    ``is_known`` is False if the topic or partition is unknown: as in Kafka ``aborted_transactions`` is then an empty
-    list, otherwise null.
+    """Return the row with an error code for a partition that cannot be read. ``is_known`` is False if the topic or
+    partition is unknown: as in Kafka ``aborted_transactions`` is then an empty list, otherwise null.
     """
     return PartitionData(
         partition_index=partition,

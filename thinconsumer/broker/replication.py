@@ -41,10 +41,8 @@ class Replication:
             self._schedule_lag_check()
 
     def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
-        """Schedule the follower fetches in which one of these brokers (None: all) is leader or follower.
-
-        Called when a state that prevented replication has ended: a broker was started or resumed, or a network cut
-        has ended.
+        """Schedule the follower fetches in which one of these brokers (None: all) is leader or follower. Called when a
+        state that prevented replication has ended: a broker was started or resumed, or a network cut has ended.
         """
         broker_ids = None if node_ids is None else set(node_ids)
         for topic in list(self._cluster.controller.image.topics.values()):
@@ -111,9 +109,8 @@ class Replication:
                     self._schedule_fetch(source.tp, follower)
 
     def _truncate_to_leader(self, target: PartitionReplica, source: PartitionReplica) -> None:
-        """Truncate the follower's log, one leader epoch at a time, until it contains nothing that the leader lacks.
-
-        The log then ends in an epoch that the leader's log has, too, and not after the leader's end of that epoch.
+        """Truncate the follower's log, one leader epoch at a time, until it contains nothing that the leader lacks. The
+        log then ends in an epoch that the leader's log has, too, and not after the leader's end of that epoch.
         """
         log = target.log
         while (latest := log.epochs.latest) >= 0:

@@ -40,9 +40,8 @@ class Timer:
                 self._schedule.on_cancelled()
 
     def rearm(self, callback: Callable[[], object]) -> None:
-        """Make a timer that is just firing pending again, so that it can still be cancelled.
-
-        The schedule does not fire it again: the caller does, with :meth:`fire`. A paused broker thus defers its timers.
+        """Make a timer that is just firing pending again, so that it can still be cancelled. The schedule does not fire
+        it again: the caller does, with :meth:`fire`. A paused broker thus defers its timers.
         """
         self._callback = callback
 

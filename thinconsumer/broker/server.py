@@ -137,9 +137,8 @@ class EmbeddedBroker(BrokerOperations):
         return ",".join(listener.address for listener in self._listeners.values())
 
     def step(self, timeout_s: float | None = 0.0) -> None:
-        """Run due timers, process received bytes, and send responses.
-
-        If nothing is due and no socket is ready, wait for that up to ``timeout_s`` seconds (None: for ever).
+        """Run due timers, process received bytes, and send responses. If nothing is due and no socket is ready, wait
+        for that up to ``timeout_s`` seconds (None: for ever).
         """
         self._check_open()
         self._run_until_idle()
@@ -393,9 +392,8 @@ class _Channel:
             self._receive()
 
     def flush(self) -> None:
-        """Send as much of the queued data as the kernel accepts without blocking.
-
-        Also lets the connection serve requests again after half of UNSENT_MAX is sent, and completes :meth:`close`.
+        """Send as much of the queued data as the kernel accepts without blocking. Also lets the connection serve
+        requests again after half of UNSENT_MAX is sent, and completes :meth:`close`.
         """
         try:
             if self._queue:

@@ -61,9 +61,8 @@ class ConfigKey(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """One of the values that a config has at its sources, as DescribeConfigs lists them (KIP-226).
-
-    ``name`` is the config's name at this source: a broker config may have another name than the topic config.
+    """One of the values that a config has at its sources, as DescribeConfigs lists them (KIP-226). ``name`` is the
+    config's name at this source: a broker config may have another name than the topic config.
     """
 
     name: str
@@ -73,7 +72,6 @@ class ConfigSynonym(NamedTuple):
 
 class ConfigEntry(NamedTuple):
     """A config as DescribeConfigs shows it: the value in effect, its source, and the values of all sources.
-
     ``synonyms`` are the values of all sources, that with the highest precedence first.
     """
 

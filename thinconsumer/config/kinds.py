@@ -101,9 +101,8 @@ class Boolean(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Kind):
-    """A whole number within bounds.
-
-    With ``system_default`` the value -1 is allowed, too, and becomes None: the operating system's default is kept.
+    """A whole number within bounds. With ``system_default`` the value -1 is allowed, too, and becomes None: the
+    operating system's default is kept.
     """
 
     at_least: int = 0
@@ -161,10 +160,7 @@ class MillisecondsOrNever(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Text(Kind):
-    """A string that fits into Kafka's STRING and matches the regular expression ``pattern``.
-
-    ``pattern_says`` describes the allowed strings in errors and in the docs.
-    """
+    """A string that fits into Kafka's STRING and matches ``pattern``; errors describe that as ``pattern_says``."""
 
     may_be_empty: bool = True
     pattern: str = ""
@@ -196,10 +192,7 @@ class Text(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Kind):
-    """One of a few words, not case-sensitive.
-
-    ``refused`` has words that Kafka allows and this client does not support, each with the reason for the error.
-    """
+    """One of a few words, not case-sensitive. ``refused`` maps words of Kafka that are unsupported to the reason."""
 
     words: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)

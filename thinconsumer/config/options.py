@@ -45,9 +45,8 @@ class Option:
 
 
 def section(title: str) -> Callable[..., Any]:
-    """Return a function that declares options of one section of docs/options.md.
-
-    The function takes ``(kind, default, doc)`` and returns a dataclass field.
+    """Return a function that declares options of one section of docs/options.md. The function takes ``(kind, default,
+    doc)`` and returns a dataclass field.
     """
 
     def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
@@ -374,9 +373,8 @@ class ConsumerConfig:
 
 
 def as_passed(value: object) -> object:
-    """Return a parsed option value in a form that ``from_options`` accepts, for ``repr`` and the docs.
-
-    Parsed servers and offset reset policies become text again; other values are returned unchanged.
+    """Return a parsed option value in a form that ``from_options`` accepts, for ``repr`` and the docs. Parsed servers
+    and offset reset policies become text again; other values are returned unchanged.
     """
     if isinstance(value, OffsetResetPolicy):
         return str(value)

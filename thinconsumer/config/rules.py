@@ -65,17 +65,13 @@ INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
 
 
 def largest_fetch_response(values: Values) -> int:
-    """Return the maximum size of a Fetch response in bytes.
-
-    It is above ``fetch_max_bytes``, because brokers return the first batch even if it exceeds that limit.
-    """
+    """Return the maximum size of a Fetch response in bytes: the first batch may exceed ``fetch_max_bytes``."""
     return int(min(values["fetch_max_bytes"] + values["max_partition_fetch_bytes"], INT32_MAX))
 
 
 def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Return the values, in which options that the user has not ``given`` fit the related options that are given.
-
-    An option that was given keeps its value. See INITIAL_AND_MAXIMUM for the reason.
+    """Return the values, in which options that the user has not ``given`` fit the related options that are given. An
+    option that was given keeps its value. See INITIAL_AND_MAXIMUM for the reason.
     """
     derived = dict(values)
     for initial, maximum in INITIAL_AND_MAXIMUM:
@@ -96,9 +92,8 @@ Spell = Callable[[str], str]
 
 
 def broken_rules(values: Values, spell: Spell) -> list[str]:
-    """Return a sentence for each rule that the values break.
-
-    ``spell`` turns an option's Python name into the spelling that the user has chosen (``group_id`` or ``group.id``).
+    """Return a sentence for each rule that the values break. ``spell`` turns an option's Python name into the spelling
+    that the user has chosen (``group_id`` or ``group.id``).
     """
 
     def show(name: str) -> str:

@@ -17,9 +17,8 @@ _PROXY = "proxies are not supported"
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An unsupported option: refused with an error, or accepted with a warning, for the given reason.
-
-    The values in ``harmless`` ask for the behaviour that thinconsumer has anyway, so they cause neither.
+    """An unsupported option: refused with an error, or accepted with a warning, for the given reason. The values in
+    ``harmless`` ask for the behaviour that thinconsumer has anyway, so they cause neither.
     """
 
     refused: bool

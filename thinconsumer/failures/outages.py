@@ -23,9 +23,8 @@ OUTAGES_MAX = 1000
 
 @dataclass(slots=True)
 class _Outage:
-    """A series of failed attempts of one kind, for example all partitions with the same Fetch error on one broker.
-
-    It begins with the first failed attempt, and ends when every object that failed has succeeded or was forgotten.
+    """A series of failed attempts of one kind, for example all partitions with the same Fetch error on one broker. It
+    begins with the first failed attempt, and ends when every object that failed has succeeded or was forgotten.
     """
 
     began_at: float
@@ -68,9 +67,8 @@ class OutageLog:
             self._logger.warning("%s%s%s", text, more, history)
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
-        """Record a successful attempt: drop ``subject`` from all outages.
-
-        An outage without subjects has ended; ``text`` is logged as an INFO for each that was logged before.
+        """Record a successful attempt: drop ``subject`` from all outages. An outage without subjects has ended;
+        ``text`` is logged as an INFO for each that was logged before.
         """
         # Connections call this in every step, usually without any outage: the check saves a call then.
         for outage in self.forget(subject) if self._outages else ():
@@ -79,18 +77,14 @@ class OutageLog:
                 self._logger.info("%s after %.1f s and %d failed attempts", text, lasted, outage.attempts)
 
     def forget(self, subject: Hashable) -> list[_Outage]:
-        """Drop ``subject``, for example an unassigned partition, from all outages.
-
-        Returns the outages that have ended because they have no subjects any more.
-        """
+        """Drop ``subject`` (an unassigned partition, say) from all outages; return those without subjects left."""
         for outage in self._outages.values():
             outage.subjects.discard(subject)
         return [self._outages.pop(kind) for kind, outage in list(self._outages.items()) if not outage.subjects]
 
     def keep(self, subjects: Container[Hashable]) -> None:
-        """Drop all partitions that are not among ``subjects`` from all outages, and log nothing.
-
-        Called with the partitions that are still assigned. Subjects that are not partitions stay.
+        """Drop all partitions that are not among ``subjects`` from all outages, and log nothing. Called with the
+        partitions that are still assigned. Subjects that are not partitions stay.
         """
         for subject in {subject for outage in self._outages.values() for subject in outage.subjects}:
             if isinstance(subject, TopicPartition) and subject not in subjects:

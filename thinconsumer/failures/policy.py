@@ -42,10 +42,8 @@ class Told(enum.Enum):
 
 
 class Action(enum.Enum):
-    """The client's reaction to an error code, with three attributes.
-
-    ``text`` describes the reaction in docs/errors.md, ``is_retried`` tells whether the request is sent again, and
-    ``told`` is the report to the user.
+    """The client's reaction to an error code, with three attributes. ``text`` describes the reaction in docs/errors.md,
+    ``is_retried`` tells whether the request is sent again, and ``told`` is the report to the user.
     """
 
     def __init__(self, text: str, is_retried: bool, told: Told) -> None:
@@ -84,9 +82,8 @@ IN_DOUBT = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.NO
 
 
 class Rule(NamedTuple):
-    """The action for one error code.
-
-    ``reason`` is empty if the action follows from the table in ``wire.error_codes`` that is the same for all APIs.
+    """The action for one error code. ``reason`` is empty if the action follows from the table in ``wire.error_codes``
+    that is the same for all APIs.
     """
 
     action: Action

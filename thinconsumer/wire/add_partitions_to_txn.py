@@ -62,9 +62,8 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Message):
-    """Add partitions to transactions.
-
-    ``transactions`` has them from version 4 on; before, the ``v3_and_below`` fields describe the one transaction.
+    """Add partitions to transactions. ``transactions`` has them from version 4 on; before, the ``v3_and_below`` fields
+    describe the one transaction.
     """
 
     RESPONSE = AddPartitionsToTxnResponse

@@ -37,10 +37,7 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Message):
-    """The supported APIs.
-
-    If the broker does not support the request's version, it responds in version 0 with UNSUPPORTED_VERSION.
-    """
+    """The supported APIs; with UNSUPPORTED_VERSION in version 0 if the request's version is not supported."""
 
     API_KEY = 18
     VERSIONS = (0, 5)

@@ -34,9 +34,8 @@ _ARRAYS = {
 
 
 def compile_decoder(cls: type[Struct], version: int, flexible: bool) -> tuple[Decode, bool]:
-    """Return the decoder of ``cls`` in ``version``, and whether the message contains records.
-
-    The decoder of a message with records must get a memoryview, from which it slices the records without a copy.
+    """Return the decoder of ``cls`` in ``version``, and whether the message contains records. The decoder of a message
+    with records must get a memoryview, from which it slices the records without a copy.
     """
     has_records = _has_records(cls, version)
     return _Decoder(version, flexible, has_records).compile(cls), has_records
@@ -149,9 +148,8 @@ class _Decoder:
             self.source.line(f"{target} = {self.structure(wire.of)}")
 
     def length(self, prefix: tuple[str, int]) -> str:
-        """Emit the code that reads a length or count; return the name of the variable that holds the number.
-
-        In flexible versions the number is the length plus one, as on the wire (KIP-482).
+        """Emit the code that reads a length or count; return the name of the variable that holds the number. In
+        flexible versions the number is the length plus one, as on the wire (KIP-482).
         """
         name = self.source.fresh("n")
         self.pending.append(("B" if self.flexible else prefix[0], name))

@@ -101,9 +101,8 @@ class _Encoder:
             self.structure(wire.of, name)
 
     def length(self, prefix: tuple[str, int], name: str) -> None:
-        """Emit the code that writes a length or count, which the generated code holds in the variable ``name``.
-
-        In flexible versions that variable contains the length plus one, as on the wire (KIP-482).
+        """Emit the code that writes a length or count, which the generated code holds in the variable ``name``. In
+        flexible versions that variable contains the length plus one, as on the wire (KIP-482).
         """
         if not self.flexible:
             self.pending.append((prefix[0], name))
@@ -179,9 +178,8 @@ class _Encoder:
             source.line(f"write_tags({self.write}, {known}, {name}.unknown_tags)")
 
     def tag(self, wire: WireField, expression: str, what: str, known: str) -> None:
-        """Emit the code that encodes one tagged field into a separate bytes object.
-
-        The field's length must be written before its content, and is only known when the content is encoded.
+        """Emit the code that encodes one tagged field into a separate bytes object. The field's length must be written
+        before its content, and is only known when the content is encoded.
         """
         source, outer = self.source, self.write
         parts = source.fresh("parts")

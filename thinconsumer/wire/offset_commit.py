@@ -57,9 +57,8 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message):
-    """Commit offsets of a group, as a member with its member id and generation.
-
-    A client that is not a member sends neither of them, and can only commit while the group has no members.
+    """Commit offsets of a group, as a member with its member id and generation. A client that is not a member sends
+    neither of them, and can only commit while the group has no members.
     """
 
     RESPONSE = OffsetCommitResponse

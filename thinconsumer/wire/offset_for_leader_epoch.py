@@ -12,7 +12,6 @@ from .schema import Struct, array, int16, int32, int64, string
 
 class EpochEndOffset(Struct):
     """The end offset of the requested epoch, or of the highest epoch below it if the log lacks the requested one.
-
     ``leader_epoch`` and ``end_offset`` are -1 if the log has no such epoch.
     """
 

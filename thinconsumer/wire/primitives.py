@@ -120,10 +120,7 @@ def bad_tag(what: str, position: int, end: int) -> NoReturn:
 
 
 def unsupported(what: str, version: int) -> NoReturn:
-    """Raise UnsupportedFieldError for a field that is set, not ignorable, and absent from this version.
-
-    Without the error the message would be sent without the field's value, and the caller would not notice.
-    """
+    """Raise UnsupportedFieldError for a field that is set, not ignorable, and absent from this version."""
     raise UnsupportedFieldError(f"{what} is set, but version {version} lacks this field")
 
 

@@ -17,10 +17,8 @@ COUNT_PREFIX = ("i", 4)
 
 
 def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) -> int:
-    """Return the minimum number of bytes that a value of type ``of`` takes.
-
-    Decoders multiply it with an array's count: an array that cannot fit into the rest of the frame is rejected before
-    memory is allocated for it.
+    """Return the minimum number of bytes that a value of type ``of`` takes. Decoders multiply it with an array's count:
+    an array that cannot fit into the rest of the frame is rejected before memory is allocated for it.
     """
     if isinstance(of, Primitive):
         return of.size or (1 if flexible else LENGTH_PREFIX[of.name][1])
@@ -36,9 +34,8 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
 
 
 class FunctionSource:
-    """The source code of one generated encoder or decoder.
-
-    ``method`` is the method of ``struct`` that the generated code calls: ``pack`` or ``unpack_from``.
+    """The source code of one generated encoder or decoder. ``method`` is the method of ``struct`` that the generated
+    code calls: ``pack`` or ``unpack_from``.
     """
 
     def __init__(self, header: str, names: dict[str, Any], method: str) -> None:
@@ -83,7 +80,6 @@ class FunctionSource:
 
     def packer(self, codes: str) -> tuple[str, int]:
         """Return the name by which generated code calls ``pack`` or ``unpack_from`` for these ``struct`` format codes.
-
         Also returns the size in bytes that these codes have together.
         """
         compiled = struct.Struct(">" + codes)
