@@ -13,8 +13,8 @@ from ..errors import IllegalStateError
 from ..timers import NEVER
 from .network import MemoryConnection, Network
 
-#: Limit of ``take_commands()`` calls in one step. If the endpoint still returns new commands then, it probably does so
-#: without end, and the step fails.
+#: Limit of ``take_commands()`` calls in one step. An endpoint that returns new commands each time probably does so
+#: without end, so the step fails.
 COMMANDS_PER_STEP = 1000
 
 
@@ -30,7 +30,7 @@ class MemoryDriver:
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
-        self._was_called = False  #: The result of the step: whether it has called the endpoint or a stream.
+        self._was_called = False  #: Whether the running step has called the endpoint or a stream: its result.
         self._woken = False
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 

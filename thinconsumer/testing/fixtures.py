@@ -37,8 +37,8 @@ __all__ = [
 #: Creates a topic: ``kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})`` returns its name.
 NewTopic = Callable[..., str]
 
-#: A topic's name begins with the name of its test: with at most this many characters of it, since Kafka allows 249 in a
-#: topic's name, and with ``-`` for the characters that Kafka does not allow.
+#: A topic's name begins with its test's name, cut to this many characters, since Kafka limits a topic's name to 249.
+#: Each character that Kafka does not allow in it becomes ``-``.
 _NAME_MAX = 200
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]+")
 

@@ -97,7 +97,7 @@ class Chaos:
         self.sim.world.call_later(random.expovariate(rate), inject)
 
     def later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call ``callback`` after this many seconds, unless :meth:`over` has ended all faults before."""
+        """Call ``callback`` after this many seconds, unless :meth:`over` has ended all faults by then."""
 
         def call() -> None:
             if not self.is_over:

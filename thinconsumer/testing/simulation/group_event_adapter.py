@@ -35,8 +35,8 @@ class GroupEventAdapter(Checker):
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         """Report an assignment before its callback runs, so that a seek inside the callback is reported after it.
 
-        A callback that raised is called again. The partitions of its first call are not expected to begin at the
-        committed offset then: the first call may have sought them before it raised.
+        A callback that raised is called again. This second call does not add its partitions to ``_starting`` again: the
+        callback may have sought them in the first call, before it raised.
         """
         if what == ASSIGNED:
             self._starting[member] |= set(tps) - self._owned[member].keys()

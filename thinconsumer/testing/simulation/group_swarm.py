@@ -102,12 +102,12 @@ class GroupSwarm(Swarm):
         sim.trace.add("swarm", "", "order")
         random = sim.world.streams("swarm/order")
         # A member may notice only by a request timeout that a connection was lost. If its session times out meanwhile,
-        # the next owner of its partitions processes uncommitted records again. Wait until this can no longer happen,
-        # since from then on such repetitions count as violations.
+        # the next owner of its partitions processes uncommitted records again. Wait until this can no longer happen:
+        # repeated records count as violations in this phase.
         sim.run_for(max(group.knobs.patience_s for group in self.groups))
         self.settle("after lost connections were noticed")
-        # Members that have sought back process records again. Wait until all have reached the end, since from then on
-        # such repetitions count as violations.
+        # Members that sought back before this phase process records again. Wait until all of them have reached the end,
+        # for the same reason.
         sim.run_until(lambda: all(map(self.is_at_end, self.groups)), self.PEACE_S, "every member is at the end")
         for group in self.groups:
             group.ledger.strict_since = sim.now()

@@ -243,7 +243,7 @@ class Knobs:
     slow: float = sometimes(0.4, 0.5, 3, groups=sometimes(0.3, 0.5, 2))
     leader_moves: float = sometimes(0.7, 1, 12, groups=sometimes(0.5, 1, 6))
     unclean_elections: float = sometimes(0.8, 1, 8)  #: Unclean elections occur only if the knob ``unclean`` is true.
-    takeovers: float = sometimes(0.8, 2, 8)  #: Takeovers (see that module) occur only if the knob ``unclean`` is true.
+    takeovers: float = sometimes(0.8, 2, 8)  #: Takeovers, of :mod:`.takeover`, occur only if ``unclean`` is true.
     deletions: float = sometimes(0.5, 0.5, 6, groups=ABSENT)
     compactions: float = sometimes(0.7, 1, 6, groups=ABSENT)
     expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: A topic gets one more partition.
@@ -265,8 +265,8 @@ class Knobs:
     delay_rate: float = sometimes(0.3, 0.002, 0.05)
     silence_rate: float = sometimes(0.3, 0.001, 0.01)
     disconnect_rate: float = sometimes(0.3, 0.001, 0.02)
-    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Share of the Fetch responses with records.
-    group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Share of all group requests.
+    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Share of Fetch responses corrupted.
+    group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Share of group requests that fail.
 
     clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each consumer with assigned partitions.
     group_knobs: list[GroupKnobs] = field(default_factory=list)

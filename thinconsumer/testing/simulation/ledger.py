@@ -54,8 +54,8 @@ class Ledger:
         low = self._up_to.get(tp, 0)
         done = self._done.get(tp, {})
         missing = truth.first_from(low, high, committed=self.read_committed, but=done)
-        # Under read_committed, no such limit is kept, as records below it may have to be processed when an open
-        # transaction commits.
+        # Under read_committed, ``_up_to`` is not raised: once an open transaction commits, its records below the limit
+        # have to be processed, too.
         if not self.read_committed:
             self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
         return missing

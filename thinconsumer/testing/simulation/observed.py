@@ -1,4 +1,4 @@
-"""A Consumer with public calls that are reported to the checkers once they have returned: arguments, result, error.
+"""A Consumer's wrapper that reports each public call to the checkers: its arguments, and its result or error.
 
 The number of bytes in the consumer's buffer is reported after each poll, too, although no public method returns it.
 """

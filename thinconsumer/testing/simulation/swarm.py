@@ -157,7 +157,7 @@ class Swarm:
         return counts
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
-        """Create a topic, to which the log writer will append. Raises: ControllerError."""
+        """Create a topic, to which the log writer will append. Raises: ControllerError, if it is rejected."""
         self.sim.create_topic(name, partitions, self.knobs.replication, **configs)
         self.used.append(name)
         self.topics.append(name)

@@ -98,7 +98,7 @@ class Takeover:
         reader = self._reader
         if reader is not None and self._holds_all:
             reader.soon(lambda: self._hold(reader))
-            reader.soon(self._write)  # runs after _hold: a Fetch sent before usually waits for these records
+            reader.soon(self._write)  # after _hold: the Fetch sent before the pause usually waits for records
             return
         replica = self._sim.cluster.nodes[self._new].partitions.get(self._tp)
         self._chaos.witness.waiting[self._tp] = replica.log.end_offset if replica is not None else 0, self._was_read

@@ -49,7 +49,7 @@ class Behaviour:
     jumps_far: bool = False  #: Whether extra calls may seek far away, so that many records are skipped or repeated.
     columns: bool = False  #: Whether half of the polls are calls of ``poll_batches``, if numpy is installed.
     # how a group member uses its consumer
-    commits: str = "auto"  #: How it commits: "auto", "sync", "async", or "offsets" (async with explicit offsets).
+    commits: str = "auto"  #: How the member commits: "auto", "sync", "async", or "offsets" (async, explicit offsets).
     drives: bool = False  #: Whether ``drive()``, which sends heartbeats, is called while records are processed.
     raise_rate: float = 0.0  #: Share of rebalance callbacks that raise.
     asks: bool = False  #: Whether rebalance callbacks call position() and committed().
@@ -82,7 +82,7 @@ class Application(Actor):
         self._thinks_until = 0.0
         self._spins = 0
         self._formats = world.streams(f"actor/{name}/columns")
-        self._sleeps = False  #: Whether the next poll comes at the time of wake_at(), or earlier when bytes arrive.
+        self._sleeps = False  #: Whether the application waits for the time of wake_at(), or for bytes, to poll again.
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} life {self.lives}>"

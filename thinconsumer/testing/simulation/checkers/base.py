@@ -136,8 +136,8 @@ class Checker:
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """An unclean election, which begins ``epoch``, is about to lose the committed records from ``offset`` on.
 
-        ``truth`` still has these records during the call. If the leader of ``epoch`` was deposed before it began the
-        epoch, ``truth`` also keeps them afterwards, but this leader answers its readers as if they were lost.
+        ``truth`` still has these records during the call. If a newer epoch has begun already, the leader of
+        ``epoch`` is a deposed one: ``truth`` keeps the records, but this leader answers readers as if they were lost.
         """
 
     def faults_ended(self) -> None:

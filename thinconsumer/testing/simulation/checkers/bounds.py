@@ -31,7 +31,7 @@ class BoundsChecker(Checker):
     def request_written(self, reader: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         """Check that no Fetch follows an unanswered one: fetch sessions are sequential (KIP-227).
 
-        A Fetch that ends the session may follow, as the client does not need the response to the one before any more.
+        A Fetch that ends the session may follow, as the client no longer needs the response to the unanswered Fetch.
         """
         request = sent.message
         if not isinstance(request, FetchRequest) or (request.session_id and request.session_epoch == -1):

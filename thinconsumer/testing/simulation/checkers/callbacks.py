@@ -73,7 +73,7 @@ class CallbackChecker(Checker):
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """Update the owned partitions. If an ASSIGNED callback raised, they are owned, and it is called again."""
+        """Update the owned partitions. Those of an ASSIGNED callback that raised are owned, too; it is called again."""
         found = self._states[member]
         if what == ASSIGNED:
             found.owned |= set(tps)

@@ -7,7 +7,7 @@ from .base import Checker, Records, SimReader
 
 
 class ContentChecker(Checker):
-    """Checks that each record was committed, that is, replicated to all in-sync replicas, and has the same fields.
+    """Checks that each polled record was committed (replicated to all in-sync replicas), and equals the log's record.
 
     Under read_committed, the record's transaction must be committed too.
     """

@@ -59,7 +59,7 @@ class CoverageChecker(Checker):
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Let readers that are beyond the lost records continue anywhere, since they may reset their position.
+        """Let readers that are beyond the first lost record continue anywhere, since they may reset their position.
 
         A reader with ``auto_offset_reset="earliest"`` resets to the beginning, and skips nothing.
         """
@@ -80,7 +80,7 @@ class CoverageChecker(Checker):
                     return
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Allow readers to continue at the end offset that a leader answered for an epoch that it never had.
+        """Allow readers to continue at the end offset that a leader returned for an epoch which its log never had.
 
         Such readers cannot find out where the logs diverged. If the leader is older than the requested epoch, the
         reader resets: unless its policy is "earliest", the next record may have any offset.
@@ -93,8 +93,8 @@ class CoverageChecker(Checker):
                 covered.up_to = max(covered.up_to, end)
                 last = covered.last
                 if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
-                    # The last record that the reader got does not count. The reader has requested the end of the epoch
-                    # of a later transaction marker, and continues there, not at the end of the record's own epoch.
+                    # The reader's last record does not count. A transaction marker after it has a newer epoch: the
+                    # reader requested the end of that epoch, and continues there, not at the end of the record's.
                     covered.up_to, covered.last = end, (end - 1, epoch)
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
@@ -110,8 +110,8 @@ class CoverageChecker(Checker):
         if covered.up_to is None:
             covered.up_to = offset
         elif covered.up_to < offset <= truth.end and covered.last is not None and covered.last[1] >= truth.latest_epoch:
-            # If its last record is of an older epoch, the reader may have passed transaction markers that do not count,
-            # so this check only covers records of the newest epoch.
+            # A reader whose last record is of an older epoch is not checked: transaction markers that do not count may
+            # have moved its position.
             missing = truth.first_from(covered.up_to, offset, committed=reader.read_committed)
             if missing is not None:
                 self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)

@@ -10,9 +10,9 @@ from .views import Views
 
 @dataclass(eq=False)
 class DeliveryChecker(Checker):
-    """Checks that polled records are of partitions in the last assignment.
+    """Checks that polled records are of partitions in the member's last SyncGroup response.
 
-    They may be returned only after on_partitions_assigned, and before on_partitions_revoked or on_partitions_lost.
+    A partition's records may come only between its on_partitions_assigned and on_partitions_revoked (or _lost).
     """
 
     views: Views

@@ -22,9 +22,9 @@ from ....wire.offset_for_leader_epoch import (
 
 
 def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Yield partitions for which the leader's log never had the requested epoch.
+    """Yield partitions for which the leader's log never had the requested epoch: ``(partition, epoch, end_offset)``.
 
-    Yields for each the epoch before, with which the leader has answered, and the end offset of that epoch.
+    ``epoch`` is the older one that the leader has returned instead, and ``end_offset`` is where it ends.
     """
     for tp, asked, data in validated(request, response):
         if 0 <= data.leader_epoch < asked.leader_epoch:
@@ -32,9 +32,9 @@ def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartit
 
 
 def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions with the requested epoch, if the leader's own epoch is older, and it answers that it has none.
+    """Yield each partition, with the requested epoch, whose leader is of an older epoch and returns no end offset.
 
-    If the requested epoch exists, the leader is a deposed one. The reader resets its position nevertheless, as Java's
+    If the requested epoch exists, this leader is a deposed one. The reader resets its position nevertheless, as Java's
     consumer does, since the leader of a topic that was deleted and created again would give the same response.
     """
     for tp, asked, data in validated(request, response):
@@ -45,7 +45,7 @@ def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[Topic
 def looked_up(
     request: Message, response: Message
 ) -> Iterator[tuple[TopicPartition, ListOffsetsPartition, ListOffsetsPartitionResponse]]:
-    """Yield the partitions of a ListOffsets response without an error, each with its row of request and response."""
+    """Yield each partition of a ListOffsets response without an error, with its entries in request and response."""
     if not isinstance(request, ListOffsetsRequest) or not isinstance(response, ListOffsetsResponse):
         return
     asked = {(t.name, p.partition_index): p for t in request.topics for p in t.partitions}
@@ -59,7 +59,7 @@ def looked_up(
 def validated(
     request: Message | None, response: Message
 ) -> Iterator[tuple[TopicPartition, OffsetForLeaderPartition, EpochEndOffset]]:
-    """Yield the partitions of an OffsetForLeaderEpoch response without an error, each with its row of both messages."""
+    """Yield, like :func:`looked_up`, each partition of an OffsetForLeaderEpoch response without an error."""
     if not isinstance(request, OffsetForLeaderEpochRequest) or not isinstance(response, OffsetForLeaderEpochResponse):
         return
     asked = {(t.topic, p.partition): p for t in request.topics for p in t.partitions}

@@ -59,7 +59,7 @@ class IdentityChecker(Checker):
             self.accuse(f"{member} joins without its member id {view.member_id}: the group would wait for the old id")
 
     def _has_just_changed(self, view: View) -> bool:
-        """Return whether member id or generation changed at this moment: a request may have been built before that."""
+        """Return whether member id or generation changed just now: a request may have been built before the change."""
         return view.changed_at == self.views.now()
 
     def _check_identity(self, member: Member, view: View, what: str, member_id: str, generation: int) -> None:

@@ -22,8 +22,8 @@ class _Expected:
     """The records and positions of one partition that a reader may return next."""
 
     next: int | None = None  #: The lowest offset that the next record or position may have; None: any offset.
-    #: A leader epoch without some of the records that the reader has passed, so that the reader may go back to them. It
-    #: may do so until it gets a record of this epoch or a newer one. None: there is no such epoch.
+    #: The epoch of a leader whose log lacks records that the reader has passed. The reader may go back to where this
+    #: log differs, until it gets a record of this epoch or a newer one. None: there is no such epoch.
     doubt: int | None = None
     #: Whether an election has lost the records right after the reader's last one. A higher position (for example after
     #: a transaction marker) is then not kept in ``next``, since the reader may go back from it.
@@ -52,7 +52,7 @@ class OrderChecker(Checker):
         if truth is not None and back is not None and back < offset:
             expected.doubt = truth.latest_epoch  # records before ``offset`` were lost: the reader will go back to them
         elif truth is not None and epoch >= 0:
-            # The reader may fetch from a deposed leader that lacks the record before ``offset``, and then goes back.
+            # The reader goes back if it fetches from a deposed leader that lacks the record before ``offset``.
             expected.doubt = truth.rival(offset - 1, epoch)
 
     def reset(self, reader: SimReader, tp: TopicPartition, to_end: bool) -> None:
@@ -81,8 +81,8 @@ class OrderChecker(Checker):
                 at = offset + 1
             last = found[-1]
             expected.next, expected.parted, expected.sought = at, False, False
-            # If a deposed leader wrote the last record, the reader will go back. If a deposed leader lacks it, the
-            # reader may go back, since it may ask that leader.
+            # If a deposed leader wrote the last record, the reader will go back. If a deposed leader lacks
+            # this record, the reader may go back, since that leader may answer its OffsetForLeaderEpoch request.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
                 successor = truth.rival(last.offset, last.leader_epoch)

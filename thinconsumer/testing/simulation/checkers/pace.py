@@ -18,7 +18,7 @@ FRUITLESS_MAX = 150
 #: How often in a row a broker may send a client records from the same offset of a partition. A few repetitions are
 #: normal, since responses are lost with their connection or arrive too late.
 REPEATS_MAX = 40
-#: The most connection attempts of a client in a run: a constant, and so many more per request that the client has sent.
+#: Limit of a client's connection attempts in a run: DIALS_MAX, plus DIALS_PER_REQUEST per request that it has sent.
 #: Reconnect backoffs allow far fewer.
 DIALS_MAX, DIALS_PER_REQUEST = 600, 5
 

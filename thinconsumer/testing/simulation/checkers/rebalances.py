@@ -22,16 +22,16 @@ WINDOW_S = 10.0
 #: The most JoinGroups, and heartbeats, of one member within WINDOW_S: about three times as many as without a bug.
 JOINS_MAX = 40
 BEATS_MAX = 40
-#: The most rebalances of a group after the end of all faults: a constant, and so many more per member.
+#: Limit of a group's rebalances after all faults have ended: REBALANCES_MAX, plus REBALANCES_PER_MEMBER per member.
 REBALANCES_MAX, REBALANCES_PER_MEMBER = 8, 4
-#: The most log lines of a member at INFO and above: so many per incident (see LogVolumeChecker), and a constant.
+#: Limit of a member's lines at INFO and above: LINES_PER_INCIDENT per incident (LogVolumeChecker), and LINES_BESIDES.
 LINES_PER_INCIDENT, LINES_BESIDES = 5, 10
 #: After a failed join, a member must wait for at least this share of ``retry_backoff_ms``: jitter takes up to a fifth.
 BACKOFF_SHARE = 0.8
 #: Errors after which a member may join again without a backoff, and how often in a row it may do so.
 _AT_ONCE, AT_ONCE_MAX = EXPULSIONS | {Code.REBALANCE_IN_PROGRESS}, 3
-#: How many joins between two successful heartbeats may come before the end of the backoff. A member that has given up
-#: an unanswered JoinGroup may have backed off already when the error response to it arrives.
+#: Limit of a member's JoinGroups before the end of a backoff, between two successful heartbeats. Some are correct: the
+#: error response to a JoinGroup that the member has given up may arrive after the member has backed off for it.
 EARLY_MAX = 3
 _NO_FAILURES = (Code.NONE, Code.MEMBER_ID_REQUIRED)
 

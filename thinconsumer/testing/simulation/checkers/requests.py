@@ -16,8 +16,8 @@ from .base import Checker, Member, Records, SimReader
 from .epochs import looked_up, validated
 
 LATEST, EARLIEST = -1, -2  #: The timestamps that stand for the end and the start of the log in ListOffsets requests.
-#: How many polls may return before one raises LogTruncationError. Records that are buffered already come first, and
-#: another error may come first, too.
+#: How many polls may return or raise another error after a response has shown a truncation, before one must raise
+#: LogTruncationError: records in the buffer, and other errors, may come first.
 POLLS_MAX = 3
 
 
@@ -31,7 +31,7 @@ class _Reading:
     timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
     last: int = -2  #: Offset of the last record returned since a seek; -2: none.
     asked: SentRequest | None = None  #: The last OffsetForLeaderEpoch request for this partition.
-    #: Number of polls since the response to that request, if it showed that the last record was truncated; else None.
+    #: Number of polls since the response to ``asked`` showed that the record at ``last`` is truncated; else None.
     polls: int | None = None
 
 

@@ -44,9 +44,9 @@ class SingleOwnerChecker(Checker):
 
     @staticmethod
     def _takes_part(other: Member, theirs: View, ours: View, plan: Plan) -> bool:
-        """Return whether the other member is in our generation."""
-        # Until its session times out, a static member is assigned partitions even if it has not joined our generation.
+        """Return whether ``other`` is in the generation of the member that is assigned partitions (``ours``)."""
+        # Until its session times out, a static member is assigned partitions even if it has not joined this generation.
         absent = other.instance_id is not None and theirs.generation < ours.shared_in
-        # A member that has not read the SyncGroup response of our generation still has its share of the one before.
+        # A member that has not read its SyncGroup response of this generation has the assignment of the one before.
         is_near = ours.shared_in - 1 <= theirs.shared_in <= ours.shared_in
         return theirs.member_id in plan and is_near and not absent and not theirs.expelled

@@ -199,8 +199,8 @@ class Views(Checker):
         codes = {row.error_code for topic in response.topics for row in topic.partitions}
         if stamp != (view.member_id, view.generation) or not codes & EXPULSIONS:
             return
-        # During a rebalance, the response to the JoinGroup decides whether the consumer is a member. A broker that was
-        # the coordinator before may not know the member. In both cases the client may ignore this response, or obey it.
+        # The client may ignore such an error, or give up its member id: during a rebalance, when the JoinGroup response
+        # decides whether it is a member, and if a former coordinator sent the error, which may not know the member.
         if view.rebalancing or view.named not in (None, view.lines.get(line)):
             view.may_forget = True
             return
@@ -208,7 +208,7 @@ class Views(Checker):
             self._expel(view, code)
 
     def _proven(self, view: View) -> None:
-        """Note that a response confirmed the membership, if its request was written after the pause between calls."""
+        """Note that a response confirms the membership, if its request was written since ``doubted_since``."""
         if view.doubted_since is not None and view.asked_at >= view.doubted_since:
             view.doubted_since = None
 
