@@ -1,4 +1,4 @@
-"""One client connection to a broker: request frames in, one call at a time, response frames out in order.
+"""One client connection to a broker: it serves requests one at a time and sends responses in order.
 
 Owns the receive buffer, the limits on what a client may send, and the execution of fault rules. An invalid request
 closes its own connection and affects no other. Must not know sockets: it writes to a :class:`ClientTransport`.
@@ -82,7 +82,7 @@ class ServerConnection:
     @property
     def wants_input(self) -> bool:
         """Whether the transport should read from the socket. False while UNPROCESSED_MAX or more received bytes wait
-        because a call is in progress, the send buffer is full, or the broker is starting or paused.
+        because a request has no response yet, the send buffer is full, or the broker is starting or paused.
         """
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
@@ -93,7 +93,7 @@ class ServerConnection:
             self.process_frames()
 
     def connection_lost(self) -> None:
-        """Cancel the current call and discard all buffered requests, because the connection has ended."""
+        """Cancel the request in progress and discard all buffered requests, because the connection has ended."""
         if not self.is_open:
             return
         self.is_open = False
@@ -118,7 +118,7 @@ class ServerConnection:
             self.transport.reset()
 
     def process_frames(self) -> None:
-        """Process buffered frames while the broker is serving and no call is in progress."""
+        """Process buffered requests one by one, until one has to wait for its response or the broker stops serving."""
         if self._is_processing:
             return
         # A handler that responds immediately makes _finish call this method again. The flag ends that inner call at
@@ -193,7 +193,7 @@ class ServerConnection:
 
     def _apply_action(self, action: FaultAction, call: ApiCall, api: Api, header: RequestHeader) -> None:
         if isinstance(action, (Silence, Disconnect, Raw)) and action.after:
-            # The handler runs, so the request takes effect, but its response is discarded, also if it replies later.
+            # The handler runs, so the request takes effect; its response, immediate or later, is discarded.
             self._handle(self._new_call(header, call.request, lambda message: None), api)
         if isinstance(action, Pass):
             self._handle(call, api)

@@ -98,7 +98,7 @@ class Controller:
         """Increase the partition count of a topic to ``count``; ``assignment`` is for the new partitions.
 
         Raises:
-            ControllerError: The topic does not exist, or ``count`` is not higher than now.
+            ControllerError: The topic does not exist, or already has ``count`` partitions or more.
         """
         topic = self._topic(name)
         have = len(topic.partitions)
@@ -307,7 +307,7 @@ class Controller:
         if assignment is not None:
             return self._checked_assignment(assignment)
         config = self._cluster.config
-        nodes = sorted(self._cluster.nodes)  # Fenced brokers count, too: as in Kafka they stay registered.
+        nodes = sorted(self._cluster.nodes)  # As in Kafka fenced brokers can get replicas, too.
         alive = sorted(self.image.brokers)
         fenced = [n for n in nodes if n not in self.image.brokers]
         count = config.num_partitions if partitions == -1 else partitions

@@ -152,7 +152,7 @@ class NodeDirectory:
             self._write_meta()
 
     def report_write_failure(self, what: Path, error: OSError) -> None:
-        """Log a failed write unless few writes have succeeded since the last failure, as on a full disk."""
+        """Log a failed write, unless another write has failed shortly before, as happens on a full disk."""
         if self._writes_since_failure >= WRITES_BEFORE_NEXT_WARNING:
             log.warning("cannot write %s: %s", what, error.strerror or error)
         self._writes_since_failure = 0

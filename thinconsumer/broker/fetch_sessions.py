@@ -28,7 +28,7 @@ EPOCH_MAX = SESSION_ID_MAX = 2**31 - 1
 FIRST_VERSION_WITH_IDS = 13
 NO_ID = bytes(16)
 
-#: A partition's key in a session: by topic id from version 13 on, by topic name before.
+#: A partition in a session: its topic id (from Fetch version 13 on) or topic name (before), and its number.
 Key = tuple[bytes | str, int]
 
 
@@ -67,7 +67,7 @@ class CachedPartition:
         self.log_start_offset = data.log_start_offset
 
     def update_sent(self, data: PartitionData) -> bool:
-        """Return whether a response holds anything new for the client, and record it as sent."""
+        """Return whether the partition's new data differs from what the client has; record the data as sent."""
         is_changed = (
             bool(data.records or data.error_code)
             or data.preferred_read_replica >= 0
@@ -76,8 +76,8 @@ class CachedPartition:
         )
         self.remember_sent(data)
         if data.error_code:
-            # -1 differs from every high watermark, so the first response after the error contains the partition even if
-            # its offsets have not changed. Otherwise the client could not see that the error has ended.
+            # -1 differs from every high watermark, so the next response without this error contains the partition even
+            # if its offsets have not changed. Otherwise the client could not see that the error has ended.
             self.high_watermark = -1
         return is_changed
 
@@ -142,7 +142,7 @@ class FetchContext:
     def finish(
         self, answers: list[tuple[CachedPartition, PartitionData]]
     ) -> tuple[int, int, list[tuple[CachedPartition, PartitionData]]]:
-        """Return the response's error code, session id and rows, and record the rows as sent in the session.
+        """Return the response's error code, session id and partitions; the session records these as sent.
         ``answers`` has the data read from each partition; an incremental response omits unchanged partitions.
         """
         if self.kind is FetchContextKind.ERROR:
@@ -249,7 +249,7 @@ class FetchSessionCache:
         """Make room for a new session with ``size`` partitions; return whether a session was evicted.
 
         Evicts the least recently used session if it has been unused for EVICTION_S. Otherwise evicts the session with
-        the lowest eviction key among those that ``_evictable`` yields, if its key is below that of the new session.
+        the lowest eviction key among those that ``_evictable`` yields, unless the new session's key would be lower.
         """
         now = self._node.schedule.now
         oldest = next(iter(self._sessions.values()), None)

@@ -150,7 +150,7 @@ class BrokerNode:
         for partition in partitions:
             partition.stop()
         if self._incarnation == incarnation:
-            # Otherwise a callback above has started this broker again, and resetting would discard its new state.
+            # If a callback above has started this broker again, a reset would discard its new state.
             self._reset()
 
     def pause(self) -> None:

@@ -78,8 +78,8 @@ class PartitionReplica:
         old, self.image = self.image, image
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
-                # No follower is added to the ISR here, because the end offset known from its last fetch may be
-                # outdated. Its next fetch adds it.
+                # No follower is added to the ISR here, because the end offset from the follower's last fetch may be
+                # outdated. The follower's next fetch adds it.
                 self._update_followers()
                 self.advance_high_watermark()
             return
@@ -121,10 +121,9 @@ class PartitionReplica:
     ) -> None:
         """Append one batch from a producer as leader. ``done(code, info)`` is called exactly once.
 
-        It is called immediately for acks 0 and 1, and if the batch is rejected. For acks -1 it is called when every
-        replica in the ISR has the batch, after ``timeout_s`` (REQUEST_TIMED_OUT), or when this replica stops leading
-        (NOT_LEADER_OR_FOLLOWER). If the log rejects the batch, ``on_refused`` gets the reason before ``done`` is
-        called.
+        ``done`` is called immediately for acks 0 and 1, and if the batch is rejected; for acks -1 when every replica in
+        the ISR has the batch, after ``timeout_s`` (REQUEST_TIMED_OUT), or when this replica stops leading
+        (NOT_LEADER_OR_FOLLOWER). If the log rejects the batch, ``on_refused`` first gets the reason.
         """
         self._append(
             lambda: self.log.append(data, leader_epoch=self.leader_epoch, now_ms=self.node.schedule.wall_ms()),
@@ -285,8 +284,8 @@ class PartitionReplica:
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
     def has_lagging_replicas(self) -> bool:
-        """Return whether a member of the ISR lacks records. The replication then checks periodically whether it must be
-        removed from the ISR (replica.lag.time.max.ms).
+        """Return whether a member of the ISR lacks records. While this is so, the replication periodically removes the
+        members from the ISR that have lacked records for replica.lag.time.max.ms.
         """
         behind = self.behind_since
         return bool(behind) and any(n in behind for n in self.image.isr)

@@ -69,8 +69,8 @@ class PartitionReadError(Exception):
 
 
 def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
-    """Return the row with an error code for a partition that cannot be read. ``is_known`` is False if the topic or
-    partition is unknown: as in Kafka ``aborted_transactions`` is then an empty list, otherwise null.
+    """Return the response entry with an error code for a partition that cannot be read. ``is_known`` is False if the
+    topic or partition is unknown: as in Kafka ``aborted_transactions`` is then an empty list, otherwise null.
     """
     return PartitionData(
         partition_index=partition,
@@ -108,11 +108,11 @@ def read_all(node: BrokerNode, cached: Iterable[CachedPartition], params: FetchP
 def response_rows(
     node: BrokerNode, result: FetchReadResult, params: FetchParams, *, only_changed: bool
 ) -> list[tuple[CachedPartition, PartitionData]]:
-    """Return the rows of the response to a fetch request.
+    """Return the partitions of the response to a fetch request, each with its entry.
 
-    Rows without records are built only here, when the response is sent. ``only_changed`` is for a session's incremental
-    response: it omits partitions without records if the client already has their current high watermark and log start
-    offset. Building their rows would cost time, since few of a session's thousand partitions change between responses.
+    Entries without records are built only here, when the response is sent. ``only_changed`` is for a session's
+    incremental response: it omits partitions without records if the client has their current high watermark and log
+    start offset. Building their entries would cost time: few of a session's thousand partitions change in between.
     """
     rows: list[tuple[CachedPartition, PartitionData]] = []
     for one, row in result.rows:
@@ -187,7 +187,9 @@ def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> 
 def _read(
     partition: PartitionReplica, request: FetchPartition, params: FetchParams, remaining_bytes: int, at_least_one: bool
 ) -> tuple[PartitionData | None, bool]:
-    """Return a partition's row, None if there is nothing to return, and whether to respond without waiting."""
+    """Return a pair: the partition's response entry, or None if it has no records and no event to report; and True if
+    the response must be sent without waiting for ``min_bytes``.
+    """
     preferred = _preferred_read_replica(partition, request.fetch_offset, params) if params.rack else None
     check_epoch(partition, request.current_leader_epoch, params.leader_only and preferred is None)
     if params.replica_id >= 0 and params.replica_id not in partition.image.replicas:

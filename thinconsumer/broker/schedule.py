@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ..timers import NEVER
 
-#: Cancelled timers stay in the heap until they are due, unless there are this many and they are most of the heap.
+#: Cancelled timers leave the heap when due, or once they are at least this many and more than half of the heap.
 CANCELLED_MAX = 256
 
 

@@ -46,7 +46,7 @@ ACCEPT_PAUSE_S = 0.1
 #: How often ``serve_forever`` checks for :meth:`EmbeddedBroker.stop`.
 STOP_CHECK_S = 0.25
 #: A timer may cause a response, and a flush may let a client's next request run and start a timer. After this many
-#: rounds of both the broker polls its sockets again, so that timers that are always due cannot block the clients.
+#: rounds of timers and flushes the broker polls its sockets again, so that timers always due cannot block the clients.
 ROUNDS_MAX = 16
 
 _NO_LINGER = struct.pack("ii", 1, 0)

@@ -42,8 +42,8 @@ class ConfigKey(NamedTuple):
     """One topic config.
 
     ``broker_name`` is the broker config from which a topic takes the value if it does not set its own, "" for none.
-    ``broker_default`` is Kafka's default of that broker config if it differs from ``default``, that of the topic
-    config. ``minimum`` and ``maximum`` bound numbers. ``allowed_values`` are those of a string, or of each element of a
+    ``default`` is Kafka's default of the topic config, ``broker_default`` that of the broker config, "" if it is the
+    same. ``minimum`` and ``maximum`` bound numbers. ``allowed_values`` are those of a string, or of each element of a
     list. ``check`` returns the error in the elements of a list, or None. ``is_public`` is False for internal configs
     that DescribeConfigs returns only if the topic sets them.
     """

@@ -124,7 +124,7 @@ class _Decoder:
         return name
 
     def default(self, wire: WireField) -> str:
-        """Return a Python expression for the default, which a field gets that the version does not contain."""
+        """Return a Python expression for the default of a field, for versions that do not contain the field."""
         if wire.default is list:
             return "[]"
         if not callable(wire.default):

@@ -33,7 +33,7 @@ class Message(Struct):
     VERSIONS: ClassVar[tuple[int, int]]  #: Lowest and highest supported version.
     FLEXIBLE: ClassVar[int] = NEVER  #: The first version with tagged fields and compact lengths (KIP-482), if any.
     #: Set by request classes only: the class of the response. The response class declares API_KEY, VERSIONS and
-    #: FLEXIBLE, and the request class takes over its values.
+    #: FLEXIBLE, and the request class takes them over.
     RESPONSE: ClassVar[type[Message]]
 
     def __init_subclass__(cls) -> None:

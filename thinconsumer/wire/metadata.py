@@ -3,8 +3,8 @@
 In version 0 an empty list of topics requests all topics; from version 1 on None does, and an empty list requests none.
 Version 4 lets the client forbid automatic topic creation, version 5 adds offline replicas, version 7 leader epochs
 (KIP-320), version 10 topic ids, which requests may use from version 12 on (KIP-516). Versions 8 to 10 can also report
-the client's authorized operations on the cluster, since then a part of DescribeCluster (KIP-700). Version 13 adds an
-error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
+the client's authorized operations on the cluster; later versions leave that to DescribeCluster (KIP-700). Version 13
+adds an error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ TAGS_MAX = 127
 
 
 class UnsupportedFieldError(IllegalArgumentError):
-    """A message cannot be encoded in a version: the version lacks a field that is set, or does not allow its null."""
+    """A message cannot be encoded in a version: it lacks a field that is set, or does not allow None in a field."""
 
 
 def uvarint(value: int) -> bytes:

@@ -38,7 +38,7 @@ class TxnOffsetCommitResponse(Message):
 
 
 class TxnOffsetCommitRequestPartition(Struct):
-    """The committed offset of one partition, which is the next one to read, and its metadata string."""
+    """The committed offset of one partition (the offset of the *next* record to read), and its metadata string."""
 
     partition_index: int = int32("0+")
     committed_offset: int = int64("0+")

@@ -117,7 +117,7 @@ def _assignment(topic: CreatableTopic) -> dict[int, list[int]] | None:
     for name in ("replication_factor", "num_partitions"):
         if getattr(topic, name) != BY_DEFAULT:
             raise ControllerError(
-                Code.INVALID_REQUEST, f"{name} must be -1 in a request with manual partition assignments."
+                Code.INVALID_REQUEST, f"{name} is {getattr(topic, name)}, but must be -1 with manual assignments."
             )
     assignment = {one.partition_index: list(one.broker_ids) for one in topic.assignments}
     if len(assignment) < len(topic.assignments):

@@ -133,7 +133,7 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
 def add_current_leader(
     call: ApiCall, tp: TopicPartition, row: PartitionData | PartitionProduceResponse, leaders: dict[int, NodeEndpoint]
 ) -> None:
-    """Set the partition's current leader in ``row``, and add the leader's address to ``leaders``.
+    """Set the current leader in ``row``, the partition's response entry; add the leader's address to ``leaders``.
 
     With leader and address, the client need not refresh its metadata (KIP-951). The leader is taken from this broker's
     replica of the partition if it has one, else from its copy of the cluster metadata.

@@ -256,10 +256,10 @@ class GroupCoordinator:
     ) -> None:
         """Run an operation on the group's shard, and reply with its result once its appends are committed.
 
-        If the shard is not available or an append fails, the reply is ``refuse(code)``. An operation that returns None
-        calls the callback that is its second argument with the result, possibly later (a parked request). Only the
-        first reply is sent, as an append may time out before. Replies run after the event processor's current
-        operation.
+        If the shard is not available or an append fails, the reply is ``refuse(code)``. An operation that cannot reply
+        yet (a parked request) returns None, and later passes its result to the callback in its second argument. If an
+        append has timed out before that, the client has already got the error, and the result is discarded. The event
+        processor sends replies after the operation that it is running.
         """
         replies = [reply]
         results: list[T | None] = []

@@ -149,7 +149,7 @@ class ClassicGroup:
         return bool(joined)
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether a member with these protocols could join: all other members support one of them, too."""
+        """Return whether a member with these protocols could join: at least one of them is supported by all members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:

@@ -163,8 +163,8 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
             is_leader = new_id == group.leader_id
             response = group.join_response(new_id, with_members=is_leader, skip_assignment=is_leader)
         else:
-            # In these versions a leader always computes a new assignment. The response names the old member id as
-            # leader, so that the member does not compute one.
+            # Below version 9 a leader always computes a new assignment. The response names the old member id as
+            # leader, so that this member regards itself as a follower.
             response = group.join_response(new_id, with_members=False)
             response.leader = old_leader or ""
         group.answer_join(member, response)

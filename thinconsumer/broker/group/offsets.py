@@ -16,7 +16,7 @@ NO_PRODUCER_ID = -1
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset of one partition, and its record's offset in the log: the later record takes precedence."""
+    """A committed offset, and the log offset of its record: of two records for a partition the later one counts."""
 
     value: OffsetCommitValue
     record_offset: int
@@ -31,7 +31,7 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[Place, CommittedOffset]] = {}
-        self._pending: dict[int, dict[tuple[str, Place], CommittedOffset]] = {}  #: Offsets of ongoing transactions.
+        self._pending: dict[int, dict[tuple[str, Place], CommittedOffset]] = {}  #: Pending offsets by producer id.
         #: For each group and partition, the producer ids of ongoing transactions with an offset of the partition.
         self._unstable: dict[str, dict[Place, set[int]]] = {}
 

@@ -37,10 +37,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 def replay_nothing(state: ReplayedState, offset: int) -> None:
-    """Change nothing, as the change of a group record that this coordinator writes.
-
-    The coordinator has the group's members in memory already; only the next coordinator loads them from the record.
-    """
+    """Do nothing: the coordinator that writes a group's record has the group in memory; only the next one loads it."""
 
 
 def put_group(group: ClassicGroup) -> Replay:

@@ -134,7 +134,7 @@ class GroupCoordinatorShard:
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
 
     def _complete_at_high_watermark(self, partition: PartitionReplica, end: int, write: _PendingWrite) -> None:
-        """Apply uncommitted records of the previous coordinator when the high watermark has reached ``end``."""
+        """Count the previous coordinator's ``write`` as committed once the high watermark reaches ``end``."""
         self._pending_writes.append(write)
 
         def check() -> None:
@@ -200,7 +200,7 @@ class GroupCoordinatorShard:
     def run(self, operation: Callable[[], None], done: Done) -> None:
         """Run an operation that may change groups; ``done(code)`` is called once all appends so far are committed.
 
-        An earlier reply could tell the client about a change that the next coordinator does not have.
+        A reply before the commit could tell the client about a change that the next coordinator does not have.
         """
         code = self.unavailable_code()
         if code:

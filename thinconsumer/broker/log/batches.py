@@ -20,7 +20,7 @@ class BatchList:
         self.items: list[StoredBatch] = []
         self.start_position = 0  #: Byte position of the first batch.
         self._data: list[bytes] = []
-        self._nexts: list[int] = []  #: For each batch, the offset after its last one.
+        self._nexts: list[int] = []  #: For each batch, its last offset plus one.
         self._ends: list[int] = []  #: For each batch, the byte position of its end.
         self._highest: list[int] = []  #: For each batch, the highest timestamp in it and all batches before.
 
@@ -81,7 +81,7 @@ class BatchList:
         return data[first] if len(chunks) == 1 and not excess else b"".join(chunks)
 
     def first_index_since(self, timestamp: int) -> int:
-        """Return the index of the first batch with a maximum timestamp of at least this."""
+        """Return the index of the first batch with a maximum timestamp of ``timestamp`` or later."""
         return bisect_left(self._highest, timestamp)
 
     def drop_front(self, count: int) -> None:

@@ -48,10 +48,10 @@ class _TransactionCleaning:
         self._committed: set[int] = set()
 
     def is_discardable(self, batch: StoredBatch) -> bool:
-        """Return whether the batch has records of an aborted transaction, or is the marker of one without batches.
+        """Return whether the batch has records of an aborted transaction, or is the marker of a removed transaction.
 
-        A marker is also discardable if its transaction was committed, but has no batches left. The method must be
-        called for each batch, in the order of the log.
+        A transaction, committed or aborted, counts as removed when it has no batches left in the log. The method must
+        be called for each batch, in the order of the log.
         """
         while self._upcoming and self._upcoming[-1].first_offset <= batch.last_offset:
             ended = self._upcoming.pop()

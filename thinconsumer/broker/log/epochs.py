@@ -28,8 +28,8 @@ class LeaderEpochs(list[tuple[int, int]]):
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """Return the highest epoch of the log that is not above ``epoch``, and its end offset (exclusive).
 
-        If ``epoch`` is below all epochs of the log, its records have been deleted: return it with the start offset of
-        the first one. Return (-1, -1) if ``epoch`` is -1 or above all epochs of the log, or if the log has none.
+        If ``epoch`` is below all epochs of the log, its records have been deleted: return ``epoch`` with the start
+        offset of the log's first epoch. Return (-1, -1) if ``epoch`` is -1 or above all epochs, or there are none.
         """
         if epoch == -1 or not self:
             return UNKNOWN

@@ -133,7 +133,7 @@ class ProducerStateManager:
         """Return whether a transactional batch of this producer would be the first of its transaction in this log.
 
         The transaction coordinator must verify such a batch (KIP-890). An ongoing transaction that the producer began
-        with another epoch is a different one.
+        with another epoch is another transaction.
         """
         known = self.by_id.get(producer_id)
         return known is None or producer_epoch != known.epoch or producer_id not in self.transactions.ongoing

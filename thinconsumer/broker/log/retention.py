@@ -57,8 +57,8 @@ def retained_start_offset(
         if is_too_much:
             excess -= segment.size
         else:
-            # Kafka's deletion by size ends at the first segment that retention.bytes allows to keep, as this one. Later
-            # segments are deleted by age only.
+            # As in Kafka, deletion by size ends at the first segment that retention.bytes allows to keep. This segment
+            # is deleted by its age, and later ones can also be deleted by age only.
             counts_bytes = False
         start = segment.next_offset
     return start

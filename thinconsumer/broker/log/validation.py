@@ -131,7 +131,7 @@ def _validate_header(header: StoredBatch) -> None:
             Code.INVALID_RECORD, f"record count {header.record_count} does not match last offset delta {delta}"
         )
     if header.is_control:
-        raise AppendRefused(Code.INVALID_RECORD, "clients may not write control batches")
+        raise AppendRefused(Code.INVALID_RECORD, "the batch is a control batch; clients may not write these")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise AppendRefused(
             Code.INVALID_RECORD, f"sequence number {header.base_sequence} of producer {header.producer_id} is negative"
@@ -215,7 +215,7 @@ def _validate_fields(
 def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, has_log_append_time: bool) -> bool:
     """Return whether a record's timestamp is outside the topic's limits.
 
-    Where the limits do not apply, a batch that claims LogAppendTime is rejected, as only brokers may set it.
+    Timestamps that the limits do not concern are out of range if the producer set LogAppendTime, as only brokers may.
     """
     if config.log_append_time:
         return has_log_append_time

@@ -23,7 +23,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 FIRST_WITH_ABORTABLE = 4  #: First TxnOffsetCommit version that may return TRANSACTION_ABORTABLE.
 FIRST_TO_ADD_PARTITIONS = 5
 
-#: Error codes in TxnOffsetCommit responses, by the error code of the partition or of the transaction coordinator. Old
+#: Error codes in TxnOffsetCommit responses, by the code that the append or the transaction coordinator returned. Old
 #: clients do not expect NETWORK_EXCEPTION, but retry after COORDINATOR_LOAD_IN_PROGRESS.
 _FOR_CLIENTS: Mapping[int, Code] = {
     **APPEND_ERRORS,
@@ -44,7 +44,7 @@ def add_or_verify_offsets(
 ) -> None:
     """Add the group's partition of the offsets topic to the transaction, or verify that it was added.
 
-    ``version`` is the version of the TxnOffsetCommit request; ``done`` is called once, with its error code or 0.
+    ``version`` is that of the TxnOffsetCommit request; ``done`` is called once, with the client's error code or 0.
     """
     tp = partition_of_group(node, group_id)
 

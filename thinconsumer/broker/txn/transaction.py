@@ -76,7 +76,7 @@ class Transaction:
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
         """Prepare a transition that assigns the producer's next epoch.
 
-        Return None if ``expected_epoch`` (KIP-360) is neither the current nor the last epoch: the producer is fenced.
+        A producer whose ``expected_epoch`` (KIP-360) is neither current nor previous is fenced: return None.
         """
         metadata = self.metadata
         if self.is_exhausted:
@@ -86,8 +86,8 @@ class Transaction:
             if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == metadata.producer_epoch:
                 last = metadata.producer_epoch
             elif expected_epoch == metadata.last_producer_epoch:
-                # The producer retries InitProducerId after a lost response, and gets the same epoch again. Another
-                # InitProducerId in between would have changed the last epoch.
+                # The producer still has its previous epoch, because the response with the current epoch was lost: the
+                # retried InitProducerId gets the current epoch again.
                 epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
             else:
                 return None
@@ -98,7 +98,7 @@ class Transaction:
     ) -> TransactionMetadata:
         """Prepare a transition that assigns a new producer id, because the epochs of the current one are exhausted.
 
-        With ``keep_last_epoch`` a retried InitProducerId with the current epoch is accepted.
+        With ``keep_last_epoch`` the old id's last epoch is kept, so that InitProducerId with it counts as a retry.
         """
         last = self.metadata.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._emptied(timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)

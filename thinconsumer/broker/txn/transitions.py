@@ -61,13 +61,13 @@ def on_init_producer_id(
             new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None
         )
     if txn.is_exhausted:
-        # Kafka's coordinator throws an IllegalStateException in this case, and responds with this code.
+        # The request has an older epoch of the exhausted producer id: Kafka throws an IllegalStateException here.
         return Code.UNKNOWN_SERVER_ERROR
     return txn.prepare_init(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
 
 
 def _is_known(txn: Transaction, expected: ProducerIdAndEpoch) -> bool:
-    """Return whether the producer's id is the current one, or the previous one and its epochs are exhausted.
+    """Return whether the request has the current producer id, or the previous one with its epochs exhausted.
 
     A producer with the previous id has not received the response that replaced its id. Before the first epoch is
     assigned, any id is accepted.
