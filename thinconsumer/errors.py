@@ -108,7 +108,7 @@ class KafkaConnectionError(KafkaError, ConnectionError):
 
 
 class NoBrokersAvailable(KafkaConnectionError):
-    """No broker answered within ``bootstrap_timeout_ms``, or bootstrap servers did but no broker that they named.
+    """No broker answered within ``bootstrap_timeout_ms``, or none except bootstrap servers did.
 
     ``causes`` maps each ``host:port`` to its last failure, for bootstrap servers and for the addresses that brokers
     advertise. The next poll tries again.
@@ -139,8 +139,8 @@ class CommitFailedError(KafkaError):
 
     ``reason`` is one of ``"unknown_member"``, ``"illegal_generation"``, ``"rebalance_in_progress"``, ``"fenced"``,
     ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
-    ``"timeout"`` and ``"refused"``. ``partitions`` are those of the commit. ``seconds_since_poll`` is the time from the
-    last ``poll`` (in a ``poll``: from the one before) to the attempt, or None; it need not be the cause.
+    ``"timeout"`` and ``"refused"``. ``partitions`` are those of the commit. ``seconds_since_poll`` (not always the
+    cause) is the time from the last ``poll`` (in a ``poll``: from the one before) to the attempt, or None.
     """
 
     def __init__(

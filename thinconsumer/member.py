@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupMember"]
 
-#: Protocol type of consumers. A member that sends other metadata under it can make a consumer group's rebalance fail.
+#: Protocol type of consumers. In their group, a member with metadata of another format could make rebalances fail.
 RESERVED = "consumer"
 #: Default timeout of close() for LeaveGroup, in milliseconds.
 CLOSING_MS = 5000
@@ -149,7 +149,7 @@ class GroupMember(BaseClient):
             while True:
                 with shell.callback():
                     self._role.reason = self.rejoin_reason()
-                # The poll counts as a new one in every round. Otherwise a member that waits in one poll for longer than
+                # Each pass of this loop counts as a poll. Otherwise a member that waits in one poll() for longer than
                 # max_poll_interval_ms would leave the group.
                 member.polled(now)
                 now = shell.run_callbacks(now)

@@ -263,7 +263,7 @@ class Metadata:
     def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
         """Make the engine start from the bootstrap servers again, if the known brokers give no metadata (KIP-1102).
 
-        A broker has answered REBOOTSTRAP_REQUIRED, or ``metadata_recovery_rebootstrap_trigger_ms`` has passed.
+        They answer REBOOTSTRAP_REQUIRED, or have given none for ``metadata_recovery_rebootstrap_trigger_ms``.
         """
         if self._failing_since is None:
             self._failing_since = now
@@ -364,8 +364,8 @@ class Metadata:
     def _take(self, response: MetadataResponse, version: int) -> bool:
         """Update the cache from a response; return whether nodes or topics changed."""
         before = self.nodes, [self._known(raw.name) for raw in response.topics]
-        # A broker that has not loaded the metadata yet responds without brokers. The known ones are kept then: without
-        # brokers, the client could send no request at all.
+        # A broker that has not loaded the metadata yet responds without brokers. Keep the known brokers: without any,
+        # the client could send no request at all.
         if response.brokers:
             self.has_brokers = True
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}

@@ -1,8 +1,8 @@
 """The consumer's metrics, under Kafka's own names: sensors, and the table of the metrics computed from them.
 
 ``docs/metrics.md`` is generated from the table. Other modules report events through the methods of
-:class:`ConsumerMetrics`. Time is an argument, in monotonic seconds; metric values are in milliseconds where Kafka's
-metric is.
+:class:`ConsumerMetrics`. Time is an argument, in monotonic seconds; the value of a metric is in milliseconds
+if Kafka's metric is.
 
 Averages, maxima and rates cover the last 30 to 60 seconds: two samples of 30 s each, of which the older one is dropped
 as a whole, as in Kafka's ``SampledStat`` with default settings. A metric without a sample is NaN. Follows Java's

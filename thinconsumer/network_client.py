@@ -1,6 +1,6 @@
 """All connections of one client: chooses the broker for a request, dials and redials, and reports outages.
 
-Owns the routes: one per target (a node and a channel to it), and one per bootstrap server in use.
+Owns the routes: one per target (a node and one of the channels to it: Fetch, say), and one per bootstrap server in use.
 
 * A request for a node waits for the route to that node. When an attempt to connect fails, the request gets that error
   at once; a request sent during the backoff waits for the next attempt. A request for a node that metadata does not
@@ -101,8 +101,8 @@ class NetworkClient:
         self._closed = False
         self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
         self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
-        #: Whether a bootstrap server has answered requests, but since then no node at the address that metadata names
-        #: for it. The error of an outage then says that the advertised addresses cannot be reached.
+        #: Whether a bootstrap server has answered requests, but no node has answered since at its advertised address.
+        #: If so, the error of an outage says that the advertised addresses cannot be reached.
         self._only_bootstrap_answers = False
 
     def send(self, request: Request, now: float) -> None:
@@ -306,7 +306,7 @@ class NetworkClient:
         return Outage(self.outage_since, self._causes(now))
 
     def acknowledge_outage(self, now: float) -> None:
-        """Let the outage begin at ``now``, as its error was just raised; the next one follows a full timeout later."""
+        """Restart the outage at ``now``, as its error was just raised: the next error follows a full timeout later."""
         if self.outage_since is not None:
             self.outage_since = now
 

@@ -128,8 +128,8 @@ class Partition:
     last_error: KafkaError | None = None
     #: When a Fetch response last confirmed the log end, with or without new records; monotonic seconds.
     confirmed_at: float | None = None
-    #: Whether the group has committed offsets for the topic but none for this partition. It then starts by
-    #: ``new_partition_offset_reset``.
+    #: Whether the group has committed offsets for the topic but none for this partition. If so, its first
+    #: position is set by ``new_partition_offset_reset``.
     is_new: bool = False
     failures: int = 0  #: Number of consecutive failed requests; the backoff grows with it.
     #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded; the backoff before a reset grows with it.
@@ -191,7 +191,7 @@ class Partition:
         self._become(self._after(event), Cursor(offset, epoch), None, None)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:
-        """Start to look up another position: ``reset``, or by ``auto_offset_reset`` if it is None.
+        """Start to look up another position: by ``reset``, or by ``auto_offset_reset`` if ``reset`` is None.
 
         The cursor is replaced at once, so that responses to earlier requests are dropped. After an ``out_of_range``
         error the new cursor keeps the old position until the lookup has a result.

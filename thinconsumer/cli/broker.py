@@ -134,7 +134,7 @@ def _print_ready(broker: EmbeddedBroker, is_controlled: bool) -> None:
 def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
     """Yield a socket that becomes readable on SIGTERM and Ctrl-C.
 
-    The signals raise no exception meanwhile: KeyboardInterrupt could interrupt a step of the broker.
+    Inside the context, signals raise no exception: KeyboardInterrupt could interrupt a step of the broker.
 
     With ``--control``, Ctrl-C is ignored: a terminal also sends it to the parent process, which may go on using the
     broker. The broker ends once the parent closes its standard input, or dies.

@@ -142,9 +142,9 @@ class GroupReader(RebalanceListener):
         consumer = self._consumer
         try:
             if self._printed and consumer.config.enable_auto_commit:
-                # With None, the consumer commits its positions. They are preferred to the offsets after the printed
-                # records, since they may be after a transaction marker, which leaves no lag. If printing was
-                # interrupted, the positions are after records that were not printed, and must not be committed.
+                # With None, the consumer commits its positions. A position may be after a transaction marker: the
+                # offset after the last printed record would leave the group a lag of 1. If printing was interrupted,
+                # the positions are after records that were not printed, and must not be committed.
                 consumer.commit(self._printed if self._printing else None, timeout_ms=CLOSE_TIMEOUT_MS)
         except KafkaError as error:
             notify(f"error: the last printed records are not committed and will be read again: {error}")

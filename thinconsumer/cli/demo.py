@@ -175,15 +175,15 @@ class Demo:
         self.victim = victim = leaders[0]
         self.orphans = tuple(number for number, leader in leaders.items() if leader == victim)
         self.audit.restart_pauses(time.monotonic(), range(PARTITIONS))
-        # If no record of a partition has been read, its leader epoch is not known here (-1). It is 0, since the first
-        # leader still has the partition.
+        # The leader epoch of a partition is not known here (-1) if none of its records was read yet. It is 0 in that
+        # case, since no partition has changed its leader before.
         self._epochs = {number: max(0, self._epoch(number)) for number in self.orphans}
         self._waiting = set(self.orphans)
         self._brokers.kill(victim)
         self._log_event(f"broker {victim} is killed; it led partitions {_listed(self.orphans)}")
 
     def _check_new_leaders(self) -> None:
-        """Restart the broker once an order with a higher leader epoch was read from each of its partitions."""
+        """Restart the broker once an order with a higher leader epoch was read from each partition that it led."""
         self._waiting -= {number for number in self._waiting if self._epoch(number) > self._epochs[number]}
         if not self._waiting and self.victim is not None:
             self.paused = max(self.audit.partitions[number].longest_pause for number in self.orphans)

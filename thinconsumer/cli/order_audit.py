@@ -12,7 +12,7 @@ from .output import Record
 
 @dataclass
 class PartitionAudit:
-    """The records read of one partition, and the longest pause between two of them."""
+    """A summary of the records read from one partition, with the longest pause between two of them."""
 
     count: int = 0
     next_offset: int = 0

@@ -128,7 +128,7 @@ class Progress:
         self._is_shown = False
 
     def update(self, words: Callable[[], str]) -> None:
-        """Print the progress line; do nothing until ``REDRAW_S`` (on a terminal) or ``REPEAT_S`` has passed since."""
+        """Print the progress line, unless the last update is less than ``REDRAW_S`` (terminal) or ``REPEAT_S`` old."""
         if self.is_wanted and self._now() >= self._due:
             self._due = self._now() + (REDRAW_S if self._is_terminal else REPEAT_S)
             self._write(f"\r\x1b[K{words()}" if self._is_terminal else words() + "\n")

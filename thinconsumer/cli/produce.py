@@ -170,10 +170,10 @@ def parse_json(data: bytes) -> InputRecord:
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     if not isinstance(fields, dict):
-        raise ValueError('a record is an object such as {"key": "a", "value": "b"}')
+        raise ValueError(f'a record is an object such as {{"key": "a", "value": "b"}}, not {data!r:.80}')
     unknown = set(fields) - {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
     if unknown:
-        raise ValueError(f"a record has no field {min(unknown)!r}: key, value, headers, partition and timestamp")
+        raise ValueError(f"a record has no field {min(unknown)!r}; use key, value, headers, partition, timestamp")
     headers = fields.get("headers") or []
     if not isinstance(headers, list):
         raise ValueError(f'headers are a list such as [["name", "value"]], not {json.dumps(headers):.80}')
@@ -225,5 +225,5 @@ def _number(fields: dict[str, Any], name: str) -> int | None:
 
 def _has_input(source: int) -> bool:
     if sys.platform == "win32":
-        return False  # select() on Windows accepts only sockets, so each read waits for all acknowledgements
+        return False  # Windows' select() accepts only sockets; with False, stdin_lines() awaits all acks before a read
     return bool(select.select([source], [], [], 0)[0])

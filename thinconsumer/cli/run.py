@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             code = _report_failure(error, in_group=getattr(options, "group", None) is not None)
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
-                _drop_output()  # Python would fail to flush it at exit, and exit with another code
+                _drop_output()  # Python would fail to flush the output at exit, and change the exit code
     except UsageError as error:
         _print_error(str(error))
         code = MISUSED

@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Maximum of free clients that one process keeps. If tasks use more different sets of options, the client that was free
-#: for longest is closed, and the next task with its options connects anew.
+#: Maximum of free clients that one process keeps. Beyond it, the client that was free for longest is closed, and the
+#: next task with the options of that client connects anew.
 CACHED_MAX = 4
 
 

@@ -77,7 +77,7 @@ class ClusterClient:
         return self._retry(lambda consumer: select_partitions(self._options.selection, consumer, missing_ok=True))
 
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-        """Return the offsets that ListOffsets finds, see :func:`~thinconsumer.consumer.bulk_queries.look_up`."""
+        """Return the offsets for each dict of ListOffsets timestamps, in one round trip."""
         return self._retry(lambda consumer: look_up(consumer, questions))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -115,7 +115,7 @@ class ClusterClient:
     def commit(self, group: str, offsets: Offsets, *, last: bool = False) -> bool:
         """Commit for a group, so that tools can show the stream's lag; return whether the commit succeeded.
 
-        A failure is logged, and further commits are skipped for ``COMMIT_PAUSE_S``, except the ``last`` one.
+        A failure is logged. For ``COMMIT_PAUSE_S`` after it, only the ``last`` commit of a query is sent.
         """
         if not offsets:
             return True

@@ -36,7 +36,7 @@ def arrow_batches(
 def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: int) -> list[int]:
     """Return where to cut a batch of ``size`` bytes into parts of about ``bytes_max`` bytes.
 
-    Each number is the row after the last row of a part; the last number is the count of all rows.
+    Each number is the index of the row after a part's last row; the last number is the count of all rows.
     """
     count = len(columns)
     parts = min(count, -(-size // bytes_max))

@@ -160,5 +160,5 @@ def _offsets(value: Any) -> Offsets:
     if isinstance(value, str):
         value = json.loads(value)
     if value is not None and not isinstance(value, dict):
-        raise ValueError("the offset is not one of a Kafka source")
+        raise ValueError(f"{value!r:.80} is no object of offsets by topic, which a Kafka source reports")
     return from_json(value or {})

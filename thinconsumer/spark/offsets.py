@@ -3,9 +3,9 @@
 The format is that of Spark's own Kafka connector (its ``JsonUtils``). Topics are sorted by name and partitions by
 number: Spark compares offsets as text, and an idle stream would run empty batches for ever if the order changed.
 
-Spark calls ``initialOffset()`` again when it repeats the first batch after a crash; the latest offset is another one by
-then. So the initial offset is the constant ``{}``, and the end offset of the first batch also contains the start of
-that batch, under ``@start``, which is no legal topic name.
+Spark calls ``initialOffset()`` again when it repeats the first batch after a crash: if the second call returned newer
+offsets, records would be skipped. So ``initialOffset()`` returns the constant ``{}``, and the end offset of the first
+batch also contains the start of that batch, under ``@start``, which is no legal topic name.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _object(text: str, option: str, example: str) -> dict[str, Any]:
     except ValueError as error:
         raise _refused(option, f"it is not JSON: {error}", example) from None
     if not isinstance(value, dict):
-        raise _refused(option, "it is not a JSON object", example)
+        raise _refused(option, f"{text[:100]!r} is not a JSON object", example)
     return value
 
 

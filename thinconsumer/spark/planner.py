@@ -45,7 +45,7 @@ class OffsetRange(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Offsets of a partition that cannot be read, from ``start`` up to ``until`` (exclusive); None: not known."""
+    """Offsets of a partition that cannot be read, from ``start`` to ``until`` (exclusive), each None if unknown."""
 
     tp: TopicPartition
     start: int | None
@@ -58,7 +58,7 @@ class Loss(NamedTuple):
 
 
 class DataLossError(KafkaError):
-    """Offsets of the read no longer exist, and ``failOnDataLoss`` is true. ``losses`` has each range."""
+    """Offsets to read no longer exist, and ``failOnDataLoss`` is true. ``losses`` lists the missing ranges."""
 
     def __init__(self, losses: Sequence[Loss]) -> None:
         self.losses = tuple(losses)

@@ -156,7 +156,7 @@ class _RangeReader:
             self._check_recreated(error)
         elif isinstance(error, NoOffsetForPartitionError):
             # The topic was deleted and created again before this range was planned. The cached consumer has received
-            # the new topic id only now, and has dropped its position as one of the deleted topic: seek again.
+            # the new topic id only now, and has dropped the position in the deleted topic: seek in the new one.
             self._seek(self._position)
         elif isinstance(error, OffsetOutOfRangeError):
             low, high = error.log_start, error.log_end
@@ -171,7 +171,7 @@ class _RangeReader:
             self._lose(Loss(self._tp, error.divergent_offset, error.position, why), error)
             self._seek(error.position)
         elif isinstance(error, RecordError) and error.offset >= self._until:
-            # The corrupt record is after the range. The range's last offsets have no records, so all of it is read.
+            # The corrupt record is after the range, and all records before it were returned: the range is complete.
             self._position = self._until
         else:
             raise error

@@ -346,7 +346,7 @@ if HAS_LIMITS:
 
 
 def spark_schema(*, include_headers: bool) -> StructType:
-    """Return the columns of Spark's own connector, as types: PySpark needs a JVM to parse DDL."""
+    """Return the columns of Spark's own connector as type objects, since PySpark needs a JVM to parse a DDL string."""
     header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     text, binary, integer = StringType(), BinaryType(), IntegerType()
     types = (binary, binary, text, integer, LongType(), TimestampType(), integer, ArrayType(header))

@@ -92,7 +92,7 @@ def _columns(schema: Sequence[tuple[str, str]], *, needs_topic: bool) -> tuple[d
     if "value" not in places:
         problems.append(f"there is no column 'value'{_columns_are(schema, 'value')}")
     if not needs_topic:
-        places.pop(TOPIC, None)  # the option overrides the column, whose type does not matter then
+        places.pop(TOPIC, None)  # the option 'topic' overrides the column, so the column's type does not matter
     elif TOPIC not in places:
         problems.append(f"there is neither a column nor an option 'topic'{_columns_are(schema, TOPIC)}")
     for name, place in places.items():
