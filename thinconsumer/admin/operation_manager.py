@@ -52,8 +52,8 @@ class PendingOperation(Generic[K, V]):
     unsent: dict[K, None] = field(default_factory=dict)
     results: dict[K, V | KafkaError] = field(default_factory=dict)
     last_errors: dict[K, KafkaError] = field(default_factory=dict)
-    #: The metadata version in which no broker was known to which the request for some key could be sent. With a newer
-    #: version the request is tried at once, without waiting for the backoff. -1 if every key had a broker.
+    #: The version of the metadata that had no broker for some key's request; -1 if every key had one. When newer
+    #: metadata arrives, the request is tried at once, without waiting for the backoff.
     unrouted_in: int = -1
     #: Keys of requests that were written but got no response, so that the broker may have executed them.
     maybe_executed: set[K] = field(default_factory=set)

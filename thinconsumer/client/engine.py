@@ -94,7 +94,7 @@ class Engine:
         return bool(self._touched) or self.network.outage_since is not None or now >= self.wake_at()
 
     def skip(self, now: float) -> None:
-        """Called instead of :meth:`step` if nothing is due after a wait for I/O: record the time of that wait."""
+        """Record the time of a wait for I/O; called instead of :meth:`step` if nothing is due after the wait."""
         self._now = now
         self.network.skip(now)
 
@@ -141,7 +141,7 @@ class Engine:
             return self._due
         due = min(self.network.wake_at(), self._first_due(self._now))
         if due > self._now:
-            self._due = due  # not kept if due now: the driver's step may change it
+            self._due = due  # only a future time is kept: the driver's step may change a past one
         return due
 
     def take_commands(self) -> list[Command]:

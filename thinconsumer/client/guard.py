@@ -25,7 +25,7 @@ class RunningCall:
         self.frame = frame
         #: Description of the user code that this call is running, such as "a deserializer"; empty if none.
         self.doing = ""
-        self.may_call = False  #: Whether that user code may call this client.
+        self.may_call = False  #: Whether the user code in ``doing`` may call this client.
 
     def is_over(self) -> bool:
         """Return whether the call has ended without :meth:`Guard.leave`, interrupted by an exception.

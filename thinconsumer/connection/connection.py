@@ -222,7 +222,7 @@ class Connection:
             self._end(error)
 
     def hung_up(self) -> None:
-        """Note that the driver has received the Hangup for this connection, and makes no further calls."""
+        """Note that the driver has received this connection's Hangup, and will not call the connection again."""
         self._move(ConnectionEvent.HUNG_UP)
 
     def connection_made(self, now: float) -> None:
@@ -237,7 +237,7 @@ class Connection:
         return self._frames.buffer()
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Handle the frames that ``size`` more bytes complete; return whether they complete none."""
+        """Handle the frames that ``size`` more bytes complete; return True if the bytes complete none."""
         if not self._move(ConnectionEvent.RECEIVED):
             return False
         self._used_at = self.received_at = now

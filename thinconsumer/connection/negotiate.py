@@ -1,8 +1,8 @@
 """Negotiate versions: send ApiVersions, then intersect the broker's ranges with this client's.
 
 A broker that lacks the requested version of ApiVersions answers UNSUPPORTED_VERSION in version 0 (KIP-511) and names
-the versions that it has; brokers before 2.4 name none, so version 0 is sent. From version 3 on, the request contains
-the client's software name and version. After Java's ``NetworkClient.handleApiVersionsResponse``.
+the versions that it has. Brokers before 2.4 name none; the client then sends version 0. From version 3 on, the request
+contains the client's software name and version. After Java's ``NetworkClient.handleApiVersionsResponse``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def api_name(api: type[Message]) -> str:
 class ApiVersionsCache:
     """The version in which new connections send ApiVersions first, shared by all connections of one client.
 
-    If a broker rejects the version, the lower one is stored here. Most brokers of a cluster have the same version, so
-    usually only one connection loses a round trip to a rejection.
+    If a broker rejects the version, the lower one that is sent next is stored here. Most brokers of a cluster have the
+    same version, so usually only one connection loses a round trip to a rejection.
     """
 
     __slots__ = ("version",)

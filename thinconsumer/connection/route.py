@@ -385,7 +385,7 @@ class BrokerRoute:
             self._move(RouteEvent.CLOSED)
             return
         self.unreachable = self.unreachable or not connection.has_answered
-        log.debug("connection lost: %s", connection.error)
+        log.debug("%s: connection lost: %s", self.name, self._without_name(connection.error))
         self._back_off(self._without_name(connection.error), now)
         self._move(RouteEvent.LOST)
         self._shared.lost.append(self)

@@ -36,9 +36,9 @@ class GroupCallbacks:
         Raises:
             Exception: the exception of a listener, an assignor or a commit callback.
         """
-        # A waiting poll restarts the timer of max_poll_interval_ms in each step: on an idle topic it may wait longer
-        # than that interval, and the member must not leave the group then. The automatic commit of earlier polls'
-        # offsets, if it is due, is also made here.
+        # ``polled`` restarts the timer of max_poll_interval_ms in each step of a waiting poll. Otherwise a poll on an
+        # idle topic that waits longer than the interval would make the member leave the group. ``polled`` also queues
+        # the automatic commit if it is due.
         if self._group.polled(now):
             self._shell.engine.touch()
         now = self._shell.run_callbacks(now)
@@ -56,7 +56,7 @@ class GroupCallbacks:
         return True
 
     def _run_member_work(self, now: float, every: bool) -> bool:
-        """Run one callback of the member that is due; return whether another one may be due now."""
+        """Run the member's next due callback, if any; return whether another callback may be due now."""
         driver, kind = self._shell.driver, CALLBACKS.get(self._group.member.state)
         began = driver.now()
         goes_on = self._group.work(now, every=every)

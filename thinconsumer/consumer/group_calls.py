@@ -67,7 +67,7 @@ class GroupCalls:
             return set(group.role.own_topics()) if group is not None else set()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Make this member rejoin in the next ``poll`` (KIP-568), which rebalances the group if it is the leader.
+        """Make this member rejoin in the next ``poll`` (KIP-568), which rebalances the group if this member leads it.
 
         When a member that is not the leader rejoins, the coordinator starts a rebalance only if the member's metadata
         has changed: its topics, its rack or its assignor's user data. Meant for assignors that depend on state outside
@@ -175,9 +175,8 @@ class GroupCalls:
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit: ``offsets``, or by default the positions of all assigned partitions.
 
-        If the application makes the call, the last record that an iteration returned counts as processed, provided that
-        the commit covers it. If a callback makes the call, such as a listener, the application may still be processing
-        that record.
+        If the commit includes the last record that an iteration returned, that record now counts as processed; but not
+        if a callback such as a listener makes the commit, since the application may still be processing the record.
         """
         group, partitions = self._reader.managers.require_group(), self._reader.partitions
         found = None if offsets is None else offsets_to_commit(offsets)

@@ -49,7 +49,7 @@ class HealthState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A consumer's health. An age is in seconds since the last such event, None if there was none."""
+    """A consumer's health. Ages are in seconds; an age is None if the event has never happened."""
 
     state: HealthState
     reason: str  #: Everything that prevents progress, the most serious first; empty if nothing does.

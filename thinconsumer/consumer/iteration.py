@@ -134,7 +134,7 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether a Fetch has succeeded, or the group has assigned no partitions, so that none is needed."""
+        """Return whether a Fetch has succeeded, or is not needed as the group has assigned no partitions."""
         managers = self._reader.managers
         group = managers.group
         return managers.answers.completed > 0 or (group is not None and group.is_settled and not managers.partitions)

@@ -113,10 +113,10 @@ class ConsumerManagers:
         return concerns_planner_only
 
     def _outage_due(self, now: float) -> float:
-        """Return when :meth:`outage` will begin to return an error; NEVER without an outage, or if it does so already.
+        """Return when an outage has lasted long enough for :meth:`outage` to return an error; NEVER if it already has.
 
         Only a poll raises the error. If this time stayed in the past, an application that only calls ``drive``, each
-        time at ``wake_at``, would call it without pause.
+        time at ``wake_at``, would call ``drive`` without pause.
         """
         since = self.engine.network.outage_since
         due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000

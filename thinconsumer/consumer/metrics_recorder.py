@@ -59,8 +59,8 @@ def figures(managers: ConsumerManagers, now: float) -> MetricValues:
 def read_off(managers: ConsumerManagers, now: float) -> None:
     """Copy the counters of connections and the group into the metrics.
 
-    The group keeps only its latest durations, from which the metrics compute maxima. If copied too rarely, a longer one
-    in between would be missed.
+    Of joins, syncs, heartbeats and rebalances, the group keeps only the latest duration. It must be copied often, or
+    the metrics' maximum misses longer durations in between.
     """
     metrics = managers.metrics
     opened, ready = managers.engine.network.connection_counts()

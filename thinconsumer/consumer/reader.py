@@ -71,7 +71,7 @@ class ConsumerCore:
         #: records, see :meth:`settle`.
         self.poll_result: PollResult | None = None
         self.open_calls = OpenCalls()
-        #: By id(): errors that a poll has raised and that persist, so that no poll raises them again at once.
+        #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
         self._error_free_at = -1  #: The value of ``engine.steps`` when a poll last found no error to raise.
         #: Whether the latest poll has raised an error: the next poll then returns available records before it raises
@@ -131,7 +131,7 @@ class ConsumerCore:
         """Return when the application has to call the consumer again at the latest."""
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.member.held):
-            return self.shell.driver.now()  # a member's ``held`` is the reason to hold records back
+            return self.shell.driver.now()  # now; ``held`` is why the member returns no records
         self._note_room()
         return self.shell.wake_at()
 
@@ -168,8 +168,8 @@ class ConsumerCore:
         now = self._run_due(deadline if self._may_wait_at_once(now) else now)
         while True:
             if self.callbacks is not None:
-                # Callbacks run before records are returned: one may be due because a partition is revoked, and its
-                # records must not be returned after that.
+                # Callbacks run before records are returned: a partition's records must not be returned after its
+                # on_partitions_revoked.
                 now = self.callbacks.run(now)
             error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
@@ -194,7 +194,7 @@ class ConsumerCore:
             now = self._run_due(deadline)
 
     def _may_wait_at_once(self, now: float) -> bool:
-        """Return whether a poll may wait for I/O at once: no record, error, callback or request is due before."""
+        """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""
         engine = self.managers.engine
         if self.managers.buffer or self._error_free_at != engine.steps or engine.is_due(now):
             return False

@@ -146,7 +146,7 @@ class SelectorDriver:
     def _receive(self, sockets: SocketSelector, until: float) -> bool:
         """Wait once and pass received bytes to streams; return whether to wait again.
 
-        It waits again if the bytes complete no message and nothing else has happened.
+        The caller must wait again if the bytes complete no message and nothing else has happened.
 
         A large response arrives in many pieces, and an engine step for each would take longer than receiving them.
         """

@@ -39,8 +39,8 @@ _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
-#: SO_RCVLOWAT is raised only if a response of at least this size is expected: the system receives smaller ones while
-#: the program does not read, even if it is not raised.
+#: SO_RCVLOWAT is raised only if a response of at least this size is expected: a smaller response arrives in full
+#: while the program does not read, even without a raised SO_RCVLOWAT.
 LARGE_BYTES = 128 * 1024
 #: Highest value of SO_RCVLOWAT. With a higher one, the receive buffer would grow further, and the kernel frees none of
 #: its memory while the socket is open.

@@ -1,7 +1,7 @@
 """Wake a waiting driver from a signal handler or another thread, with a pair of sockets and a flag.
 
-Of all parts of the client, only this one may be called by several threads. It has no lock: if a signal handler
-interrupted the thread that holds the lock, it would wait for the lock for ever. Instead :meth:`Waker.wake` sets the
+Of all parts of the client, only this one may be called by several threads. It has no lock: a signal handler that
+interrupted the thread holding the lock would wait for ever. Instead :meth:`Waker.wake` sets the
 flag before it writes a byte, and :meth:`Waker.open` opens the pair before it reads the flag, so that no wakeup is lost
 in any order of the two.
 """

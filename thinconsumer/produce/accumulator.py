@@ -160,7 +160,7 @@ class Accumulator:
         self._without_metadata.pop(buffer.name, None)
 
     def topics_in_use(self, now: float, idle: float) -> set[str]:
-        """Return the topics that have records, or had one sent to them within the last ``idle`` seconds."""
+        """Return the topics with records, and those to which ``send`` added one in the last ``idle`` seconds."""
         busy = {queue.tp.topic for queue in self.active} | set(self._without_metadata)
         return busy | {name for name, buffer in self.topics.items() if buffer.used_at + idle > now}
 
@@ -195,7 +195,7 @@ class Accumulator:
             self.active.pop(queue, None)
 
     def move_to_end(self, queue: PartitionQueue) -> None:
-        """Put a queue last after its batch was sent, so that all get their turn if their batches exceed a request."""
+        """Put a queue last after its batch was sent: all get their turn, even if their batches exceed one request."""
         if self.active.pop(queue, queue) is None:
             self.active[queue] = None
 

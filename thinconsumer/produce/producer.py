@@ -140,7 +140,7 @@ class Producer(BaseClient):
     def _default_timeout_ms(self) -> float:
         """The default timeout of ``flush`` and ``close``: the time after which every record has an outcome.
 
-        It is ``delivery_timeout_ms`` and the time by which a deadline is extended if the application polls late.
+        It is ``delivery_timeout_ms`` plus the time by which a late poll extends a batch's deadline.
         """
         return self.settings.delivery_timeout_ms + 1000
 
@@ -167,7 +167,7 @@ class Producer(BaseClient):
 
 
 def _as_bytes(what: str, data: object) -> bytes:
-    """Return ``data`` as bytes; a bytearray is copied, since the application may change it before it is sent."""
+    """Return ``data`` as bytes; a bytearray is copied, since the application may change it later."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(data)
     raise IllegalArgumentError(f"the {what} must be bytes or None, not {type(data).__name__}: serialize it first")

@@ -19,16 +19,15 @@ class AbortedTransactions:
 
     def __init__(self, aborted: Iterable[tuple[int, int]], topic: str = "", partition: int = -1) -> None:
         """``aborted``: pairs of producer id and first offset, in any order. Topic and partition are for errors only."""
-        # Brokers list aborted transactions in the order of their abort markers; here they are sorted by first offset.
-        # In the broker's order, a transaction that began early and was aborted late would be added too late, and its
-        # first records would be returned.
+        # Brokers list aborted transactions in the order of their abort markers, but :meth:`skip` needs them by first
+        # offset: otherwise the first records of a transaction that began early and was aborted late would be returned.
         self._pending = sorted(((first, producer) for producer, first in aborted), reverse=True)
         self._open: set[int] = set()
         self._topic = topic
         self._partition = partition
 
     def skip(self, batch: RecordBatch, check_crcs: bool = True) -> bool:
-        """Return whether ``batch`` holds aborted records. False for control batches, which have no records.
+        """Return whether ``batch`` holds aborted records. False for control batches, which are never returned.
 
         Raises: CorruptRecordError, UnsupportedCodecError, when an abort marker cannot be read.
         """
@@ -36,8 +35,8 @@ class AbortedTransactions:
             return False
         pending = self._pending
         while pending and pending[-1][0] < batch.next_offset:
-            # If Ctrl-C interrupts between these two lines, the transaction is still pending, and the next call adds it
-            # again.
+            # If Ctrl-C interrupts between these two lines, the transaction is still pending, and the next call adds the
+            # same producer id to the set again.
             self._open.add(pending[-1][1])
             pending.pop()
         if batch.producer_id not in self._open:

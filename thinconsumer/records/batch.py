@@ -325,7 +325,7 @@ def _corrupt_header(
     """Return the error for the corrupt batch header at byte ``pos``.
 
     The error's ``next_offset`` is the base offset of the batch after the corrupt one, if that batch can be found;
-    otherwise the offset after the corrupt batch's first one.
+    otherwise the corrupt batch's base offset plus 1.
     """
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:

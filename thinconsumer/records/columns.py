@@ -146,7 +146,7 @@ def _timestamps(batch: RecordBatch, deltas: list[int]) -> Sequence[int]:
 
 
 def _check_offsets(batch: RecordBatch, offsets: Sequence[int], consecutive: bool) -> None:
-    """Reject offsets that do not ascend or are outside the batch's range: records could be delivered twice."""
+    """Reject offsets that do not ascend or exceed the batch's range: they could make poll return records twice."""
     if not consecutive:
         for before, after in pairwise(offsets):
             if after <= before:

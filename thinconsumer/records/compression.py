@@ -208,7 +208,7 @@ def _load_zstandard() -> _CodecFunctions:
     inflater = zstd.ZstdDecompressor()
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        # -1: the frame declares none, as from Java, librdkafka and brokers
+        # -1: no size declared, as in frames of Java, librdkafka and brokers
         claim = zstd.frame_content_size(data)
         if claim > limit:
             raise _too_large(limit)

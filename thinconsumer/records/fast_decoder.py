@@ -65,7 +65,7 @@ def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
     run.
 
     A timestamp or an offset of another width may be noticed too late; it is then stored as :data:`NO_VARINT`. If
-    ``builder`` has one, the caller must decode the batch again.
+    ``builder`` has this value, the caller must decode the batch again.
     """
     done = len(builder.values)
     try:

@@ -17,7 +17,7 @@ __all__ = [
 #: Entry of the tables below for bytes that are not exactly one varint of the table's width. It is larger than all valid
 #: entries, so that a position computed with it is beyond the data.
 NO_VARINT = 1 << 62
-#: A varint of one byte holds numbers from 0 below the first limit, and one of two bytes those below the second.
+#: Non-negative numbers below the first limit fit into a varint of one byte, those below the second into two bytes.
 WIDTH_LIMITS = (64, 8192)
 
 

@@ -90,7 +90,7 @@ class Decoder:
     def add(self, batch: RecordBatch, tp: TopicPartition) -> None:
         """Check and decompress a batch; it gets the next number, counted from 0.
 
-        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`; the batch is not added then.
+        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`, and does not add the batch.
         """
         body: bytes | memoryview = b""
         attributes, count = batch.attributes, batch.count

@@ -103,8 +103,8 @@ def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_
 
     A varint of more than ``length_max`` bytes sets its entry in ``bad``.
     """
-    # A position beyond the end of the data reads some other byte. The caller then rejects the record, because the
-    # position is also beyond the record's end.
+    # For a position beyond the end of the data, ``clip`` reads the last byte. The caller rejects the record, because
+    # the position is also beyond the record's end.
     low = data.take(pos, mode="clip")
     long = low >> 7
     if not long.any():
@@ -173,7 +173,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
 
 
 def _header_places(found: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]], size: int) -> HeaderPlaces:
-    """Sort headers by record; ``found`` has the first header of every record, then every second one, and so on."""
+    """Sort headers by record; ``found[n]`` has the header number ``n`` of each record with that many headers."""
     counts = np.zeros(size, np.int64)
     for records, *_ in found:
         counts[records] += 1

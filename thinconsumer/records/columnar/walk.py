@@ -149,7 +149,7 @@ def _numpy_steps(counts: Int64s) -> int:
     ``counts``: records per batch, in descending order.
     """
     steps = np.concatenate((counts, [0]))
-    walkers_left = np.arange(len(steps))  # number of walkers still going after each count in ``steps``
+    walkers_left = np.arange(len(steps))  # after ``steps[i]`` numpy steps, ``i`` walkers are left
     records_left = np.cumsum(steps) - steps - walkers_left * steps
     return int(steps[np.argmin(steps * NUMPY_STEP_COST + records_left + walkers_left * ALONE_COST)])
 
@@ -190,7 +190,7 @@ def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
 
 
 def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bool:
-    """Walk one batch in plain Python and store its positions in ``positions``; return whether it is well-formed."""
+    """Walk one batch in plain Python, put its records' positions into ``positions``; return if it is well-formed."""
     count = len(positions)
     body: Any = memoryview(data)[begin:end]
     # Indexing bytes is faster than indexing a memoryview, so the body is copied to bytes; with over 400 bytes per
