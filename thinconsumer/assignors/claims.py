@@ -1,6 +1,6 @@
 """Find the owners of partitions from the members' claims and their generations (KIP-792).
 
-A claim from a newer generation wins: the member with the older one has missed the partition's reassignment. If two
+A claim from a newer generation wins: the member of the older generation has missed the partition's reassignment. If two
 members claim a partition from the same generation, it has no owner (Java accepted one of them until KAFKA-12984).
 Claims to partitions that do not exist are dropped.
 """

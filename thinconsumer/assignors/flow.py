@@ -1,8 +1,8 @@
 """Assign partitions to members at minimum cost: the algorithm of the sticky assignors.
 
 A *pool* is a set of partitions with the same subscribers, its members; only the number of partitions matters. A
-partition costs 0 at a *near* member (in the rack of a replica) and ``FAR`` at a *far* one; the cost at a member is 1
-less for as many partitions of the pool as the member *owned* before. The caller limits the loads: partitions wait as
+partition costs 0 at a *near* member (in the rack of a replica) and ``FAR`` at a *far* one. For as many partitions of a
+pool as a member *owned* before, the cost at this member is 1 less. The caller limits the loads: partitions wait as
 *excess* at their pool or an overloaded member until ``route`` moves them to members with *room* along the cheapest
 paths. A path may also move partitions from one member to another.
 
@@ -53,8 +53,8 @@ class Flow:
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
         self.room = [0] * members
-        #: Height (potential in Dijkstra's algorithm) of each pool and member: its difference to the height of the
-        #: source is the cost of the cheapest path there from excess partitions, as far as known.
+        #: Heights (potentials in Dijkstra's algorithm). The height of a pool or member minus ``_source_height`` is the
+        #: cost of the cheapest path from excess partitions to this pool or member, as far as known.
         self.pool_height = [0] * pools
         self.member_height = [0] * members
         self.at_height = {0: (1 << members) - 1}  #: For each height, the bit mask of its members.
@@ -67,13 +67,13 @@ class Flow:
     def put(self, pool: int, member: int, count: int) -> None:
         """Give excess partitions of the pool to the member.
 
-        After :meth:`route`, it must be the cheapest member for them: the next call starts from an optimal assignment.
+        After a :meth:`route`, the member must be the cheapest: ``route`` needs an optimal assignment to start from.
         """
         self.pool_excess[pool] -= count
         self.move(pool, member, count)
 
     def move(self, pool: int, member: int, count: int) -> None:
-        """Change how many partitions of the pool the member has by ``count``, which may be negative."""
+        """Add ``count`` partitions of the pool to the member; a negative ``count`` removes partitions."""
         has = self.units[member].get(pool, 0) + count
         if has:
             self.units[member][pool] = has
@@ -196,7 +196,7 @@ class _Search:
         self.members: dict[int, int] = {}
         self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
-        self.heap = flow.starts()  #: (distance, kind, pool or member, index into heights if the kind is _NEAR or _FAR)
+        self.heap = flow.starts()  #: (distance, kind, pool or member, for _NEAR and _FAR the index into heights)
         heapify(self.heap)
 
     def run(self) -> int | None:
@@ -222,7 +222,7 @@ class _Search:
         """Queue those members of the pool that have the next lower height, at ``index`` of :attr:`heights` or later.
 
         The higher a member, the shorter its distance from the pool. Members of still lower height are queued only when
-        the members queued here are reached, since most searches end before.
+        the members queued here are reached, since most searches end earlier.
         """
         waiting = self.free & self.masks(kind)[pool]
         while waiting and index < len(self.heights):

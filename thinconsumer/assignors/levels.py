@@ -99,7 +99,7 @@ def _divide(
 ) -> tuple[_Part, _Part]:
     """Return the part that is reachable from these pools and members, and the rest.
 
-    For each pool, ``of_pool`` is the mask of the members reachable from it, ``of_member`` of those that can reach it.
+    Masks by pool: ``of_pool[p]`` has the members reachable from pool p, ``of_member[p]`` the members that reach p.
     """
     inside, size = set(pools), (-1, -1)
     while size != (len(inside), members):

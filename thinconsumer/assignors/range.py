@@ -103,7 +103,7 @@ def _within_racks(topics: Sequence[_Topic]) -> None:
 
 
 def _give_in_step(topics: Sequence[_Topic]) -> None:
-    """Assign each partition number in all these topics to one member, if its rack has replicas of all of them."""
+    """Assign partitions with the same number in all topics to one member, if its rack has replicas of them all."""
     waiting = list(bits(topics[0].members))
     for partition in range(len(topics[0].replicas)):
         for member in waiting:

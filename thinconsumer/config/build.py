@@ -35,7 +35,9 @@ def from_options(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
 def from_dotted_names(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return every option's checked value; ``given`` has dotted names and values that may be text."""
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise KafkaConfigurationError("the configuration must be a mapping from names such as 'bootstrap.servers'")
+        raise KafkaConfigurationError(
+            f"the configuration (a {type(given).__name__}) must be a mapping with str names such as 'group.id'"
+        )
     return _build(options, given, text_allowed=True)
 
 

@@ -38,7 +38,7 @@ class Kind(ABC):
 
     @abstractmethod
     def parse(self, value: object) -> Any:
-        """Return the value of this type for what the user has passed; raise ValueError if it is invalid."""
+        """Check the value that the user has passed and convert it to this type; raise ValueError if it is invalid."""
 
     def from_text(self, text: str) -> object:
         """Turn text from a properties file into the value to pass to :meth:`parse`, or raise ValueError."""
@@ -160,7 +160,7 @@ class MillisecondsOrNever(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Text(Kind):
-    """A string that fits into Kafka's STRING and matches ``pattern``; errors describe that as ``pattern_says``."""
+    """A string that fits into Kafka's STRING and matches ``pattern``; errors describe it as ``pattern_says``."""
 
     may_be_empty: bool = True
     pattern: str = ""

@@ -70,7 +70,7 @@ class OutageLog:
         """Record a successful attempt: drop ``subject`` from all outages. An outage without subjects has ended;
         ``text`` is logged as an INFO for each that was logged before.
         """
-        # Connections call this in every step, usually without any outage: the check saves a call then.
+        # Connections call this in every step, usually without an outage: ``if self._outages`` saves the call.
         for outage in self.forget(subject) if self._outages else ():
             if outage.logged_at is not None:
                 lasted = now - outage.began_at

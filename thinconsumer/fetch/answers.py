@@ -96,12 +96,11 @@ class Answers:
                 # While this Fetch was in flight, the response of another node has advanced the partition's fetch
                 # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
                 # appended to those of the other.
-                log.debug("dropping data of node %s for %s-%s: another node's came first", asked.node_id, *tp)
+                log.debug("dropping data of node %s for %s-%s: data of another node came first", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
         for tp, (partition, _) in asked.cursors.items():
-            # An incremental response omits partitions without new data (KIP-227), and thus confirms their log ends,
-            # too.
+            # An incremental response omits partitions without new data (KIP-227), which confirms their log ends, too.
             if tp not in unconfirmed:
                 partition.confirmed_at = now
             is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
@@ -109,7 +108,7 @@ class Answers:
         return is_smooth and not unconfirmed
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
-        """Delay the next Fetch after several responses without records, unless the broker waited before the last."""
+        """Delay the next Fetch after several responses without records, unless the last one took long."""
         session = asked.session
         session.fruitless = 0 if fruitful else session.fruitless + 1
         if session.fruitless >= FRUITLESS:
@@ -183,7 +182,7 @@ class Answers:
             self._out_of_range(asked, partition, now)
             return
         error: KafkaError = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
-        log.debug("fetching %s-%s from node %s: %s", *tp, asked.node_id, error)
+        log.debug("fetch of %s-%s from node %s failed: %s", *tp, asked.node_id, error)
         self._leave_replica(partition, asked.node_id, now)
         hint = data.current_leader
         if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
@@ -284,7 +283,7 @@ class Answers:
             self._pause(partition, now)
             return
         # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
-        # verified: a corrupt offset delta could move a requested batch below it, and its records would be lost.
+        # verified: a requested batch with a corrupt offset delta can look like one, and its records would be lost.
         below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         problem, behind = "", cursor.fetch_offset + 1
@@ -311,8 +310,8 @@ class Answers:
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
-                # The response of the previous leader came after the leader change was detected. If the new leader has
-                # validated the position meanwhile, it did so without these records: validate again, with them.
+                # This response of the previous leader came after the leader change was detected. A validation that the
+                # new leader has answered meanwhile did not cover these records: validate again.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

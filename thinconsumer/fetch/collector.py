@@ -251,7 +251,7 @@ class Collector:
                 record = stop
             if stop < len(chunk.records):
                 if end is not None and chunk.records[stop].offset >= end:
-                    offset = end  # no record is left before ``end``: compacted, or a transaction marker
+                    offset = end  # the offsets up to ``end`` have no records (compacted, or markers)
                 break
             if chunk.error is not None:
                 if end is not None and chunk.error.offset >= end:
@@ -400,7 +400,7 @@ class Collector:
     def _check(self, batch: RecordBatch, tp: TopicPartition) -> None:
         """Check the CRC of an aborted batch, which is not decoded.
 
-        Corruption can make another producer's batch look aborted, or extend its offset range: records would be lost.
+        If its producer id or offset range is corrupt, valid records would be skipped as aborted ones.
         """
         if self._check_crcs:
             batch.check_crc(tp.topic, tp.partition)

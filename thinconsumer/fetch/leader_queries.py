@@ -34,7 +34,7 @@ class LeaderQuery:
     wanted: Callable[[], bool]  #: Whether the caller still needs the result.
     found: Callable[[Any, float], None]  #: Receives the partition's part of the response.
     failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final.
-    #: Until ``outdated_until``, the query is not sent to a leader of an older epoch, as metadata may be outdated.
+    #: Until ``outdated_until``, a leader with an epoch below this gets no query, since metadata may be outdated.
     least_epoch: int = -1
     outdated_until: float = 0.0
     #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
@@ -62,7 +62,7 @@ class LeaderQueries(ABC):
         self._queries: list[LeaderQuery] = []
         self._outages = OutageLog(log)
         #: Incremented when a query is added or ends, so that the topics that metadata refreshes are computed anew.
-        #: Otherwise metadata would request a topic after its last query for ever, and polls would raise its errors.
+        #: Otherwise metadata would go on to request a topic without queries, and polls would raise the topic's errors.
         self.version = 0
 
     def add(self, query: LeaderQuery) -> None:

@@ -142,7 +142,7 @@ class Resets:
     def _decide(self, partition: Partition, position: int, start: int, end: int, wall_time: float) -> None:
         epoch = partition.cursor.epoch
         if start <= position <= end:
-            # The position is valid: a lagging broker rejected it, or the log has grown since.
+            # The position is valid: a lagging broker rejected it, or the log has grown since the rejection.
             self._place(partition, position, epoch, f"{position} is inside the log, which holds {start} to {end}")
         elif position > end and epoch >= 0:
             # OffsetForLeaderEpoch with the position's epoch finds the exact truncation offset, so no reset is needed.

@@ -67,8 +67,8 @@ class FetchSession:
             self.held = dict(wanted)
             return Plan(self.session_id, INITIAL_EPOCH, wanted, {})
         held = self.held
-        # A recreated topic has a new id, and the old one is forgotten by its old id. Brokers add before they forget, so
-        # forgetting by name would remove the new topic.
+        # A recreated topic has a new id, and the deleted topic is forgotten by its old id. Brokers add partitions,
+        # then forget others, so forgetting by name would remove the new topic.
         forget = {
             tp: old
             for tp, old in held.items()

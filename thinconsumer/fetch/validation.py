@@ -119,7 +119,7 @@ class Validation(LeaderQueries):
         def wanted() -> bool:
             return (
                 partition.cursor is cursor
-                and cursor.fetch_epoch == fetch_epoch  # a late Fetch response may advance it
+                and cursor.fetch_epoch == fetch_epoch  # a late Fetch response may advance fetch_epoch
                 and partition.leader_epoch == leader_epoch
                 and partition.state is PositionState.VALIDATING
                 and self._partitions.get(partition.tp) is partition
@@ -136,10 +136,10 @@ class Validation(LeaderQueries):
             del self._asked[partition]
             self._found(partition, data)
 
-        # A leader of an older epoch than the records read does not know their epoch, and by its response the reset
-        # policy would discard a valid position. So the query waits for newer metadata.
+        # A leader with an older epoch than that of the records read would report a truncation that did not happen, and
+        # a valid position would be reset. So the query waits for newer metadata.
         if 0 <= leader_epoch < fetch_epoch:
-            text = "%s-%s: metadata has leader epoch %s, but epoch %s was read: waiting up to %s s for newer metadata"
+            text = "%s-%s: metadata has leader epoch %s, records read have %s: waiting up to %s s for newer metadata"
             log.info(text, *partition.tp, leader_epoch, fetch_epoch, BEHIND_S)
         query = LeaderQuery(partition.tp, fetch_epoch, wanted, found, failed, fetch_epoch, now + BEHIND_S)
         self._asked[partition] = query

@@ -56,7 +56,7 @@ class AutoCommit:
         ended = self._call
         if ended is not None:
             if not ended.done:
-                return False  # the previous auto-commit has no result yet: start the next one only after it
+                return False  # the previous auto-commit has no result yet: start no second one
             self._report(ended, now)
             self._call = None
         if now < self._next_at:
@@ -116,7 +116,7 @@ class AutoCommit:
             call.result()
             self._outages.recovered(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
-            # not a failure: the revocation commits the positions
+            # no outage to report: the revocation in this rebalance commits the positions
             log.debug("auto-commit failed in a rebalance: %s", error)
         except KafkaError as error:
             self._outages.failed(None, now, str(error))

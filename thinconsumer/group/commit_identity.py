@@ -61,7 +61,7 @@ class CommitIdentity(NamedTuple):
     def objection(self, before: Identity, *, is_assigned: bool) -> Objection | None:
         """Return why an offset queued under ``before`` cannot be committed now, or None.
 
-        ``is_assigned`` says whether its partition is assigned to this consumer.
+        ``is_assigned`` says whether the partition of the offset is assigned to this consumer.
         """
         who = self.who
         if before == who:

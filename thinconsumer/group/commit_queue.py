@@ -1,7 +1,7 @@
 """The queue of commit calls: merge their offsets per partition, and give each call one result and one callback.
 
 The queue holds the state of the calls, and sends nothing. Each call (:class:`Pending`) records which offsets are
-written or have failed. The entries to send, one per partition, are computed from the calls: anew after Ctrl-C.
+written or have failed. The entries to send, one per partition, are derived from the calls; after Ctrl-C, once more.
 
 For each partition the offset of the last call is sent, even if it is smaller than an earlier one, since a rewind is
 legal. If the last call has timed out while an earlier call still waits, the offset of the last call is sent all the
@@ -76,8 +76,8 @@ class Entry:
     """Hold the offset to write for one partition, and the calls that wait for it."""
 
     value: OffsetAndMetadata
-    number: int  #: The number of the call that the value is from.
-    identity: Identity  #: The member id and generation to commit it under.
+    number: int  #: The number of the call that the offset is from.
+    identity: Identity  #: The member id and generation to commit the offset under.
     calls: list[Pending]
 
 
@@ -135,11 +135,11 @@ class CommitQueue:
         return list(self._calls.values())
 
     def due_at(self) -> float:
-        """Return the earliest deadline. If that call is settled already, the engine wakes up once without effect."""
+        """Return the earliest deadline of all calls, maybe that of a settled one: the engine then wakes up in vain."""
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
-        """Return the calls past their deadline, and the oldest call if its caller no longer waits."""
+        """Return unsettled calls past their deadline, and the oldest unsettled call if its caller stopped waiting."""
         found: list[Pending] = []
         while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._calls):
             _, number = heappop(self._deadlines)

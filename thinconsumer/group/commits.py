@@ -2,9 +2,9 @@
 
 This module decides when a commit may be sent and under which member id and generation, and settles commit calls by the
 response. The member id and generation are filled in when the request is written, since a rebalance may change them
-while the request is queued. The coordinator rejects a commit under a member id that it has dropped; it takes a commit
-without a member id as one of a consumer with manual assignment, so it could reset the group's offsets. Therefore
-offsets that a rebalance has invalidated are left out when the request is written.
+while the request is queued. Offsets that the rebalance has invalidated are then left out of the request. If they were
+sent without a member id, the coordinator could accept them as a commit under manual assignment, and they would replace
+later offsets of the partition's new owner.
 
 ``CommitIdentity`` decides the member id for commits, and which queued offsets a rebalance has invalidated. Errors about
 the member id or generation are reported to the membership. Follows Java's ``ConsumerCoordinator``.
@@ -248,7 +248,7 @@ class Commits:
     def _fail_without_coordinator(self, now: float) -> None:
         """Fail all waiting offsets if FindCoordinator has an error that lasts until the application acts.
 
-        An error from before the first of these offsets was added does not count, since it may be over.
+        An error that arrived before the oldest of these offsets was added is ignored: its cause may be gone.
         """
         error = self._coordinator.error
         if self._flight is not None or error is None or error is self._stale_error or self.queue.idle:
@@ -328,7 +328,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or Identity(self._group_id)  # without ``who``, no offset is sent: any identity will do
+        stamp = who or Identity(self._group_id)  # without ``who``, all offsets are left out: any identity will do
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,

@@ -3,7 +3,7 @@
 A partition with a committed offset validates that position; one without applies the reset policy. One request is in
 flight at a time. A response is dropped for a partition whose position a seek or reset has set meanwhile. If an open
 transaction or an unreplicated commit is about to change an offset, the broker reports it as unstable and the request is
-repeated (KIP-447), at every isolation level as in Java: from the older offset records would be read twice.
+repeated (KIP-447), at every isolation level as in Java: with the older offset, records would be read twice.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class Committed:
         self._questions: list[CommittedQuery] = []
         self._flight: OffsetFetchInFlight | None = None
         self._outages = OutageLog(log)
-        #: Topics of which the committed offsets of all partitions are requested, not only of the assigned ones: they
-        #: tell a partition that was added later from a topic without committed offsets.
+        #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
+        #: requested: if another partition has one, the assigned partition was added to the topic later.
         self._compared: set[str] = set()
         #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
         #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.

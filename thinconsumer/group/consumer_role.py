@@ -128,7 +128,7 @@ class ConsumerRole:
     ) -> Mapping[str, bytes]:
         """Return the encoded assignment of every member.
 
-        The partition counts of the topics are stored, to detect later changes, and whether the assignment withholds
+        Also store the topics' partition counts (to detect later changes), and whether the assignment withholds
         partitions until their owners have revoked them (KIP-429).
         """
         subscriptions = self._subscriptions(members)
@@ -189,7 +189,7 @@ class ConsumerRole:
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
         self._assignment = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
-            raw.user_data if note is None else None,  # the leader's note (rejoin_triggers.py) is not the assignor's
+            raw.user_data if note is None else None,  # the leader's note (see rejoin_triggers) is not for the assignor
         )
         self._assignment_source = self._assignor(protocol)
         self._generation = identity.generation_id

@@ -69,7 +69,7 @@ class Group:
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
         self.commits.on_membership_error = self.member.expelled
         self._polled_at: float | None = None
-        #: While a ``poll`` runs, the seconds from the start of the poll before it to its own start; else None.
+        #: While a ``poll`` runs: the seconds from the start of the previous poll to the start of this one; else None.
         self._away: float | None = None
 
     def managers(self) -> tuple[Manager, ...]:
@@ -100,7 +100,7 @@ class Group:
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
 
     def poll_begins(self, now: float) -> bool:
-        """Call :meth:`polled`; until :meth:`poll_ends`, commit errors give the time since the poll before this one."""
+        """Call :meth:`polled`; until :meth:`poll_ends`, commit errors give the time between the last two polls."""
         self._away = None if self._polled_at is None else now - self._polled_at
         return self.polled(now)
 
@@ -113,7 +113,7 @@ class Group:
         Returns whether a manager has to step because of it.
         """
         self._polled_at = now
-        is_back = self.member.called(now)  # before the auto-commit, which this call stops after a long gap
+        is_back = self.member.called(now)  # first: after a long gap it sets ``held``, which stops auto-commits
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.held is not None:
             return is_back
@@ -153,7 +153,7 @@ class Group:
     def seconds_since_poll(self, now: float) -> float | None:
         """Return the seconds since the last ``poll`` began; None if there was no poll.
 
-        While a poll runs, return the seconds between the start of the poll before it and its own start.
+        While a poll runs, return the seconds between the start of the previous poll and the start of this one.
         """
         if self._polled_at is None or self._away is not None:
             return self._away
@@ -171,7 +171,7 @@ class Group:
     def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
         """Assign partitions manually, starting at the group's committed offsets.
 
-        Auto-commit the partitions that are removed: there is no rebalance to commit them.
+        Auto-commit the positions of removed partitions, as manual assignment has no revocation that would commit them.
         """
         self.subscription.assign()
         if self.auto_commit is not None:

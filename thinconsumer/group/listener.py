@@ -14,11 +14,11 @@ class RebalanceListener:
     The methods run inside ``poll`` (and ``close`` and ``unsubscribe``), on the caller's thread, and may call the
     consumer's ``position``, ``committed``, ``commit``, ``seek``, ``pause`` and ``resume``. ``poll`` raises their
     exceptions. The next poll repeats a failed ``on_partitions_assigned``, and returns no record of these partitions
-    before it has succeeded; the other two run once. An ``async def`` method is rejected.
+    before it has succeeded; the other two methods are not repeated. An ``async def`` method is rejected.
 
     Under an eager protocol every rebalance revokes and assigns all partitions. Under a cooperative one (KIP-429) the
-    callbacks get only the changes: ``on_partitions_assigned`` is called even without any, ``on_partitions_revoked`` is
-    not.
+    callbacks get only the changes. ``on_partitions_assigned`` is called even if no partition was added,
+    ``on_partitions_revoked`` only if some are revoked.
     """
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> Any:

@@ -4,9 +4,9 @@ Every member rejoins when its own set of topics changes. The leader, which compu
 topic's partition count changes, or its replicas' racks if the assignment used racks (KIP-881). The leader compares
 counts and names: metadata objects differ after every refresh, which would cause a rebalance each time.
 
-A static leader that restarts must keep an assignment that it has not computed (KIP-814). It cannot tell from metadata
-which partitions were added since, and these would stay unassigned. So the leader adds a note to the user data of its
-own assignment, which the coordinator returns to the restarted leader.
+A static leader that restarts must keep the assignment from before the restart (KIP-814). It cannot tell from metadata
+which partitions were added since the assignment, and these would stay unassigned. So the leader adds a note to the user
+data of its own assignment, which the coordinator returns to the restarted leader.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
 
 
 def note_of(plan: Mapping[str, TopicShape], *, withheld: bool) -> bytes:
-    """Return the user data of a static leader's own assignment: a digest of the topics, and a flag.
+    """Return the user data of a static leader's own assignment: a digest of the topics, and ``withheld``.
 
     ``withheld`` says that the assignment withholds partitions until their owners have revoked them (KIP-429).
     """

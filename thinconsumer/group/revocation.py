@@ -47,8 +47,7 @@ class PartitionRevocation:
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
         self._until = -NEVER
-        #: Settled with the commits queued before the wait. Later ones, of partitions that stay, do not prolong the
-        #: wait.
+        #: Settles once all commits queued before the wait have settled; commits queued later do not prolong the wait.
         self._awaited: Call[None] = Call("committing")
         #: The exception of a revoked or lost callback: the rebalance goes on, and the poll raises it afterwards.
         self.error: Exception | None = None
@@ -81,7 +80,7 @@ class PartitionRevocation:
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
             self._wait(RevocationStep.DRAINING, NEVER)
             self._call_listener("revoked", [p.tp for p in self._revoking])
-            return False  # the listener took time, and its commits are not sent yet
+            return False  # let the engine send the commits that the listener has queued
         if self._until == NEVER:
             # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.
             self._wait(RevocationStep.DRAINING, now + COMMIT_TIMEOUT)
@@ -96,7 +95,7 @@ class PartitionRevocation:
 
     def lose(self, now: float) -> bool:
         """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
-        revoked = self._revoking if self.state is RevocationStep.DRAINING else []  # on_partitions_revoked was called
+        revoked = self._revoking if self.state is RevocationStep.DRAINING else []  # revoked callback has run for them
         going = [p for p in self._partitions if p not in revoked]
         self.cancel()
         # A callback that raises must not leave partitions assigned that other members may own by now.

@@ -111,8 +111,8 @@ def _names(topics: Iterable[str]) -> frozenset[str]:
     for name in names:
         if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
             raise IllegalArgumentError(
-                f"{name!r} cannot be a topic: 1 to 249 letters, digits, dots, underscores and hyphens (a pattern goes "
-                "into pattern=)"
+                f"{name!r} is not a legal topic name: use 1 to 249 letters, digits, dots, underscores and hyphens "
+                "(pass a regular expression as pattern=)"
             )
     return frozenset(names)
 

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 #: before this member has synced, and the member should join the next generation at once. If every generation ends that
 #: early, unlimited retries without a backoff would be a tight loop.
 AT_ONCE_MAX = 3
-#: Number of log lines about failed joins that keep their level until a heartbeat succeeds; others are at DEBUG.
+#: Number of log lines about failed joins that keep their level until a heartbeat succeeds; further ones are at DEBUG.
 LINES_MAX = 4
 #: Actions for which this class logs nothing: the member logs its expulsion, ``Coordinator`` a lost coordinator.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
@@ -53,7 +53,7 @@ class JoinFailurePolicy:
             self._retry.not_before = now + self._backoff.maximum
 
     def heartbeat_succeeded(self) -> None:
-        """End the backoff. JoinGroup and SyncGroup do not: the generation may end before its first heartbeat."""
+        """End the backoff. A successful JoinGroup or SyncGroup does not end it: the generation may end at once."""
         if self._lines > LINES_MAX:
             about = self._group_id, self._lines - LINES_MAX
             log.info("group %s: stable after failed joins; %d log lines about them are at DEBUG", *about)

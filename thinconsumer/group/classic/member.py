@@ -195,7 +195,7 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return the requests that are due."""
         self._settle()
-        leave_request = self._channel.leave_request(now)  # before _finish_leave(): this call may end the leave attempt
+        leave_request = self._channel.leave_request(now)  # may end the leave attempt, which _finish_leave() checks
         if self.state is _S.LEAVING:
             self._finish_leave()
         if not self._in_role_method:
@@ -409,7 +409,7 @@ class ClassicMember:
             elif error is not None and self.state not in _JOINING:
                 if self.state in _CONFIRMING and not self._attempt.is_confirmed:
                     # The generation ended before its first successful heartbeat, so this counts as a failed join. The
-                    # backoff starts at the SyncGroup response: the time since then is not waited for again.
+                    # backoff starts at the SyncGroup response, so the time that has passed since then is part of it.
                     self._join_failures.back_off(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
