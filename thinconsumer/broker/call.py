@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 @dataclass(slots=True, eq=False, repr=False)
 class ApiCall:
     """A request that a broker is serving. ``request`` is decoded, and read-only; ``done`` sends the response, if any.
-
-    ``client_host`` is shown by DescribeGroups. ``connection_id`` is unique in the cluster.
+    DescribeGroups shows ``client_host``. ``connection_id`` is unique in the cluster.
     """
 
     node: BrokerNode

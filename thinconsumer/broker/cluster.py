@@ -81,8 +81,7 @@ class Cluster:
         self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        #: By node id, for each broker that the controller cannot reach: the timer that ends its session, which fences
-        #: it.
+        #: By node id, for each broker that the controller cannot reach: its session timer, which fences it.
         self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
@@ -184,9 +183,7 @@ class Cluster:
         return partition
 
     def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
-        """Stop a broker like ``kill -9``. The controller fences it after the session timeout, or after
-        ``noticed_after_s``.
-        """
+        """Kill a broker (``kill -9``); the controller fences it after ``noticed_after_s`` (None: session timeout)."""
         node = self.nodes[node_id]
         if not node.is_alive:
             return

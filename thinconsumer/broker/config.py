@@ -148,8 +148,7 @@ class TopicConfig:
         }
         values = {name: value.strip() for name, value in {**TOPIC_DEFAULTS, **own, **configs}.items()}
         values["segment.bytes"] = values.get(_SMALL_SEGMENTS, values["segment.bytes"])
-        # Since Kafka 4.1 cleanup.policy may be an empty list, which means that records are neither deleted nor
-        # compacted.
+        # Since Kafka 4.1 cleanup.policy may be an empty list: records are then neither deleted nor compacted.
         policies = parse_list(values["cleanup.policy"])
         return cls(
             compact="compact" in policies,

@@ -50,9 +50,8 @@ class ClientTransport(Protocol):
 
 
 class ServerConnection:
-    """The broker's end of one client connection.
-
-    Its transport calls ``data_received`` and ``connection_lost``, each after ``Cluster.advance``.
+    """The broker's end of one client connection. Its transport calls ``data_received`` and ``connection_lost``, each
+    after ``Cluster.advance``.
     """
 
     def __init__(self, node: BrokerNode, transport: ClientTransport, connection_id: int) -> None:

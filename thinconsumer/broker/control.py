@@ -31,9 +31,7 @@ BROKER_METHODS = frozenset(name for name in vars(BrokerOperations) if name[0] !=
 
 
 class BrokerProcessError(KafkaError):
-    """The broker process could not be started, has ended, does not respond, or has a bug; ``stderr`` has its last
-    output.
-    """
+    """The broker process did not start, has ended, hangs or has a bug; ``stderr`` has its last output."""
 
     returncode: int | None = None
     stderr: str = ""
@@ -45,11 +43,7 @@ class BrokerProcessError(KafkaError):
 
 
 def pack(value: Any) -> Any:
-    """Return the JSON form of an argument or a result.
-
-    Raises:
-        IllegalArgumentError: The value has no JSON form, for example a function.
-    """
+    """Return the JSON form of an argument or a result; raise IllegalArgumentError if it has none, like a function."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -96,11 +90,7 @@ def unpack(message: Any) -> Any:
 
 
 def call_line(number: int, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-    """Return the line that makes a call.
-
-    Raises:
-        IllegalArgumentError: An argument has no JSON form.
-    """
+    """Return the line that makes a call; raise IllegalArgumentError if an argument has no JSON form."""
     return _line({"id": number, "call": name, "args": pack(args), "kwargs": pack(kwargs)})
 
 

@@ -74,11 +74,7 @@ class Controller:
         validate_only: bool = False,
         internal: bool = False,
     ) -> TopicImage:
-        """Create a topic.
-
-        Raises:
-            ControllerError: The topic exists, or its name, counts, assignment or configs are invalid.
-        """
+        """Create a topic; raise ControllerError if it exists or its name, counts, assignment or configs are invalid."""
         self.validate_topic_name(name)
         assignments = self._assign_replicas(partitions, replication_factor, assignment)
         try:
@@ -120,11 +116,7 @@ class Controller:
         return grown
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and its data.
-
-        Raises:
-            ControllerError: The topic does not exist.
-        """
+        """Delete a topic and its data; raise ControllerError if it does not exist."""
         for row in self._topic(name).partitions:
             self._reassignments.pop(row.tp, None)
         self.image.remove_topic(name)
@@ -284,11 +276,7 @@ class Controller:
         return self._row(tp)
 
     def validate_topic_name(self, name: str) -> None:
-        """Check that a topic name is valid, unused, and does not collide with another topic's name.
-
-        Raises:
-            ControllerError: The name is invalid or taken.
-        """
+        """Raise ControllerError if a topic name is invalid or taken, or collides with another topic's name."""
         if (illegal := topic_name_error(name)) is not None:
             raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
@@ -416,10 +404,8 @@ class Controller:
         return row if row.leader < 0 else row._replace(leader=-1, leader_epoch=row.leader_epoch + 1)
 
     def _publish(self, delta: MetadataDelta) -> None:
-        """Send a delta to every broker.
-
-        Applying a delta may publish further ones; they are queued behind it for every broker, so that all brokers apply
-        deltas in the same order.
+        """Send a delta to every broker. Applying it may publish further deltas: they are queued behind it for every
+        broker, so that all brokers apply deltas in the same order.
         """
         nodes = list(self._cluster.nodes.values())
         for node in nodes:

@@ -36,8 +36,7 @@ LOG_NAME = f"{0:020}.log"
 META_NAME = "meta.json"
 LOCK_NAME = ".lock"
 META_VERSION = 1
-#: The number of log files kept open. macOS often limits a process to 256 file descriptors, and sockets need some of
-#: them.
+#: The number of log files kept open: macOS often limits a process to 256 file descriptors, shared with sockets.
 OPEN_FILES_MAX = 64
 #: After a logged write failure, a further one is logged only if this many writes have succeeded in between.
 WRITES_BEFORE_NEXT_WARNING = 1000
@@ -53,10 +52,8 @@ class StoredCluster:
 
 
 class NodeDirectory:
-    """The directory of one broker, created if missing and locked against other processes.
-
-    Raises:
-        IllegalStateError: The directory is in use, or ``meta.json`` cannot be read.
+    """The directory of one broker, created if missing and locked against other processes. Raises IllegalStateError if
+    it is in use, or if ``meta.json`` cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -121,9 +118,7 @@ class NodeDirectory:
             lock.close()
 
     def open_file(self, store: PartitionFile) -> FileIO:
-        """Return a partition's file, open for appending. If more than OPEN_FILES_MAX files are open then, the least
-        recently used one is closed.
-        """
+        """Return a partition's file, opened for appending; beyond OPEN_FILES_MAX the least recently used is closed."""
         file = self._files.get(store)
         if file is None:
             self._check_open()
@@ -228,10 +223,8 @@ class NodeDirectory:
 
 
 class ClusterDirectory:
-    """The directory of a cluster: ``node-1``, ``node-2``, ... with the data of each broker.
-
-    Raises:
-        IllegalStateError: The directory is in use, or holds a cluster of more brokers.
+    """The directory of a cluster: ``node-1``, ``node-2``, ... with the data of each broker. Raises IllegalStateError if
+    it is in use, or holds a cluster of more brokers.
     """
 
     def __init__(self, path: str | os.PathLike[str], nodes: int) -> None:

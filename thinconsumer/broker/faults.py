@@ -55,10 +55,7 @@ class Reply(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Edit(FaultAction):
-    """The broker handles the request, and ``change(call, response)`` alters the response before it is sent.
-
-    ``change`` modifies the response in place, or returns another one.
-    """
+    """The broker handles the request; ``change(call, response)`` alters the response in place, or returns another."""
 
     change: Callable[[ApiCall, Any], Message | None]
 
@@ -93,9 +90,8 @@ class EntryError(FaultAction):
 
 @dataclass(frozen=True, slots=True)
 class Raw(FaultAction):
-    """The client gets these bytes in place of a response, unchanged; they need not be a valid frame.
-
-    With ``after`` the broker also handles the request.
+    """The client gets these bytes in place of a response, unchanged; they need not be a valid frame. With ``after`` the
+    broker also handles the request.
     """
 
     data: bytes
@@ -113,7 +109,6 @@ class Delay(FaultAction):
 @dataclass(frozen=True, slots=True)
 class Disconnect(FaultAction):
     """The broker closes the connection in place of handling the request; with ``after``, in place of the response.
-
     ``reset`` sends a TCP reset, as after a crash.
     """
 
@@ -285,11 +280,7 @@ _MISSING = object()
 
 
 def api_key_of(api: type[Message] | str) -> int:
-    """Return the key of an API, given by its request class or by Kafka's name of it.
-
-    Raises:
-        IllegalArgumentError: There is no such API.
-    """
+    """Return an API's key, by its request class or Kafka's name; raise IllegalArgumentError if there is none."""
     if isinstance(api, str):
         key = APIS_BY_NAME.get(api.removesuffix("Request"))
         if key is None:

@@ -115,9 +115,7 @@ class FetchContextKind(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class FetchContext:
-    """How one Fetch request uses its session. The handler calls :meth:`partitions_to_read`, reads these partitions, and
-    passes the results to :meth:`finish`.
-    """
+    """How a Fetch request uses its session: the handler reads :meth:`partitions_to_read`, then calls :meth:`finish`."""
 
     kind: FetchContextKind
     sessions: FetchSessionCache
@@ -129,9 +127,7 @@ class FetchContext:
     error_code: int = 0
 
     def partitions_to_read(self, names_by_id: Mapping[bytes, str]) -> list[CachedPartition]:
-        """Return the partitions of the request or its session, in the order in which they are to be read. Looks up the
-        names of topic ids again that were unknown in earlier requests of the session.
-        """
+        """Return the partitions to read, in order; look up topic ids again that were unknown in earlier requests."""
         partitions = list(self.partitions.values())
         if self.by_id:
             for one in partitions:

@@ -23,9 +23,8 @@ class BrokerImage(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """The replicas, ISR and leader of a partition; ``leader`` is -1 while it has none.
-
-    ``partition_epoch`` counts the controller's changes, so that a change based on an older image is rejected (KIP-497).
+    """The replicas, ISR and leader of a partition; ``leader`` is -1 while it has none. ``partition_epoch`` counts the
+    controller's changes, so that a change based on an older image is rejected (KIP-497).
     """
 
     topic: str

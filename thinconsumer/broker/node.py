@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GROUP, TRANSACTION = 0, 1
-#: Seconds that a transaction coordinator waits for a response to WriteTxnMarkers: Kafka's request.timeout.ms of
-#: brokers.
+#: Seconds that a coordinator waits for a WriteTxnMarkers response: Kafka's request.timeout.ms of brokers.
 MARKER_TIMEOUT_S = 30.0
 
 

@@ -140,7 +140,6 @@ class PartitionReplica:
         transactional: bool = False,
     ) -> int:
         """Append a coordinator's records with acks -1; return the base offset, -1 if they are rejected immediately.
-
         ``done(code)`` is called exactly once, perhaps before this returns.
         """
 
@@ -218,9 +217,7 @@ class PartitionReplica:
         return appended.base_offset
 
     def _when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
-        """Call ``done`` once the high watermark covers what was appended, or with REQUEST_TIMED_OUT after
-        ``timeout_s``.
-        """
+        """Call ``done`` once the high watermark covers the append, or with REQUEST_TIMED_OUT after ``timeout_s``."""
         if self.high_watermark >= appended.next_offset:
             done(0, appended)
             return

@@ -126,11 +126,7 @@ def response_rows(
 
 
 def replica_for(node: BrokerNode, cached: CachedPartition) -> PartitionReplica:
-    """Return this broker's replica of a partition in a fetch request.
-
-    Raises:
-        PartitionReadError: The broker has no replica of the partition, or the topic has another id.
-    """
+    """Return this broker's replica; raise PartitionReadError if there is none, or if the topic has another id."""
     assert cached.topic is not None
     tp = TopicPartition(cached.topic, cached.partition)
     partition = node.partitions.get(tp)
@@ -143,12 +139,7 @@ def replica_for(node: BrokerNode, cached: CachedPartition) -> PartitionReplica:
 
 
 def check_epoch(partition: PartitionReplica, epoch: int, leader_only: bool) -> None:
-    """Check that a request fits the replica's leader epoch and role.
-
-    Raises:
-        PartitionReadError: The request's leader epoch is not the replica's, or only the leader may serve the request
-            and this replica is a follower.
-    """
+    """Raise PartitionReadError if ``epoch`` is outdated or too new, or if a follower gets a ``leader_only`` request."""
     if epoch not in (UNKNOWN, partition.leader_epoch):
         raise PartitionReadError(
             Code.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH

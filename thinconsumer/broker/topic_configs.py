@@ -71,9 +71,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A config as DescribeConfigs shows it: the value in effect, its source, and the values of all sources.
-    ``synonyms`` are the values of all sources, that with the highest precedence first.
-    """
+    """A config as DescribeConfigs shows it; ``synonyms`` has the values of all sources, highest precedence first."""
 
     setting: ConfigKey
     value: str
@@ -147,11 +145,7 @@ TOPIC_CONFIGS: Mapping[str, ConfigKey] = {row.name: row for row in _CONFIG_KEYS}
 
 
 def validate_topic_configs(configs: Mapping[str, str]) -> None:
-    """Validate the configs of a new topic as brokers do before they create it.
-
-    Raises:
-        IllegalArgumentError: A config that does not exist, or an invalid value; the message is sent to the client.
-    """
+    """Validate a new topic's configs as brokers do; raise IllegalArgumentError, whose message is sent to the client."""
     for name, value in configs.items():
         check_topic_config(name, value, TOPIC_CONFIGS.get(name))
     if configs.get("remote.storage.enable", "").lower() == "true":
@@ -163,11 +157,7 @@ def validate_topic_configs(configs: Mapping[str, str]) -> None:
 
 
 def check_topic_config(name: str, value: str, setting: ConfigKey | None) -> None:
-    """Check one value by the rules of its config; ``setting`` is None for an unknown config.
-
-    Raises:
-        IllegalArgumentError: The config is unknown, or the value is invalid.
-    """
+    """Check a value by the rules of ``setting``; raise IllegalArgumentError for None (unknown) or an invalid value."""
     if setting is None:
         raise IllegalArgumentError(f"Unknown topic config name: {name}")
     wrong = _value_error(setting, value.strip())

@@ -70,19 +70,14 @@ def encode_subscription(
 
 
 def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscription:
-    """Decode a subscription of any version.
-
-    Raises:
-        KafkaProtocolError: The bytes are no subscription.
-    """
+    """Decode a subscription of any version; raise KafkaProtocolError if the bytes are no subscription."""
     version = _version(data, "subscription")
     try:
         return _decode(ConsumerProtocolSubscription, data, version)
     except KafkaProtocolError:
         if version == 0:
             raise
-        # Some clients write version 1 in front of bytes that end after the fields of version 0: decode them as version
-        # 0.
+        # Some clients write version 1 before bytes that end after the fields of version 0: decode them as version 0.
         try:
             return ConsumerProtocolSubscription.decode(data, 0, _VERSION.size)
         except KafkaProtocolError:

@@ -1,7 +1,4 @@
-"""DeleteRecords (key 21): raise the log start offset of partitions, which deletes older records (KIP-107).
-
-Version 2 is flexible.
-"""
+"""DeleteRecords (key 21): raise log start offsets, which deletes older records (KIP-107). Version 2 is flexible."""
 
 from __future__ import annotations
 

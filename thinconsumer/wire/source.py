@@ -34,9 +34,7 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
 
 
 class FunctionSource:
-    """The source code of one generated encoder or decoder. ``method`` is the method of ``struct`` that the generated
-    code calls: ``pack`` or ``unpack_from``.
-    """
+    """Source code of one encoder or decoder; ``method`` is what it calls in ``struct``: ``pack`` or ``unpack_from``."""
 
     def __init__(self, header: str, names: dict[str, Any], method: str) -> None:
         self.names = dict(names)

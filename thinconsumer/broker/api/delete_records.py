@@ -102,10 +102,7 @@ def _answer(call: ApiCall, targets: list[_LowWatermarkTarget], *, is_over: bool)
 
 
 def _low_watermark(partition: PartitionReplica) -> int:
-    """Return the lowest log start offset of the partition's replicas.
-
-    Replicas on brokers that are not live, according to the leader's copy of the cluster metadata, are ignored.
-    """
+    """Return the lowest log start offset among the replicas on live brokers (according to the leader's metadata)."""
     node = partition.node
     lowest: int = partition.log.start_offset
     for replica in partition.image.replicas:

@@ -64,9 +64,8 @@ def _states(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState
 
 
 def _count(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) -> tuple[Counter[str], Counter[bytes]]:
-    """Return how often the request contains each topic name and each topic id.
-
-    An entry with neither name nor id, or with both, adds INVALID_REQUEST to ``results``.
+    """Return how often the request contains each topic name and each topic id. An entry with neither name nor id, or
+    with both, adds INVALID_REQUEST to ``results``.
     """
     names = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()

@@ -61,10 +61,7 @@ def _handle(call: ApiCall) -> Message | None:
 
 
 def _refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
-    """Return a response with a top-level error code; below version 13 every partition has the code, too.
-
-    Responses below version 7 have no top-level code.
-    """
+    """Return a response with a top-level error code (from version 7 on) and, below version 13, for every partition."""
     topics = []
     if version < FIRST_WITH_IDS:
         topics = [

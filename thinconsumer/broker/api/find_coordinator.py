@@ -19,10 +19,7 @@ NO_BROKER = BrokerImage(-1, "", -1)
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Return the coordinator of each key: the leader of its partition of an internal topic.
-
-    A group belongs to a partition of ``__consumer_offsets``, a transactional id to one of ``__transaction_state``.
-    """
+    """Return each key's coordinator: the leader of its ``__consumer_offsets`` or ``__transaction_state`` partition."""
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
         return _refuse(request, call.version, int(Code.INVALID_REQUEST))

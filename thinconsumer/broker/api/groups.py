@@ -60,9 +60,8 @@ def sync_group(call: ApiCall) -> Message | None:
 
 
 def heartbeat(call: ApiCall) -> Message | None:
-    """Heartbeat versions 0 to 4: keep a member's session alive; the response tells whether to rejoin.
-
-    Version 3 adds static members (KIP-345).
+    """Heartbeat versions 0 to 4: keep a session alive, learn whether to rejoin. Version 3 adds static members
+    (KIP-345).
     """
     call.node.group_coordinator.heartbeat(call.request, lambda code: call.reply(HeartbeatResponse(error_code=code)))
     return None
@@ -88,9 +87,8 @@ def leave_group(call: ApiCall) -> Message | None:
 
 
 def list_groups(call: ApiCall) -> Message:
-    """ListGroups versions 0 to 5: the groups that this broker coordinates.
-
-    Version 4 adds a filter by state (KIP-518), version 5 by type (KIP-848).
+    """ListGroups versions 0 to 5: the groups that this broker coordinates. Version 4 adds a filter by state (KIP-518),
+    version 5 by type (KIP-848).
     """
     code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
     return ListGroupsResponse(error_code=code, groups=groups)
@@ -117,10 +115,7 @@ def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) ->
 
 
 def delete_groups(call: ApiCall) -> Message | None:
-    """DeleteGroups versions 0 to 2: delete empty groups with their offsets (KIP-229).
-
-    The response is sent once the deletion is committed.
-    """
+    """DeleteGroups versions 0 to 2: delete empty groups with their offsets, and respond once committed (KIP-229)."""
     call.node.group_coordinator.delete(
         call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
     )

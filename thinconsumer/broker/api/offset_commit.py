@@ -97,10 +97,7 @@ def split_by_existence(
 
 
 def merged_topics(topics: Iterable[_TopicT], key: str) -> list[_TopicT]:
-    """Merge the response entries of each topic into one, like Kafka's response builder.
-
-    ``key`` is the field that identifies a topic: "name" or "topic_id".
-    """
+    """Merge each topic's response entries, as Kafka does; ``key`` is the identifying field: "name" or "topic_id"."""
     merged: dict[str | bytes, _TopicT] = {}
     for topic in topics:
         first = merged.setdefault(getattr(topic, key), topic)

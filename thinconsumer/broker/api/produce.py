@@ -5,8 +5,7 @@ all partitions of the request, and responds. ``log`` validates the batches; ``pa
 Follows ``KafkaApis.handleProduceRequest``, ``ProduceRequest.validateRecords`` and
 ``ReplicaManager.handleProduceAppend``. ApiVersions lists versions 0 to 2, since old librdkafka clients look for them,
 but such a request closes the connection, as in 4.x. From version 12 on a transactional write adds its partition to the
-transaction (KIP-890); with older versions the producer must have sent AddPartitionsToTxn before. Version 13 uses topic
-ids.
+transaction (KIP-890); in older versions AddPartitionsToTxn must precede. Version 13 uses topic ids.
 """
 
 from __future__ import annotations
@@ -155,9 +154,7 @@ class _ProduceRequest:
         return 0
 
     def start(self) -> None:
-        """Append the batches.
-
-        If a batch begins a transaction in its partition, the transaction coordinator verifies the transaction first
+        """Append the batches; if one begins a transaction in its partition, the coordinator verifies it first
         (KIP-890).
         """
         call = self._call
@@ -265,10 +262,7 @@ class _ProduceRequest:
 
 
 def _add_record_errors(response: PartitionProduceResponse, refusal: AppendRefused) -> None:
-    """Copy the errors of single records to the response, with the message of the rejection.
-
-    As in Kafka, a rejection without errors of single records has no message.
-    """
+    """Copy the errors of single records with the rejection's message; without such errors Kafka sends no message."""
     if refusal.record_errors:
         response.error_message = refusal.message
         response.record_errors = [

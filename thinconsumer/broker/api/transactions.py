@@ -81,9 +81,8 @@ def add_offsets_to_txn(call: ApiCall) -> Message | None:
 
 
 def end_txn(call: ApiCall) -> Message | None:
-    """EndTxn versions 0 to 5: commit or abort a transaction; its markers are written after the response.
-
-    Version 5 adds the producer id and epoch for the next transaction (KIP-890).
+    """EndTxn versions 0 to 5: commit or abort a transaction; its markers are written after the response. Version 5
+    returns the producer id and epoch for the next transaction (KIP-890).
     """
     request: EndTxnRequest = call.request
 
@@ -105,8 +104,7 @@ def add_partitions_to_txn(call: ApiCall) -> Message | None:
     """AddPartitionsToTxn versions 0 to 5: add partitions to transactions, or verify that they were added.
 
     Clients send versions up to 3, for one transaction. Brokers send version 4 and later, for several transactions, to
-    add partitions or to verify them (KIP-890). If one partition does not exist, no partition of its transaction is
-    added.
+    add or verify partitions (KIP-890). If one partition does not exist, no partition of its transaction is added.
     """
     request: AddPartitionsToTxnRequest = call.request
     transactions = request.transactions if call.version >= FIRST_OF_BROKERS else [_of_client(request)]

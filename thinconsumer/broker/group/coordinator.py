@@ -157,9 +157,8 @@ class GroupCoordinator:
         require_stable: bool,
         reply: Callable[[int, list[OffsetFetchResponseTopics]], None],
     ) -> None:
-        """Pass an error code and the group's committed offsets to ``reply``.
-
-        With ``require_stable``, partitions with pending transactional offsets get UNSTABLE_OFFSET_COMMIT.
+        """Pass an error code and the group's committed offsets to ``reply``. With ``require_stable``, partitions with
+        pending transactional offsets get UNSTABLE_OFFSET_COMMIT.
         """
         if not require_stable:
             shard = self._shard(request.group_id)

@@ -17,9 +17,8 @@ class EventProcessor:
         self._later: deque[Callable[[], None]] = deque()
 
     def run(self, callback: Callable[[], None]) -> None:
-        """Run an operation, then the callbacks that it has deferred.
-
-        If another operation is running already, the callbacks wait until that one is complete, too.
+        """Run an operation, then the callbacks that it has deferred. If another operation is running already, the
+        callbacks wait until that one is complete, too.
         """
         if self._busy:
             callback()

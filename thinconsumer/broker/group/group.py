@@ -57,8 +57,7 @@ class ClassicGroup:
         #: Member ids that were sent with MEMBER_ID_REQUIRED, and with which no JoinGroup has arrived yet (KIP-394).
         self.pending_joins: set[str] = set()
         self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup yet.
-        #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``, so that the delay is
-        #: repeated.
+        #: Whether a member joined during the current ``group.initial.rebalance.delay.ms``, which is then repeated.
         self.new_member_added = False
         #: The topics to which members subscribe; None if the subscriptions are unknown.
         self.subscribed_topics: frozenset[str] | None = None
@@ -194,8 +193,7 @@ class ClassicGroup:
                 found = (member.subscribed_topics(self.protocol_name) for member in self.members.values())
                 self.subscribed_topics = frozenset().union(*found)
             except KafkaProtocolError:
-                # Members with an invalid subscription are accepted. While their group is stable, none of its offsets
-                # expires.
+                # Members with an invalid subscription are accepted. While their group is stable, no offset expires.
                 return
 
     def is_subscribed_to(self, topic: str) -> bool:
@@ -214,10 +212,7 @@ class ClassicGroup:
         member.join = reply
 
     def park_sync(self, member: ClassicGroupMember, reply: SyncReply) -> None:
-        """Park a member's SyncGroup: ``reply`` is called when the assignment is committed.
-
-        An earlier SyncGroup of the member that is still parked gets REBALANCE_IN_PROGRESS.
-        """
+        """Park a SyncGroup until the assignment is committed; an earlier parked one gets REBALANCE_IN_PROGRESS."""
         self.answer_sync(member, SyncGroupResponse(error_code=int(Code.REBALANCE_IN_PROGRESS)))
         member.sync = reply
 
@@ -241,10 +236,7 @@ class ClassicGroup:
         self.answer_sync(member, SyncGroupResponse(error_code=int(code)))
 
     def join_response(self, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
-        """Return a JoinGroup response for the current generation.
-
-        ``with_members`` adds the members with their metadata, from which the leader computes the assignment.
-        """
+        """Return this generation's JoinGroup response, ``with_members`` if the leader must compute the assignment."""
         members = []
         if with_members and self.protocol_name is not None:
             members = [

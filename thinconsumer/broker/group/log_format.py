@@ -103,11 +103,7 @@ def group_key(group: str) -> bytes:
 
 
 def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
-    """Return the parsed key; None for a key of another group protocol.
-
-    Raises:
-        KafkaProtocolError: The bytes are not a valid key.
-    """
+    """Return the parsed key, None for one of another group protocol; raise KafkaProtocolError if it is invalid."""
     data = key or b""
     kind = version_of(data)
     if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):

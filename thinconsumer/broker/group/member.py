@@ -70,11 +70,7 @@ class ClassicGroupMember:
         return dict(self.protocols)[protocol]
 
     def subscribed_topics(self, protocol: str) -> list[str]:
-        """Return the topics of a consumer's subscription, parsed as version 0 like in Kafka.
-
-        Raises:
-            KafkaProtocolError: The metadata is not a consumer subscription.
-        """
+        """Return a subscription's topics, parsed as version 0 like in Kafka; raise KafkaProtocolError if invalid."""
         data = self.metadata(protocol)
         if len(data) < _VERSION_SIZE or data[0] & 0x80:
             raise KafkaProtocolError(f"subscription of {len(data)} bytes is too short or has a negative version")

@@ -16,9 +16,8 @@ from .states import GroupState
 
 
 def sync(group: ClassicGroup | None, request: SyncGroupRequest, reply: SyncReply) -> None:
-    """Reply with the member's assignment, or park the request until the assignment is in the log.
-
-    The leader's request contains the assignments of all members.
+    """Reply with the member's assignment, or park the request until the assignment is in the log. The leader's request
+    contains the assignments of all members.
     """
     code = int(Code.UNKNOWN_MEMBER_ID) if group is None else _check_sync(group, request)
     if group is None or code:

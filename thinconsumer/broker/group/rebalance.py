@@ -79,9 +79,8 @@ def maybe_complete_join(group: ClassicGroup) -> None:
 
 
 def complete_join(group: ClassicGroup) -> None:
-    """End the join phase and begin the next generation.
-
-    Dynamic members that have not rejoined are removed; static ones stay until their session timeout.
+    """End the join phase and begin the next generation. Dynamic members that have not rejoined are removed; static ones
+    stay until their session timeout.
     """
     group.cancel(JOIN)
     missing = [member for member in group.members.values() if member.join is None and member.instance_id is None]
@@ -94,8 +93,7 @@ def complete_join(group: ClassicGroup) -> None:
         return
     group.begin_generation()
     if group.state is GroupState.EMPTY:
-        # If this append fails, the next coordinator loads the previous generation, and removes its members after their
-        # session timeouts.
+        # If this append fails, the next coordinator loads the previous generation, whose members then time out.
         group.shard.write_group(group, {})
         return
     for member in list(group.members.values()):
@@ -176,9 +174,8 @@ def _complete_join_after_removal(group: ClassicGroup) -> None:
 
 
 def remove_member(group: ClassicGroup, member: ClassicGroupMember) -> None:
-    """Remove a member and fail its parked requests; its client may rejoin as a new member.
-
-    Kafka never responds to a parked SyncGroup of a removed member.
+    """Remove a member and fail its parked requests; its client may rejoin as a new member. Kafka never responds to a
+    parked SyncGroup of a removed member.
     """
     group.fail_parked(member, Code.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)

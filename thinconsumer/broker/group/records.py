@@ -63,9 +63,8 @@ def remove_group(group_id: str) -> Replay:
 def put_offset(
     group: ClassicGroup, topic: str, partition: int, value: OffsetCommitValue, producer_id: int = NO_PRODUCER_ID
 ) -> Replay:
-    """Return the state change that commits an offset, and adds the group if the state does not have it.
-
-    With a producer id the offset stays pending until the producer's transaction ends.
+    """Return the state change that commits an offset, and adds the group if the state does not have it. With a producer
+    id the offset stays pending until the producer's transaction ends.
     """
 
     def change(state: ReplayedState, offset: int) -> None:

@@ -38,9 +38,8 @@ Done = Callable[[int], None]
 
 @dataclass(slots=True, eq=False)
 class _PendingWrite:
-    """An append that is not committed yet, with its state changes and their offsets.
-
-    ``waiters`` are the callbacks that wait for the commit, each with the timer of its timeout.
+    """An append that is not committed yet, with its state changes and their offsets. ``waiters`` are the callbacks that
+    wait for the commit, each with the timer of its timeout.
     """
 
     changes: list[tuple[Replay, int]]
@@ -223,10 +222,8 @@ class GroupCoordinatorShard:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> None:
-        """Append records and apply their changes to the latest state.
-
-        ``done(code)`` is called once: with 0 when the records are committed, else with the error of a rejected or
-        timed-out append.
+        """Append records and apply their changes to the latest state. ``done(code)`` is called once: with 0 when the
+        records are committed, else with the error of a rejected or timed-out append.
         """
         if self.state is not ShardState.READY or self._partition is None:
             self._refuse(int(Code.NOT_COORDINATOR), [], done)

@@ -157,10 +157,8 @@ class _Cleaner:
         return record.value is not None or horizon is None or self._now_ms < horizon
 
     def _is_last_of_producer(self, batch: StoredBatch) -> bool:
-        """Return whether the batch is the last of its producer.
-
-        The batch's header must stay: a broker that loads the log takes the producer's epoch and last sequence number
-        from it.
+        """Return whether the batch is the last of its producer. The batch's header must stay: a broker that loads the
+        log takes the producer's epoch and last sequence number from it.
         """
         known = self._producers.by_id.get(batch.producer_id)
         if known is None:
@@ -170,9 +168,8 @@ class _Cleaner:
         return batch.is_control and batch.producer_epoch == known.epoch
 
     def _read(self, batch: StoredBatch) -> list[NewRecord] | None:
-        """Return the batch's records, with offsets relative to its base offset.
-
-        None means that they cannot be decoded; the cleaner then keeps the batch unchanged.
+        """Return the batch's records, with offsets relative to its base offset. None means that they cannot be decoded;
+        the cleaner then keeps the batch unchanged.
         """
         if batch.base_offset not in self._records:
             self._records[batch.base_offset] = _records(batch)
@@ -194,9 +191,8 @@ def _records(batch: StoredBatch) -> list[NewRecord] | None:
 
 
 def _rebuilt(batch: StoredBatch, records: Sequence[NewRecord], horizon: int | None) -> StoredBatch:
-    """Return the batch with only these records and this delete horizon.
-
-    The header keeps its offsets, producer id and epoch, and sequence numbers.
+    """Return the batch with only these records and this delete horizon. The header keeps its offsets, producer id and
+    epoch, and sequence numbers.
     """
     data = build_batch(
         records,

@@ -48,9 +48,8 @@ class LeaderEpochs(list[tuple[int, int]]):
             self.pop()
 
     def start_at(self, start: int) -> None:
-        """Remove the epochs that end at or before ``start``, the new log start offset.
-
-        The epoch that contains this offset then starts there.
+        """Remove the epochs that end at or before ``start``, the new log start offset. The epoch that contains this
+        offset then starts there.
         """
         before = sum(first <= start for _, first in self)
         if before:

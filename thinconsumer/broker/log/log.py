@@ -105,8 +105,7 @@ class Log:
         if batch.producer_id >= 0:
             seen = self.producers.duplicate_of(batch) if from_client else None
             if seen is not None:
-                # For a duplicate Kafka returns the batch's timestamp as log append time, even if the topic has
-                # CreateTime.
+                # For a duplicate, Kafka returns the batch's timestamp as log append time, even with CreateTime.
                 return AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
             self.producers.check(batch, from_client)
         return self._append(batch, -1 if log_append_time is None else log_append_time)
@@ -142,11 +141,7 @@ class Log:
         return self._append(StoredBatch.of(data), now_ms if self.config.log_append_time else -1)
 
     def append_stored(self, batch: StoredBatch) -> None:
-        """Append a batch that a follower has fetched from its leader, unchanged.
-
-        Raises:
-            ValueError: The batch begins before the log end offset.
-        """
+        """Append a batch fetched from the leader unchanged; raise ValueError if it begins before the log end offset."""
         if batch.base_offset < self.end_offset and self._batches:
             raise ValueError(
                 f"cannot append base offset {batch.base_offset} at log end offset {self.end_offset}: {self!r}"
@@ -169,9 +164,8 @@ class Log:
         self.end_offset = batch.next_offset
 
     def batches_from(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield the batch that contains an offset and all later ones.
-
-        During the iteration the log may be appended to, but not be truncated or compacted.
+        """Yield the batch that contains an offset and all later ones. During the iteration the log may be appended to,
+        but not be truncated or compacted.
         """
         return self._batches.from_offset(offset)
 
@@ -184,9 +178,8 @@ class Log:
         return self._batches.read(offset, end_offset, max_bytes, at_least_one)
 
     def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
-        """Yield the undecoded batches with records from the offset ``start`` to below ``end``.
-
-        The first and the last batch may also contain records outside this range.
+        """Yield the undecoded batches with records from the offset ``start`` to below ``end``. The first and the last
+        batch may also contain records outside this range.
         """
         for stored in self._batches.from_offset(start):
             if stored.base_offset >= end:
@@ -219,10 +212,7 @@ class Log:
         return min(max(unstable, self.start_offset), high_watermark)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of each aborted transaction that may have batches in a range.
-
-        The range begins with the offset ``start`` and ends before ``end``.
-        """
+        """Return (producer id, first offset) of aborted transactions that may have batches in [``start``, ``end``)."""
         return self.producers.transactions.aborted_in(start, end)
 
     def open_transactions(self) -> Mapping[int, int]:
@@ -251,10 +241,7 @@ class Log:
         self.producers.rebuild(self._batches.items)
 
     def start_at(self, offset: int) -> None:
-        """Remove all records of a follower's log, and restart it empty at ``offset``, the leader's log start offset.
-
-        The leader has deleted the records that the follower would have to fetch next.
-        """
+        """Empty a follower's log and restart it at ``offset``: the leader has deleted the records before it."""
         self._batches.replace(())
         self._stored_from = 0
         self.epochs = LeaderEpochs()

@@ -38,8 +38,7 @@ def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offs
 def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset | None:
     """Find the first of the records below ``end_offset`` with the highest timestamp; None if no record has one.
 
-    With LogAppendTime, where all records of a batch have the same timestamp, Kafka returns the last record of the
-    batch.
+    With LogAppendTime, where a batch's records have equal timestamps, Kafka returns the last record of the batch.
     """
     highest: StoredBatch | None = None
     for batch in batches.items:
@@ -58,10 +57,7 @@ def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset |
 
 
 def _columns(batch: StoredBatch) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the offsets and the timestamps of a batch's records.
-
-    If the records cannot be decoded, return only the batch's base offset and maximum timestamp.
-    """
+    """Return the records' offsets and timestamps; if they cannot be decoded, the base offset and maximum timestamp."""
     if batch.is_control:
         return ((batch.base_offset,), (batch.max_timestamp,)) if batch.record_count else ((), ())
     try:

@@ -82,11 +82,7 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def decode_key(key: bytes | memoryview | None) -> str | None:
-    """Return the transactional id, or None for an unknown key version.
-
-    Raises:
-        KafkaProtocolError: The bytes are not a valid key.
-    """
+    """Return the transactional id, None for an unknown key version; raise KafkaProtocolError for an invalid key."""
     data = bytes(key or b"")
     if version_of(data) != KEY_VERSION:
         return None
@@ -94,11 +90,7 @@ def decode_key(key: bytes | memoryview | None) -> str | None:
 
 
 def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
-    """Return the parsed value, or None for an unknown value version.
-
-    Raises:
-        KafkaProtocolError: The bytes are not a valid value.
-    """
+    """Return the parsed value, None for an unknown value version; raise KafkaProtocolError for an invalid value."""
     data = bytes(value)
     version = version_of(data)
     if not 0 <= version <= VALUE_VERSION:

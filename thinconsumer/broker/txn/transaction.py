@@ -48,10 +48,7 @@ class TransactionMetadata:
 
 
 class Transaction:
-    """A transactional id on its coordinator.
-
-    ``pending`` is the target state of a transition that is being logged, None without one.
-    """
+    """A transactional id on its coordinator; ``pending`` is the target state of a transition being logged, or None."""
 
     def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
@@ -149,10 +146,7 @@ class Transaction:
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionMetadata:
-        """Prepare the transition to the completed state, which is logged once all markers are written.
-
-        If a next producer id is set, the transition switches to it.
-        """
+        """Prepare the completed state, logged once all markers are written, with the next producer id if one is set."""
         metadata = self.metadata
         producer_id, epoch = metadata.producer_id, metadata.producer_epoch
         if metadata.client_version >= EPOCH_PER_TRANSACTION and metadata.next_producer_id != NO_PRODUCER_ID:
@@ -187,10 +181,8 @@ class Transaction:
         return replace(metadata, state=self.pending, previous_producer_id=metadata.producer_id, **changes)
 
     def complete(self, metadata: TransactionMetadata) -> None:
-        """Let the prepared transition take effect: ``metadata`` is in the log.
-
-        Raises:
-            IllegalStateError: ``metadata`` is not that of the prepared transition.
+        """Let the prepared transition take effect: ``metadata`` is in the log. Raise IllegalStateError if ``metadata``
+        is not that of the prepared transition.
         """
         if self.pending is not metadata.state or metadata.previous_producer_id != self.metadata.producer_id:
             raise IllegalStateError(f"{self} cannot complete a transition that was not prepared: {metadata}")

@@ -103,9 +103,8 @@ def on_add_partitions(
 def on_verify_partitions(
     txn: Transaction, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, Code]:
-    """Decide on AddPartitionsToTxn with ``verify_only``: return a code for each partition.
-
-    Partitions that are not in the transaction get TRANSACTION_ABORTABLE.
+    """Decide on AddPartitionsToTxn with ``verify_only``: return a code for each partition. Partitions that are not in
+    the transaction get TRANSACTION_ABORTABLE.
     """
     refusal = _refuse(txn, producer)
     inside = txn.metadata.partitions
