@@ -92,8 +92,8 @@ class Truth:
     def successor(self, offset: int, epoch: int) -> int | None:
         """Return None if a record's leader epoch counts at its offset, else the next newer epoch that counts.
 
-        An epoch does not count at the offset of a record that its leader wrote after it was deposed, nor at any offset
-        if the newest leader's log lacks the epoch.
+        The epoch of a deposed leader does not count at the offsets of records that this leader wrote after another was
+        elected. An epoch that the newest leader's log lacks counts at no offset.
         """
         end: int | None = None
         for own, start in reversed(self.epochs):
@@ -113,7 +113,7 @@ class Truth:
         """Return a newer epoch without records that count if its leader's log lacks this record, else None.
 
         Until that leader learns that it was deposed, it answers OffsetForLeaderEpoch as if the record was truncated,
-        and a reader that goes back then is right by KIP-320.
+        so that its readers may go back (KIP-320).
         """
         return next((newer for newer, end in self._rivals if newer > epoch and end <= offset), None)
 

@@ -127,7 +127,7 @@ class Actor:
     def _have_turn(self, moment: float) -> None:
         if moment != self._due:
             return
-        # Also if no turn follows below: wake() schedules only turns before ``_due``, and this moment has come already.
+        # Reset even if no turn follows below: wake() schedules a turn only before ``_due``, which has come by now.
         self._due = NEVER
         if self._in_turn or not self.is_active:
             return
