@@ -74,7 +74,7 @@ class BrokerProcess(BrokerOperations):
             machine, starting Python alone takes many seconds.
 
     Raises:
-        BrokerProcessError: It did not start, for example because a port is taken; the message has its output.
+        BrokerProcessError: The process did not start, for example because a port is taken; the message has its output.
     """
 
     def __init__(

@@ -393,7 +393,7 @@ class _Channel:
 
     def flush(self) -> None:
         """Send as much of the queued data as the kernel accepts without blocking. Also lets the connection serve
-        requests again after half of UNSENT_MAX is sent, and completes :meth:`close`.
+        requests again once at most half of UNSENT_MAX is unsent, and completes :meth:`close`.
         """
         try:
             if self._queue:

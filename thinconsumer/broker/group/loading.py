@@ -48,14 +48,14 @@ def changes(batches: Iterable[RecordBatch], shard: GroupCoordinatorShard) -> Ite
                 continue
             rows = batch.decode("", -1, check_crcs=False)
         except KafkaError as error:
-            log.warning("__consumer_offsets: skipping invalid batch %r: %s", batch, error)
+            log.warning("%r: skipping invalid batch %r: %s", shard, batch, error)
             continue
         producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
         for row in rows:
             try:
                 change = _change(row.key, row.value, producer_id, shard)
             except (KafkaError, IllegalStateError) as error:
-                log.warning("__consumer_offsets: skipping invalid record at offset %d: %s", row.offset, error)
+                log.warning("%r: skipping invalid record at offset %d: %s", shard, row.offset, error)
                 continue
             if change is not None:
                 yield change, row.offset

@@ -205,7 +205,7 @@ class ProducerStateManager:
     def expire(self, now_ms: int, after_ms: int) -> None:
         """Remove the producers without an ongoing transaction and without a batch in the last ``after_ms``.
 
-        Verifications that began that long ago are removed, too.
+        Verifications that began more than ``after_ms`` ago are removed, too.
         """
         ongoing = self.transactions.ongoing
         for producer_id, known in list(self.by_id.items()):

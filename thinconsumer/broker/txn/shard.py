@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of tombstones in one batch, which must not exceed max.message.bytes, when transactional ids expire.
+#: Expired transactional ids are removed in batches of at most this many tombstones, to respect max.message.bytes.
 TOMBSTONES_MAX = 100
 
 #: Error codes for clients when the log rejects a record; other codes are returned unchanged.
@@ -127,7 +127,7 @@ class TransactionCoordinatorShard:
         return answer
 
     def expire(self, updated_before_ms: int) -> None:
-        """Remove the transactional ids without an ongoing transaction that have not been used since this time."""
+        """Remove the transactional ids without an ongoing transaction that were last used before this time."""
         old = (
             txn
             for txn in list(self.transactions.values())

@@ -133,7 +133,7 @@ class Transaction:
         metadata = self.metadata
         epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
         if client_version >= EPOCH_PER_TRANSACTION:
-            # With the highest epoch a producer can still end its transaction; it continues with ``next_producer_id``.
+            # A producer with the highest epoch can still end its transaction; the next one uses ``next_producer_id``.
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
         return self._prepare(
             TransactionEvent.COMMITTED if commit else TransactionEvent.ABORTED,
