@@ -16,8 +16,7 @@ from .states import ConnectionState
 
 log = logging.getLogger(__name__)
 
-#: The next address is dialled after this many seconds if TCP (and TLS) to the address before is not connected yet (RFC
-#: 8305, section 5).
+#: Seconds to wait for TCP (and TLS) to one address before the next one is dialled (RFC 8305, section 5).
 CONNECT_DELAY = 0.25
 #: The next address is dialled after this many seconds if the address before is connected but has not answered
 #: ApiVersions. Longer than CONNECT_DELAY, since a busy broker takes longer to answer than a network takes to connect.

@@ -98,8 +98,7 @@ class Connection:
         self.address = address
         self._settings = settings
         self._setup_timeout = setup_timeout
-        #: When the current step of the setup began. The steps are TCP with TLS, ApiVersions, and each request of the
-        #: login.
+        #: When the current step of the setup began: TCP with TLS, ApiVersions, or one request of the login.
         self.setup_began_at = now
         self._setup_deadline = min(now + setup_timeout, connect_by)
         self._answer = answer
@@ -176,8 +175,7 @@ class Connection:
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            # ``build`` has raised, which is a bug. The manager that sent the request must get an answer all the same,
-            # or it would wait for one for ever.
+            # ``build`` has raised, a bug: without an answer, the manager that sent the request would wait for ever.
             if not self._in_flight or self._in_flight[-1].request is not request:
                 failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
                 self._answer(Answer(request, self.node_id, error=failure))
@@ -211,10 +209,7 @@ class Connection:
         return self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
 
     def close(self, error: KafkaError | None) -> None:
-        """Close the connection and answer the requests in flight with ``error``.
-
-        None means that nothing has failed: the client closes the connection on purpose.
-        """
+        """Close the connection, and answer the requests in flight with ``error``; None: it is closed on purpose."""
         if not self.has_ended:
             # Tell the driver first. If Ctrl-C came after the change of state, nothing would close the socket.
             self._hang_up(self)
@@ -325,11 +320,7 @@ class Connection:
         return ""
 
     def _reject(self, error: KafkaError) -> None:
-        """Close the connection after a malformed response.
-
-        The oldest request in flight, which the response was for, is answered with ``error``; the others are answered
-        with a connection error.
-        """
+        """Close after a malformed response: the oldest request gets ``error``, the others a connection error."""
         if self._in_flight:
             head = self._in_flight[0]
             if head.request is not None:
@@ -347,10 +338,7 @@ class Connection:
         return max(due, min(latest, self.received_at + ARRIVING_GAP))
 
     def _time_out(self, now: float) -> None:
-        """Close the connection after a request has timed out.
-
-        The broker answers requests in order, so the later ones would wait for the same response.
-        """
+        """Close the connection after a timeout: in order, later requests would wait for the same response."""
         late = [item for item in self._in_flight if item.deadline <= now]
         first = min(late, key=lambda item: item.deadline)
         for item in late:
@@ -424,8 +412,7 @@ class Connection:
         response = item.api.RESPONSE.decode(frame, item.version, body)
         self._throttle(response, now)
         self.has_answered = True
-        # Remove the request from those in flight only after its answer is stored: a Ctrl-C in between must not lose the
-        # answer.
+        # Remove the request from those in flight only after its answer is stored, or a Ctrl-C could lose the answer.
         self._answer(
             Answer(
                 item.request,

@@ -92,8 +92,7 @@ class Frames:
         if self._body is None:
             yield from self._cut_shared()
         elif self._filled == self._size:
-            # The frame is read-only, because records are slices of it: a deserializer that changed one could change
-            # others.
+            # The frame is read-only, since records are slices of it: a deserializer could change other records.
             body, self._body = self._body, None
             frame = memoryview(body)[: self._size].toreadonly()
             if len(body) <= KEPT_BYTES:
@@ -118,8 +117,7 @@ class Frames:
             yield bytes(memoryview(shared)[start + SIZE_BYTES : stop])
             start = stop
         if start:
-            # Move the incomplete frame to the front. Assigning a slice of the same length does not resize the
-            # bytearray.
+            # Move the incomplete frame to the front. A slice of the same length does not resize the bytearray.
             shared[: end - start] = shared[start:end]
             self._filled = end - start
 
@@ -134,10 +132,7 @@ class Frames:
         self._filled = end - start
 
     def _free_body(self, size: int) -> bytearray | None:
-        """Return a kept buffer for a frame of ``size`` bytes, or None.
-
-        The buffer has no slices, and is at most a third larger than the frame.
-        """
+        """Return a kept buffer without slices for ``size`` bytes, at most a third larger than that, or None."""
         for index, body in enumerate(self._bodies):
             if 3 * len(body) // 4 <= size <= len(body) and _is_free(body):
                 del self._bodies[index]
@@ -185,8 +180,7 @@ def _doubled(body: bytearray, size: int) -> bytearray:
         body *= 2
         del body[size:]
     except BufferError:
-        # The driver still has the slice from ``buffer()``, and Python cannot resize a bytearray that has a slice: copy
-        # the body.
+        # The driver still has the slice from ``buffer()``, which prevents a resize: copy the body.
         body = body + bytes(size - len(body))
     return body
 

@@ -79,8 +79,7 @@ class Negotiation:
     def _fall_back(self, ranges: Ranges) -> None:
         lowest, highest = ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
         version = min(highest, ApiVersionsRequest.VERSIONS[1])
-        # Each new request must have a lower version than the last one. Otherwise a broker that rejects every version
-        # would cause an endless loop.
+        # Each request has a lower version than the last, or a broker that rejects all would cause an endless loop.
         if not max(0, lowest) <= version < self.version:
             raise KafkaProtocolError(
                 f"the broker rejects ApiVersions {self.version} and offers versions {lowest} to {highest}"

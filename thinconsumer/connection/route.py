@@ -363,11 +363,7 @@ class BrokerRoute:
         self._move(RouteEvent.READY)
 
     def _check_connection(self, connection: Connection, now: float) -> None:
-        """Check the connection's progress.
-
-        The first answer resets :attr:`failures`; lasting for ``STABLE_AFTER`` ends the logged outage; a lost connection
-        begins the backoff.
-        """
+        """Reset :attr:`failures` at the first answer; end the outage after ``STABLE_AFTER``; back off after a loss."""
         if connection.has_answered and not self._success_noted:
             self._success_noted = True
             self.unreachable = False
@@ -450,8 +446,7 @@ class BrokerRoute:
             waiting = self.queue[0]
             try:
                 if waiting.deadline <= now:
-                    # The deadline has passed, so the request is not written: it would time out at once, which closes
-                    # the connection for all other requests, too.
+                    # Not written: after its deadline it would time out at once, which closes the connection for all.
                     self._too_late(waiting)
                 else:
                     connection.send(waiting.request, waiting.queued_at, waiting.deadline, now)

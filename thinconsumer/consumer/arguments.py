@@ -97,11 +97,7 @@ def is_whole(value: object, least: int) -> bool:
 
 
 def to_seconds(timeout_ms: object) -> float:
-    """Return a user's timeout in seconds.
-
-    Raises:
-        IllegalArgumentError: ``timeout_ms`` is not a number of milliseconds from 0 on.
-    """
+    """Return ``timeout_ms`` in seconds; raise IllegalArgumentError unless it is a number of milliseconds from 0 on."""
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)) or not timeout_ms >= 0:
         raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {timeout_ms!r}")
     return timeout_ms / 1000

@@ -39,10 +39,7 @@ def partitions_of(
 
 
 def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
-    """Return a topic's id from the consumer's cached metadata, without I/O.
-
-    Returns sixteen zero bytes if the id is unknown, and None if a broker has reported that the topic does not exist.
-    """
+    """Return a topic's id from cached metadata (no I/O): 16 zero bytes if unknown, None if the topic does not exist."""
     found = consumer._reader.managers.metadata.topics.get(topic)
     if found is None:
         return ZERO_UUID

@@ -204,8 +204,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
         with self._shell.enter(touches=False):
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
-        # This assignment must be the last statement, as in poll: if an exception comes earlier, the positions do not
-        # change, and the next poll returns the same records.
+        # This assignment must be the last statement, as in poll: otherwise an exception could lose the records.
         self._reader.poll_result = poll_result
         return poll_result.columns
 
@@ -310,8 +309,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))
             if found.state is PositionState.AWAITING_CALLBACK:
-                # The call is made inside on_partitions_assigned. Look up the position now, without waiting for the
-                # callback to end.
+                # Inside on_partitions_assigned: look up the position now, without waiting for the callback to end.
                 found.move(PositionEvent.CALLBACK_DONE)
             call: Call[None] = Call(f"position of {found.tp.topic}-{found.tp.partition}")
 
@@ -463,8 +461,7 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
-        # No warning for a float with more than two decimals: it was probably computed, as the time left until a
-        # deadline.
+        # No warning for more than two decimals: such a float was probably computed, as the time left until a deadline.
         seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
         if seconds and not self._warned_of_seconds:
             self._warned_of_seconds = True

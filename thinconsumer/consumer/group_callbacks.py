@@ -74,8 +74,7 @@ class GroupCallbacks:
         group, now = self._group, self._shell.driver.now()
         group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
-            # Wait for I/O only while a commit is pending. Otherwise the step would have nothing to wait for, and would
-            # last until the next heartbeat is due.
+            # Wait for I/O only while a commit is pending: otherwise the step would last until the next heartbeat.
             now = self._step(now, now if group.commits.queue.idle else deadline)
         group.revocation.auto_commits = group.auto_commit is not None
         while not group.commits.queue.idle and now < deadline:
@@ -124,8 +123,7 @@ class GroupCallbacks:
         self.give_up_all(now + self._managers.config.default_api_timeout_ms / 1000, commit=True)
         group.member.leave("the consumer unsubscribed", shell.driver.now())
         group.subscription.clear()
-        # Send LeaveGroup now. Otherwise the application's next call would send it, perhaps much later, and until then
-        # no other member would get the partitions.
+        # Send LeaveGroup now: until the application's next call sends it, no other member would get the partitions.
         shell.run_once(shell.driver.now(), may_wake=False)
         self._raise_error()
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from ..client import Shell
     from .reader import ConsumerCore
 
-#: A user's function that is called when a commit of ``commit_async`` has finished: with the offsets, and with the error
-#: or None.
+#: A user's function that is called when a ``commit_async`` has finished: with the offsets, and the error or None.
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
 

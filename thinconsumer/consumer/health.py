@@ -71,8 +71,7 @@ class Obstacle:
 
     words: str
     error: Exception | None = None
-    #: The obstacle's identity from one check to the next, for an obstacle with changing ``words``; empty to use
-    #: ``words``.
+    #: The obstacle's identity from one check to the next if its ``words`` change; empty to use ``words``.
     key: str = ""
     #: When the obstacle began; None to use the time of the first check that found the obstacle.
     since: float | None = None

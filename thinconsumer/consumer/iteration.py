@@ -13,8 +13,7 @@ from ..fetch.collector import PollResult
 from ..types import ConsumerRecord, TopicPartition
 from .reader import ConsumerCore
 
-#: While records of one poll result are returned, the engine steps at this interval in seconds, for heartbeats for
-#: example.
+#: While records of one poll result are returned, the engine steps (for heartbeats) at this interval in seconds.
 DRIVE_EVERY = 0.05
 #: ``consumer_timeout_ms`` counts from the first successful Fetch. Before that Fetch, iteration checks at this interval,
 #: in seconds, whether one has succeeded.
@@ -114,10 +113,7 @@ class Iteration:
         self._reader.poll_result = poll_result
 
     def _poll(self) -> PollResult:
-        """Poll until there are records; raise StopIteration after ``consumer_timeout_ms`` without any.
-
-        That timeout counts from the first successful Fetch on, see :meth:`_works`.
-        """
+        """Poll until there are records; raise StopIteration after ``consumer_timeout_ms`` without any."""
         reader, shell = self._reader, self._shell
         limit = reader.config.consumer_timeout_ms / 1000
         now = shell.driver.now

@@ -63,8 +63,7 @@ class ConsumerManagers:
 
     def _in_order(self) -> list[Manager]:
         """Return the managers in the order in which they step."""
-        # ``topics`` and ``resets`` come first: they determine the topics and offsets that the managers after them
-        # request.
+        # ``topics`` and ``resets`` come first: they determine the topics and offsets that later managers request.
         topics = ManagerParts(
             "topics", self._follow_assignment, wake_at=self._assignment_wake_at, restart=self._restart
         )
@@ -128,11 +127,7 @@ class ConsumerManagers:
             self.metrics.record_response(answer.size, now - answer.sent_at, now)
 
     def require_group(self) -> Group:
-        """Return the group.
-
-        Raises:
-            IllegalStateError: there is no ``group_id``.
-        """
+        """Return the group; raise IllegalStateError if there is no ``group_id``."""
         if self.group is None:
             raise IllegalStateError("this consumer is in no group: pass group_id to Consumer()")
         return self.group

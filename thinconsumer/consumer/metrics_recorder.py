@@ -32,8 +32,7 @@ def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) 
     for move in poll_result.moves:
         partition, topic = move.fetched.partition, move.fetched.partition.tp.topic
         counts[topic] += move.adds
-        # The bytes of a batch are counted when its last record is returned: how many of them belong to each record is
-        # unknown.
+        # Bytes are counted when a batch's last record is returned: how many belong to each record is unknown.
         done = move.fetched.batches[move.begin[0] : move.chunk]
         sizes[topic] += sum(batch.size for batch in done if batch is not None)
         end, start = partition.high_watermark, partition.log_start_offset

@@ -68,10 +68,7 @@ class OpenCalls:
             raise
 
     def drop_old(self, now: float) -> None:
-        """Abandon the kept calls that the application has not repeated for ``KEPT`` seconds.
-
-        Managers send no more requests for an abandoned call.
-        """
+        """Abandon calls not repeated for ``KEPT`` seconds; managers send no more requests for an abandoned call."""
         for key, kept in list(self._open.items()):
             if now - kept.asked > KEPT or now - kept.began > KEPT_MAX:
                 self._drop(key)

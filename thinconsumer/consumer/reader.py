@@ -67,15 +67,13 @@ class ConsumerCore:
             self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
         default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
         self.watch = HealthMonitor(default_timeout / 2000)
-        #: The poll result that was last returned to the application. The next call moves the positions past its
-        #: records, see :meth:`settle`.
+        #: The poll result that was returned last; the next call moves the positions past it, see :meth:`settle`.
         self.poll_result: PollResult | None = None
         self.open_calls = OpenCalls()
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
         self._error_free_at = -1  #: The value of ``engine.steps`` when a poll last found no error to raise.
-        #: Whether the latest poll has raised an error: the next poll then returns available records before it raises
-        #: another.
+        #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
 
     def settle(self) -> None:
@@ -88,10 +86,7 @@ class ConsumerCore:
             self.shell.step_interrupted = False
 
     def _to_settle(self) -> PollResult | None:
-        """Return the part of the last poll result that the application has received.
-
-        An iteration returns one record at a time, so this may be the first records only.
-        """
+        """Return the received part of the last poll result: an iteration returns one record at a time."""
         poll_result = self.poll_result
         if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
             # These records were returned by poll(), so that no record of an iteration is being processed.
@@ -205,10 +200,7 @@ class ConsumerCore:
         return self.shell.run_due(deadline)
 
     def _note_room(self) -> None:
-        """Make the next step run the fetch planner, if the buffer has room for another Fetch again.
-
-        Records that were returned or dropped since the planner's last step make such room.
-        """
+        """Make the next step run the fetch planner, if returned or dropped records have made room for another Fetch."""
         if self.managers.planner.has_room_again:
             self.managers.engine.touch(FETCH)
 

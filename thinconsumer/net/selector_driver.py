@@ -289,8 +289,7 @@ class SelectorDriver:
                 sockets.close()
             self._pid = None
             raise KafkaConnectionError(f"cannot open a selector and wake-up sockets: {describe(error)}") from error
-        # Assigned only now that both are open: if Ctrl-C interrupts this method earlier, the next step opens both
-        # again.
+        # Assigned only now that both are open: if Ctrl-C interrupts earlier, the next step opens both again.
         self._sockets = sockets
         return sockets
 

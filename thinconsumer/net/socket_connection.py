@@ -249,10 +249,7 @@ class SocketConnection:
             self._fail(error)
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
-        """After sending has failed, receive the bytes that the peer has sent before it closed the connection.
-
-        They may contain the reason, such as a rejected login.
-        """
+        """After sending has failed, receive what the peer sent before it closed: it may say why (a rejected login)."""
         self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
             self._fail(error)

@@ -36,8 +36,7 @@ CRC_COVERS_FROM = 21
 LEGACY_CRC_COVERS_FROM = 16
 #: By message format (magic): the minimum of the header's length field. A header with a lower length is corrupt.
 LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LOG_OVERHEAD}
-#: A header with a base offset from this one on is corrupt: ``base_offset + last_offset_delta + 1`` could exceed 64
-#: bits.
+#: A header with a base offset from this one on is corrupt: its last offset plus one could exceed 64 bits.
 OFFSET_MAX = 2**63 - 2**32
 UNKNOWN_PARTITION = TopicPartition("", -1)
 
@@ -174,10 +173,7 @@ class RecordBatch:
         *,
         decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX,
     ) -> Columns | None:
-        """Return the records as one sequence per field; None for a control batch (see :meth:`control_type`).
-
-        Raises: as :meth:`decode`.
-        """
+        """Return the records as one sequence per field; None for a control batch. Raises as :meth:`decode`."""
         if check_crcs:
             self.check_crc(topic, partition)
         if self.is_control:
@@ -185,10 +181,7 @@ class RecordBatch:
         return self._decode(topic, partition, check_crcs, decompressed_bytes_max)
 
     def check_crc(self, topic: str = "", partition: int = -1) -> None:
-        """Verify the checksum.
-
-        Raises: CorruptRecordError.
-        """
+        """Verify the checksum; raise CorruptRecordError if it is wrong."""
         if self.magic == 2:
             computed = crc32c(self.view[CRC_COVERS_FROM:])
         else:
@@ -197,10 +190,7 @@ class RecordBatch:
             raise self._corrupt(topic, partition, f"the checksum is {computed:#010x}, the header has {self.crc:#010x}")
 
     def control_type(self, topic: str = "", partition: int = -1, check_crcs: bool = True) -> ControlType | None:
-        """Return the type of a control batch; None for other batches and for an empty one.
-
-        Raises: as :meth:`decode`.
-        """
+        """Return a control batch's type; None for other batches and for an empty one. Raises as :meth:`decode`."""
         if not self.is_control:
             return None
         if check_crcs:

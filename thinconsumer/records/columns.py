@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "Header", "Malformed"]
 
-#: The smallest record: one byte each for length, attributes, timestamp, offset, key length, value length and header
-#: count.
+#: The smallest record: one byte each for length, attributes, timestamp, offset, key and value length, header count.
 RECORD_SIZE_MIN = 7
 LOG_APPEND_TIME = 0x08
 #: For runs of fewer similar records than this, the fast decoder is slower than reading record by record. After several
@@ -44,10 +43,7 @@ def wrap64(value: int) -> int:
 
 
 def decode(batch: RecordBatch, data: bytes) -> Columns:
-    """Decode ``data``, the decompressed body of ``batch``.
-
-    Raises: Malformed.
-    """
+    """Decode ``data``, the decompressed body of ``batch``; raise Malformed if it is corrupt."""
     count = batch.count
     if count < 0 or count * RECORD_SIZE_MIN > len(data):
         raise Malformed(f"the header claims {count} records, which {len(data)} bytes cannot hold")
@@ -62,8 +58,7 @@ def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
     pos = _read_fast(data, count, builder)
     consecutive = builder.offsets == list(range(count))
     if NO_VARINT in builder.deltas or (not consecutive and NO_VARINT in builder.offsets):
-        # The fast decoder marks a timestamp or an offset that is wider than it assumed with NO_VARINT. Decode the whole
-        # batch again, byte by byte.
+        # A timestamp or an offset is wider than the fast decoder assumed: decode the whole batch again, byte by byte.
         builder = ColumnsBuilder()
         pos = _read(data, 0, count, builder)
         consecutive = False

@@ -163,8 +163,7 @@ def _load_lz4() -> _CodecFunctions:
     frame = import_module("lz4.frame")
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        # A decompressor is made for each call. If one were reused after a frame with a wrong content size, it would
-        # fail on the next frame, too.
+        # A decompressor for each call: reused after a frame with a wrong content size, it would fail on the next frame.
         stream = frame.LZ4FrameDecompressor()
         # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
         plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
@@ -175,8 +174,7 @@ def _load_lz4() -> _CodecFunctions:
         return plain
 
     def compress(data: bytes, level: int | None) -> bytes:
-        # Compress each block independently (``block_linked=False``): Java rejects frames with blocks that depend on
-        # others.
+        # Each block is independent (``block_linked=False``): Java rejects frames with blocks that depend on others.
         packed: bytes = frame.compress(data, compression_level=level or 0, block_linked=False, store_size=False)
         return packed
 
@@ -280,10 +278,7 @@ def _functions(codec: int) -> _CodecFunctions:
 
 
 def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX, *, magic: int = 2) -> bytes:
-    """Decompress ``data`` to at most ``limit`` bytes; ``magic`` is the message format.
-
-    Raises: CodecError, and nothing else.
-    """
+    """Decompress ``data`` to at most ``limit`` bytes; ``magic``: the format. Raises CodecError and nothing else."""
     functions = _functions(codec)
     try:
         if codec == Codec.LZ4 and magic == 0:
@@ -294,10 +289,7 @@ def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
 
 
 def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
-    """Compress ``data``; snappy in xerial framing.
-
-    Raises: CodecError, and nothing else.
-    """
+    """Compress ``data``; snappy in xerial framing. Raises CodecError and nothing else."""
     functions = _functions(codec)
     try:
         return functions.compress(data, level)

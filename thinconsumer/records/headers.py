@@ -34,10 +34,7 @@ def name_of(raw: bytes) -> str:
 
 
 def read_headers(block: bytes) -> tuple[Header, ...]:
-    """Decode ``block``, the end of a record: its header count and its headers.
-
-    Raises: Malformed, IndexError.
-    """
+    """Decode ``block``, the end of a record: its header count and its headers. Raises: Malformed, IndexError."""
     number, pos, end = block[0] >> 1, 1, len(block)
     if block[0] > 127 or block[0] & 1:
         number, pos = varint(block, 0)
@@ -118,10 +115,7 @@ class HeaderReader:
         self._layouts_left = self.LAYOUTS_MAX
 
     def read(self, data: bytes, start: int, end: int) -> tuple[Header, ...]:
-        """Decode the headers in ``data[start:end]``.
-
-        Raises: Malformed, IndexError.
-        """
+        """Decode the headers in ``data[start:end]``. Raises: Malformed, IndexError."""
         layout = self._layouts.get(end - start)
         if layout is not None:
             unpack, same, names, nulls = layout

@@ -30,10 +30,7 @@ MESSAGE_SIZE_MIN = 14
 
 
 def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
-    """Decode an uncompressed message, or all messages inside a compressed one, up to ``limit`` decompressed bytes.
-
-    Raises: Malformed, CodecError.
-    """
+    """Decode a message, or all in a compressed one, up to ``limit`` decompressed bytes; raise Malformed, CodecError."""
     try:
         found = _decode(batch, check_crcs, limit)
     except StructError:

@@ -34,10 +34,7 @@ def varint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 
 def varlong(data: bytes | memoryview, pos: int) -> tuple[int, int]:
-    """Read a varint of up to 64 bits; return the value and the position after it.
-
-    Raises: Malformed; IndexError if the data end inside it.
-    """
+    """Read a varint of up to 64 bits, and otherwise as :func:`varint` does."""
     return _zigzag(data, pos, 10, 0xFFFFFFFFFFFFFFFF)
 
 

@@ -201,8 +201,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._clock = clock
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
-        #: The end of the last micro-batch, where the next one starts. PySpark 4.0 and 4.1 do not pass it to
-        #: :meth:`latestOffset`.
+        #: Where the next micro-batch starts, which PySpark 4.0 and 4.1 do not pass to :meth:`latestOffset`.
         self._seen: Json | None = None
         #: With the trigger AvailableNow, the log end offsets at which the stream ends; None until they are looked up.
         self._target: Offsets | None = None

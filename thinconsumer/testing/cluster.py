@@ -125,10 +125,7 @@ class MemoryCluster(Cluster):
         self.controller.put_topic(topic._replace(partitions=tuple(rows)))
 
     def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
-        """Stop a node as ``kill -9`` does. The controller fences it after ``noticed_after_s`` seconds (inf: never).
-
-        By default, the controller fences the node when the broker's session times out.
-        """
+        """Kill a node; the controller fences it after ``noticed_after_s`` (inf: never; None: the session timeout)."""
         node = self.nodes[node_id]
         self.network.refuse(node.host, node.port)
         super().kill(node_id, noticed_after_s=noticed_after_s)
@@ -155,10 +152,7 @@ class _NetworkSchedule(Schedule):
 
     @property
     def now(self) -> float:
-        """The latest time that the network or this schedule has reached: the cluster's time never goes back.
-
-        The network's time does go back when an overdue event runs, to the time at which that event was due.
-        """
+        """The latest time reached: the cluster's time never goes back, as the network's does for an overdue event."""
         self._latest = max(self._latest, self._network.now())
         return self._latest
 

@@ -113,10 +113,7 @@ class MemoryDriver:
         return [connection.stream for connection in self._connections.values()]
 
     def called(self) -> None:
-        """Note that a stream was called, and carry out the commands that the endpoint has given because of it.
-
-        The driver over sockets, too, carries out commands after each call of a stream.
-        """
+        """Note that a stream was called, and at once carry out commands, as the driver over sockets does."""
         self._was_called = True
         if self._endpoint is not None:
             self._obey()

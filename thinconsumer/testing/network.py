@@ -147,10 +147,7 @@ class Network:
         return self._events[0][0] if self._events else None
 
     def now(self) -> float:
-        """Return the time at which the running event was due, which may be before the clock's time.
-
-        Between events, return the clock's time.
-        """
+        """Return when the running event was due, maybe before the clock's time; between events the clock's time."""
         return self.clock.now() if self._moment is None else self._moment
 
     def run_due(self) -> bool:

@@ -50,10 +50,7 @@ def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]
 
 
 def limit(seconds: float) -> None:
-    """Set a timer that raises TimeoutError after this many seconds of CPU time; 0 cancels the timer.
-
-    Only a run in an endless loop takes that long. Windows has no such timer, so this function does nothing there.
-    """
+    """Raise TimeoutError after so many seconds of CPU time (in an endless loop); 0 cancels. Does nothing on Windows."""
     if hasattr(signal, "setitimer"):
 
         def too_long(*_: object) -> None:

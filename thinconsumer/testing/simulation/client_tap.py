@@ -91,10 +91,7 @@ class ClientTap:
         return self._room
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Report the received responses, then pass the call on to the client's stream.
-
-        The stream may act on a response inside the call, for example close the connection: its report must come second.
-        """
+        """Report the received responses before the client's stream acts on them, for example closes the connection."""
         self._in += self._room[:size]
         for frame in take_frames(self._in):
             self._response(frame)

@@ -15,8 +15,7 @@ from .client_tap import ClientTap
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
-#: A client that takes ``STEPS_MAX`` steps within ``LOOP_S`` virtual seconds, with no event of the world in between, is
-#: in an endless loop. Correct clients take about ten such steps.
+#: So many steps within LOOP_S virtual seconds without an event of the world are an endless loop; about ten are usual.
 STEPS_MAX, LOOP_S = 500, 1.0
 
 

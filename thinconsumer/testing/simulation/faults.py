@@ -1,7 +1,4 @@
-"""Functions that inject a fault into brokers, the network, logs or applications.
-
-``FAULTS`` has them under the name of the knob that sets their rate.
-"""
+"""Faults of brokers, the network, logs and applications: ``FAULTS`` has each by the knob that sets its rate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Functions that inject a fault into a group's coordinator, members or topics.
-
-``GROUP_FAULTS`` has them under the name of the knob that sets their rate.
-"""
+"""Faults of a group's coordinator, members and topics: ``GROUP_FAULTS`` has each by the knob that sets its rate."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ def running(chaos: Chaos, random: Random) -> MemberActor | None:
 
 
 def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
-    """Restart all members one by one with the second list of assignors of the group's style, then with the third.
-
-    :data:`.knobs.STYLES` has the lists of each style.
-    """
+    """Restart members one by one with the second assignors of the group's :data:`.knobs.STYLES`, then the third."""
     random = chaos.sim.world.streams(f"chaos/upgrade/{group.name}")
     steps = STYLES[group.knobs.style]
     plan = [(member, list(steps[step])) for step in range(1, len(steps)) for member in group.members]

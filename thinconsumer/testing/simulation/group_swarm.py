@@ -94,10 +94,7 @@ class GroupSwarm(Swarm):
         self.sim.jury.tell("faults_ended")
 
     def order(self) -> None:
-        """Close and restart a member of each group while records are written.
-
-        The group must process every record, and none twice.
-        """
+        """Restart a member of each group during writes; no record may be skipped or processed twice."""
         sim = self.sim
         sim.trace.add("swarm", "", "order")
         random = sim.world.streams("swarm/order")

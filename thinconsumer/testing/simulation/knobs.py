@@ -61,10 +61,7 @@ def between(low: float, high: float, groups: Any = None) -> Any:
 
 
 def sometimes(share: float, low: float, high: float, groups: Any = None) -> Any:
-    """Declare a float from ``low`` to ``high`` in a ``share`` of the runs, and 0 in all others.
-
-    Runs in which some kinds of faults do not occur find more bugs than runs in which all occur.
-    """
+    """Declare a float, in a ``share`` of runs only (else 0): runs without some kinds of faults find more bugs."""
     return knob(lambda random: round(random.uniform(low, high), 5) if random.random() < share else 0.0, groups)
 
 
@@ -318,10 +315,7 @@ class Knobs:
         return workers
 
     def _wait_within(self, budget: float) -> float:
-        """Raise ``fetch_max_wait_ms`` until the Fetch requests of idle consumers cost at most ``budget``.
-
-        Returns the cost of one Fetch.
-        """
+        """Raise ``fetch_max_wait_ms`` until idle Fetches cost at most ``budget``; return the cost of one Fetch."""
         weight = 0.4 + 0.2 * self.brokers
         idle = self.consumers * self.brokers * 60_000 * weight
         self.fetch_max_wait_ms = max(self.fetch_max_wait_ms, round(idle / budget))
@@ -333,8 +327,7 @@ class Knobs:
         self.writes = max(12, min(self.writes, round(budget * 0.5 / weight / self.consumers * 1.5)))
         for client in self.clients:
             client.fit(self.fetch_max_wait_ms)
-            # Each poll takes a step of the client. If each poll returned only a few records, the polls would take most
-            # of the run's CPU time.
+            # Each poll takes a step of the client: polls of a few records each would take most of the run's CPU time.
             records = self.writes * self.records_max / 2
             client.max_poll_records = max(client.max_poll_records, round(records * self.consumers / 600))
         if self.chunk is not None:

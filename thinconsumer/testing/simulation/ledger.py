@@ -43,10 +43,7 @@ class Ledger:
         return twice
 
     def first_missing(self, tp: TopicPartition, before: int | None = None) -> int | None:
-        """Return the first offset below ``before`` with a record that no member has processed; None if there is none.
-
-        ``before=None`` stands for the end of the partition's committed records.
-        """
+        """Return the first unprocessed offset below ``before`` (None: the committed records' end); None if none."""
         truth = self._truth(tp)
         if truth is None:
             return None

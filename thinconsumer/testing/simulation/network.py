@@ -56,10 +56,7 @@ class NetworkFaults:
 
 
 class SimNetwork(Network):
-    """A network with random faults, as the module describes.
-
-    ``cuts`` has pairs of hosts, source and target: a cut holds back the bytes from the one to the other.
-    """
+    """A network with random faults; ``cuts`` has pairs of hosts (source, target) between which bytes are held back."""
 
     def __init__(self, world: World, network_faults: NetworkFaults | None = None) -> None:
         self.faults = network_faults or NetworkFaults()
@@ -190,10 +187,7 @@ class Lane:
         self._schedule()
 
     def clear(self) -> None:
-        """Lose all items in flight.
-
-        No-ops take their place, since their events are scheduled already, and would deliver later items too early.
-        """
+        """Lose items in flight: no-ops replace them, as events scheduled for them would deliver later items early."""
         self._queue = deque([_nothing] * len(self._queue))
 
     def release(self) -> None:

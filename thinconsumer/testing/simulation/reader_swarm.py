@@ -7,8 +7,7 @@ from ...types import TopicPartition
 from .actors.consumer import ConsumerActor
 from .swarm import Swarm
 
-#: Virtual seconds that readers get after the faults for each offset of the longest log: reading takes that long if the
-#: network is slow and each poll returns few records.
+#: Virtual seconds after the faults per offset of the longest log: enough for a slow network and polls of few records.
 A_RECORD_S = 0.4
 
 

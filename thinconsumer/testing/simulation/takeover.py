@@ -78,10 +78,7 @@ class Takeover:
         self._cut = chaos.cut([old], [new], READ_S + BLIND_S)
 
     def begin(self) -> bool:
-        """Let the leader remove the follower from the ISR, as if it lagged, and write the records to be lost.
-
-        Returns False if the follower could not be removed: then there is no takeover.
-        """
+        """Remove the follower from the ISR, and write the records to be lost; return False if not possible."""
         controller = self._sim.cluster.controller
         leader = self._sim.cluster.nodes[self._old].partitions.get(self._tp)
         if leader is not None and leader.node.is_running and leader.is_leader:

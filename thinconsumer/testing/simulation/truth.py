@@ -41,8 +41,7 @@ class Truth:
         self.epochs: list[tuple[int, int]] = []  #: Leader epochs with records that count, and their start offsets.
         self._lost = lost
         self._leader: list[tuple[int, int]] = []  #: Leader epochs in the newest leader's log, with their start offsets.
-        #: Rivals: epochs without records that count, and the offset where their leader's log begins to differ from the
-        #: records that count.
+        #: Rivals: epochs without records that count, and where their leader's log begins to differ from those that do.
         self._rivals: list[tuple[int, int]] = []
         self._offsets: list[int] = []  #: Offsets of the records that count (that the newest leader has), ascending.
         self._epoch_of: dict[int, int] = {}  #: By offset: the leader epochs of the records that count.
@@ -128,10 +127,7 @@ class Truth:
         return next((start for newer, start in self._leader if newer > epoch), None)
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
-        """Handle that a leader begins an epoch: committed records that its log lacks are lost.
-
-        They are not lost if a newer epoch has begun before: the leader of this one is deposed already.
-        """
+        """Begin a leader's epoch: committed records its log lacks are lost, unless a newer epoch deposed it."""
         lost_from = self._first_not_in(log)
         if self.epochs and epoch <= self.epochs[-1][0]:
             if lost_from < self.end and epoch not in dict(self.epochs + self._rivals):

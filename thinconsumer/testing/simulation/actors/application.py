@@ -27,11 +27,9 @@ from ..driver import Crashed, SimDriver
 from ..observed import ObservedConsumer, SimConsumer
 from ..world import Actor, World
 
-#: Limit of consecutive ``poll(0)`` calls that return no records while ``wake_at()`` asks for the next call at once. An
-#: application that exceeds it is in a busy loop, which is the client's fault.
+#: More ``poll(0)`` calls in a row without records, each due at once by ``wake_at()``, are a busy loop of the client.
 SPINS_MAX = 100
-#: Seconds that an application waits after an error. If the error lasts, polling again at once would be a busy loop that
-#: is the application's fault, and not the client's.
+#: Seconds that an application waits after an error: polling at once would be its own busy loop, not the client's.
 PAUSE_AFTER_ERROR = 0.1
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 
@@ -158,10 +156,7 @@ class Application(Actor):
         self.consumer = ObservedConsumer(self.reader, consumer, self.jury, self.world.trace)
 
     def crash(self, *, silently: bool = False) -> None:
-        """Kill the process as ``kill -9`` does; :meth:`start` restarts it.
-
-        ``silently``: as if its host lost power, so that brokers do not notice that its connections are closed.
-        """
+        """Kill the process; ``silently``: as by a power loss, so that brokers do not notice closed connections."""
         if not self.is_running:
             return
         self.is_running = False
@@ -197,10 +192,7 @@ class Application(Actor):
         self.world.trace.add(self.name, "", event, why, *args)
 
     def turn(self) -> float:
-        """Run the poll loop once: process the last poll's records, run queued calls, perhaps an extra call, and poll.
-
-        Returns the time of the next turn.
-        """
+        """Process the last poll's records, run queued or extra calls, and poll; return the next turn's time."""
         now = self.world.now()
         if not self.is_running:
             return NEVER
@@ -231,10 +223,7 @@ class Application(Actor):
             self.wake()
 
     def _may_block(self, depth: int) -> bool:
-        """Return whether a call of this application may wait: only if at most ``depth`` actors wait below on the stack.
-
-        These other actors cannot go on before the call returns.
-        """
+        """Return whether a call may wait: if at most ``depth`` actors wait below on the stack, which it delays."""
         return self.behaviour.blocks and self.world.depth <= depth
 
     @property

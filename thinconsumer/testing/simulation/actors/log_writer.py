@@ -140,10 +140,7 @@ class LogWriter(Actor):
             self._end(transaction)
 
     def _end(self, transaction: _Transaction) -> None:
-        """Append the transaction's marker to each of its partitions that has a running leader.
-
-        The transaction ends when the markers in all partitions are committed (replicated).
-        """
+        """Append the marker in partitions with running leaders; the transaction ends once all are replicated."""
         transaction.is_ending = True
         for tp in [tp for tp in transaction.sequences if tp not in transaction.marking]:
             try:

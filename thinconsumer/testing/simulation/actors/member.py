@@ -29,8 +29,7 @@ from .application import Application, Behaviour, CallbackFailure
 
 #: The longest processing time of a poll's records after :meth:`MemberActor.calm`, in seconds.
 CALM_THOUGHT_S = 0.3
-#: Timeout, in milliseconds, of a blocking call that runs on top of other actors' blocking calls on the stack: the other
-#: calls cannot return before it does (see :mod:`..world`).
+#: Timeout in ms of a blocking call on top of other actors' calls on the stack, which it delays (see :mod:`..world`).
 BRIEF_MS = 300
 #: A member makes blocking calls only on top of the blocking calls of at most this many other actors.
 DEPTH_MAX = 2
@@ -303,10 +302,7 @@ class MemberActor(Application):
 
     @contextmanager
     def _calling(self, *, polls: bool = False) -> Iterator[None]:
-        """Return a context for a call of the consumer: it reports the call to checkers.
-
-        Log lines that are written inside the context count as lines of this member.
-        """
+        """Return a context for a call of the consumer: reports the call, and counts log lines as this member's."""
         member, inside = self.member, self._is_inside
         if not inside:
             self.jury.tell("call_began", member, polls)

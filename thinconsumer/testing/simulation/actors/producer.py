@@ -1,7 +1,4 @@
-"""An application with the package's internal producer, on a simulated driver; it keeps the future of each record.
-
-Values are ``<name>:<number>``, which identifies the producer and the record.
-"""
+"""An application with the package's internal producer on a simulated driver; values are ``<name>:<number>``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -6,11 +6,7 @@ from ..world import Actor, World
 
 
 class UserActor(Actor):
-    """Calls ``function`` in each turn. It returns the seconds until the next turn; ``None`` ends the turns.
-
-    The function may wait in a client's call. Other actors then run on top of it on the stack, and delay it if they wait
-    too.
-    """
+    """Calls ``function`` in each turn; it may wait, and returns the seconds to the next turn (None: no more turns)."""
 
     def __init__(self, world: World, name: str, function: Callable[[], float | None]) -> None:
         super().__init__(world, name)

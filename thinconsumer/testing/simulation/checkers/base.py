@@ -54,10 +54,7 @@ class Member(SimReader):
 
 @dataclass(eq=False)
 class Checker:
-    """Receives events: each method below is one, and a subclass overrides those that it needs.
-
-    It calls ``accuse`` to record a violation.
-    """
+    """Receives events, one method each; a subclass overrides those it needs, and records violations by ``accuse``."""
 
     accuse: Callable[[str], None]
     truth: Callable[[TopicPartition], Truth | None]  #: Returns a partition's committed contents; None if unknown.

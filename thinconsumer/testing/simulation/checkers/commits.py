@@ -32,10 +32,7 @@ PLANS_MAX = 8
 
 @dataclass(eq=False)
 class Plans(Checker):
-    """Keeps, by group and generation, the leaders' assignments that coordinators accepted.
-
-    Checks that such an assignment gives no partition to two members.
-    """
+    """Keeps accepted assignments by group and generation; checks that none gives a partition to two members."""
 
     of: dict[str, dict[int, Plan]] = field(default_factory=dict, init=False)
     #: By group: the number of generations for which a coordinator accepted an assignment.
@@ -73,10 +70,7 @@ class Plans(Checker):
 
 @dataclass(eq=False)
 class CommitChecker(Checker):
-    """Checks that accepted commits cover only processed records, and come from the current generation and the owner.
-
-    The owner is the member to which the leader's assignment of that generation gives the partition.
-    """
+    """Checks that accepted commits cover processed records only, and come from the owner in the current generation."""
 
     plans: Plans
     ledgers: Mapping[str, Ledger]

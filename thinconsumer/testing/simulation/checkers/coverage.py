@@ -32,10 +32,7 @@ class _Covered:
 
 @dataclass(eq=False)
 class CoverageChecker(Checker):
-    """Checks that records are not skipped: each is delivered before later ones, and before the position passes it.
-
-    Only the records that count are checked, that is, those that the newest leader's log has (see :class:`.Truth`).
-    """
+    """Checks that neither later records nor the position skip a record that counts (see :class:`.Truth`)."""
 
     _covered: dict[SimReader, dict[TopicPartition, _Covered]] = by_reader(dict)
 
@@ -46,10 +43,7 @@ class CoverageChecker(Checker):
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Expect every record from ``offset`` on.
-
-        If the log ends before ``offset``, a reader with "latest" resets, so that the next record may have any offset.
-        """
+        """Expect every record from ``offset`` on; any if the log ends before it, as "latest" readers then reset."""
         truth = self.truth(tp)
         is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
         self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)

@@ -1,7 +1,4 @@
-"""Finds leaders' responses after which readers may legally skip or repeat records (KIP-320).
-
-The functions compare OffsetForLeaderEpoch and ListOffsets requests with their responses.
-"""
+"""Finds OffsetForLeaderEpoch and ListOffsets responses after which readers may skip or repeat records (KIP-320)."""
 
 from collections.abc import Iterator
 

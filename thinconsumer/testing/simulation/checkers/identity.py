@@ -1,7 +1,4 @@
-"""Checks the member id and generation in group requests.
-
-Also checks that no request follows an unanswered JoinGroup or SyncGroup on the same connection.
-"""
+"""Checks the member id and generation in group requests, and that none follows an unanswered JoinGroup or SyncGroup."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

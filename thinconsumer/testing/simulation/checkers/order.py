@@ -42,10 +42,7 @@ class OrderChecker(Checker):
         self._expected[reader] = {tp: before.get(tp) or _Expected() for tp in tps}
 
     def sought(self, reader: SimReader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """Expect no record before ``offset``.
-
-        If the log does not have this offset, the reader resets its position, and the next record may have any offset.
-        """
+        """Expect no record before ``offset``; any record if the log lacks this offset, as the reader then resets."""
         expected = self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None, sought=True)
         truth = self.truth(tp)
         back = truth.answer_for(epoch) if truth is not None else None

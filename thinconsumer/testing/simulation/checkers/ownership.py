@@ -16,10 +16,7 @@ from .base import Checker, Records, SimReader, by_reader
 
 @dataclass(eq=False)
 class OwnershipChecker(Checker):
-    """Checks that polled and fetched records are of partitions that are assigned and not paused.
-
-    For group members, DeliveryChecker also compares the records with the assignments in SyncGroup responses.
-    """
+    """Checks that polled and fetched records are of partitions that are assigned and not paused."""
 
     _assigned: dict[SimReader, set[TopicPartition]] = by_reader(set)
     _paused: dict[SimReader, set[TopicPartition]] = by_reader(set)

@@ -12,11 +12,9 @@ from ....wire.fetch import FetchResponse
 from .base import Checker, SimReader
 
 WINDOW_S = 2.0
-#: The most requests of one API that a reader may send to one node within WINDOW_S. Fetch requests that return records
-#: do not count.
+#: The most requests of one API from a reader to a node within WINDOW_S; Fetches that return records do not count.
 FRUITLESS_MAX = 150
-#: How often in a row a broker may send a client records from the same offset of a partition. A few repetitions are
-#: normal, since responses are lost with their connection or arrive too late.
+#: How often in a row a broker may send records from one offset: lost and late responses cause a few repetitions.
 REPEATS_MAX = 40
 #: Limit of a client's connection attempts in a run: DIALS_MAX, plus DIALS_PER_REQUEST per request that it has sent.
 #: Reconnect backoffs allow far fewer.

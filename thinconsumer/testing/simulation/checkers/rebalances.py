@@ -51,10 +51,7 @@ class _JoinFailures:
 
 @dataclass(eq=False)
 class RebalanceChecker(Checker):
-    """Limits the rates of JoinGroups and Heartbeats, and checks that rebalances stop some time after the faults.
-
-    After a failed JoinGroup or SyncGroup, a member must wait for its backoff before it joins again.
-    """
+    """Limits JoinGroups and heartbeats; requires backoff after a failed join, and a last rebalance after the faults."""
 
     plans: Plans
     now: Callable[[], float]

@@ -25,8 +25,7 @@ POLLS_MAX = 3
 class _Reading:
     """The state of one partition of a reader, with which its requests and errors are compared."""
 
-    #: The offsets from which the first Fetch after a seek may begin. None: any, as that Fetch was sent already, or the
-    #: position has moved since the seek.
+    #: The offsets at which the first Fetch after a seek may begin; None: any, since it was sent, or the position moved.
     starts: set[int] | None = None
     timestamp: int | None = None  #: LATEST or EARLIEST: ListOffsets responses for it add their offset to ``starts``.
     last: int = -2  #: Offset of the last record returned since a seek; -2: none.

@@ -37,8 +37,7 @@ class View:
     share: Share = frozenset()  #: The assignment in the last SyncGroup response; empty after the membership ended.
     shared_in: int = -1  #: The generation of the SyncGroup response that assigned ``share``.
     before: tuple[str, int] = "", -1  #: Member id and generation before one of them last changed.
-    #: The time at which member id or generation last changed. A request that was written at this time may have been
-    #: built before the change.
+    #: When member id or generation last changed: a request written at that time may have been built before the change.
     changed_at: float = -1.0
     expelled: str = ""  #: The reason why the membership has ended; empty while it lasts.
     unknown: set[str] = field(default_factory=set)  #: Member ids rejected with UNKNOWN_MEMBER_ID.
