@@ -283,7 +283,7 @@ class Answers:
             self._pause(partition, now)
             return
         # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
-        # verified: a requested batch with a corrupt offset delta can look like one, and its records would be lost.
+        # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get lost.
         below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         problem, behind = "", cursor.fetch_offset + 1

@@ -28,7 +28,7 @@ class RebalanceListener:
         """Commit what you have processed: after this call other members may own these partitions."""
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> Any:
-        """Drop state kept for partitions that this member has lost; others may read them, and a commit fails.
+        """Drop state kept for partitions that this member has lost: other members may read them, and commits fail.
 
         Unless overridden, it calls :meth:`on_partitions_revoked`.
         """

@@ -62,7 +62,7 @@ class Role(Protocol):
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         """Decode the assignment and compute what it revokes and adds. Call no listener, except for lost partitions.
 
-        ``missed`` says that a generation passed without this member: others may have owned its partitions meanwhile.
+        ``missed`` says that a generation passed without this member: others may have owned its kept partitions.
         """
 
     def revoke(self, identity: Identity, now: float) -> bool:

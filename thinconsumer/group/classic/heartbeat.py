@@ -63,7 +63,7 @@ class PollTimer:
         self.polled_at: float | None = None
 
     def called(self, now: float) -> float:
-        """Note a call; return the seconds since the call before, 0 for the first."""
+        """Note a call; return the seconds since the previous call, 0 for the first."""
         before, self._called_at = self._called_at, now
         return 0.0 if before is None else now - before
 

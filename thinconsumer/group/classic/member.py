@@ -158,7 +158,7 @@ class ClassicMember:
         return waited
 
     def called(self, now: float) -> bool:
-        """Note a call of the application, and react to a long gap since the call before.
+        """Note a call of the application, and react to a long gap since the previous call.
 
         If the gap is longer than the session timeout, the coordinator may have removed the member: polls return no
         records until a heartbeat succeeds.

@@ -48,7 +48,7 @@ class RebalanceAttempt:
         self.leads = False
 
     def joined(self, before: Identity, response: JoinGroupResponse, now: float) -> None:
-        """Store a JoinGroup response; ``before`` is the identity until now, to detect a missed generation."""
+        """Store a JoinGroup response; ``before``, the identity until now, shows a missed generation."""
         self.missed = self.missed or (before.is_member and response.generation_id > before.generation_id + 1)
         self.protocol = response.protocol_name or ""
         self.leads = response.leader == response.member_id
