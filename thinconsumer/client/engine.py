@@ -39,7 +39,7 @@ class Manager(Protocol):
         """
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due, even if no response arrives before; NEVER to wait for a response."""
+        """Return when :meth:`step` is due, even without a response; NEVER if only a response makes it due."""
 
     def restart(self, now: float) -> None:
         """Forget all requests in flight, as their connections are closed; the next step repeats those still needed."""

@@ -370,7 +370,7 @@ class Connection:
         self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
 
     def _throttle(self, response: Any, now: float) -> None:
-        """Send nothing for the throttle time in the response (KIP-219), in which the broker reads no requests.
+        """Send nothing for the throttle time in the response (KIP-219), during which the broker reads no requests.
 
         Brokers before 2.0 have already waited for the throttle time before they sent the response. The client waits
         again, since it does not distinguish the two kinds of brokers.

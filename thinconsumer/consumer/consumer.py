@@ -385,7 +385,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def lag(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Return each partition's lag (default: all assigned) as of its last Fetch response. No I/O.
 
-        A partition's lag is None if the partition has no position, or if no Fetch has confirmed the end within half of
+        A partition's lag is None if the partition has no position, or no Fetch has confirmed the log end within half of
         ``session_timeout_ms`` (without a group: of ``request_timeout_ms``).
         """
         with self._shell.enter():

@@ -70,7 +70,7 @@ class GroupCallbacks:
             raise error
 
     def give_up_all(self, deadline: float, *, commit: bool) -> None:
-        """Commit (with ``commit``), call the listener and unassign all partitions; wait until ``deadline`` at most."""
+        """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``."""
         group, now = self._group, self._shell.driver.now()
         group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):

@@ -92,7 +92,7 @@ class HealthMonitor:
         #: Texts of the errors for missing topics and partitions that the last check found.
         self._reported: set[str] = set()
         #: By partition: the last time at which no progress was expected of it, since it was paused or had buffered
-        #: records. The time without progress is counted from there.
+        #: records. The time without progress counts from then on.
         self._excused: dict[TopicPartition, float] = {}
         self._look_at = 0.0
         self._completed = 0

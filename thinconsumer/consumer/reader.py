@@ -271,7 +271,7 @@ class ConsumerCore:
         return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
     def _next_error(self, *, may_wait: bool) -> KafkaError | None:
-        """Return an error that no poll has raised yet, or None.
+        """Return the error that this poll must raise, or None: normally one that no earlier poll has raised.
 
         Each response with an error creates a new error object, so an error is raised again if the broker repeats it.
 

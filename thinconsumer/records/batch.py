@@ -243,7 +243,7 @@ def split(
 
     An incomplete batch at the end is no error, because a broker cuts off the last batch where the response reaches its
     maximum size. But a broker sends at least one whole batch (KIP-74), so the caller must treat a non-empty response
-    without any as corrupt.
+    without a whole batch as corrupt.
     """
     batches: list[RecordBatch] = []
     end = len(view)

@@ -28,7 +28,7 @@ class Malformed(ValueError):
 def varint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
     """Read a varint of up to 32 bits; return the value and the position after it. Excess bits are dropped, as in Java.
 
-    Raises: Malformed; IndexError if the data end inside it.
+    Raises: Malformed; IndexError if the data end inside the varint.
     """
     return _zigzag(data, pos, 5, 0xFFFFFFFF)
 
