@@ -338,7 +338,7 @@ class Connection:
         return max(due, min(latest, self.received_at + ARRIVING_GAP))
 
     def _time_out(self, now: float) -> None:
-        """Close the connection after a timeout: in order, later requests would wait for the same response."""
+        """Close the connection after a timeout: brokers answer in order, so later requests would wait, too."""
         late = [item for item in self._in_flight if item.deadline <= now]
         first = min(late, key=lambda item: item.deadline)
         for item in late:

@@ -52,7 +52,7 @@ def numeric(host: str, port: int) -> list[Address]:
 def look_up(
     resolver: Resolver, host: str, port: int, clock: Callable[[], float], slow: float
 ) -> tuple[list[Address], str]:
-    """Return the addresses of ``host`` and an error text, one of them empty; warn if it took ``slow`` seconds."""
+    """Return the addresses of ``host`` and an error text, one of them empty; warn after ``slow`` seconds or more."""
     started = clock()
     addresses: list[Address] = []
     text = "the name has no address"

@@ -58,7 +58,7 @@ def kafka_broker(kafka_broker_options: dict[str, Any]) -> Iterator[BrokerProcess
 
 @pytest.fixture
 def kafka_topic(kafka_broker: BrokerProcess, request: pytest.FixtureRequest) -> Iterator[NewTopic]:
-    """``kafka_topic(partitions=1, configs=None)`` creates a topic for one test, and returns its name."""
+    """``kafka_topic(partitions=1, configs=None)`` creates a topic that is deleted after the test; returns its name."""
     base = _NOT_ALLOWED.sub("-", request.node.name).strip("-")[:_NAME_MAX]
     made: list[str] = []
 

@@ -50,7 +50,7 @@ def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]
 
 
 def limit(seconds: float) -> None:
-    """Raise TimeoutError after so many seconds of CPU time (in an endless loop); 0 cancels. Does nothing on Windows."""
+    """Raise TimeoutError after ``seconds`` of CPU time (an endless loop); 0 cancels. Does nothing on Windows."""
     if hasattr(signal, "setitimer"):
 
         def too_long(*_: object) -> None:

@@ -51,7 +51,7 @@ class _JoinFailures:
 
 @dataclass(eq=False)
 class RebalanceChecker(Checker):
-    """Limits JoinGroups and heartbeats; requires backoff after a failed join, and a last rebalance after the faults."""
+    """Limits JoinGroups and heartbeats; checks backoffs after failed joins and that rebalances end after the faults."""
 
     plans: Plans
     now: Callable[[], float]
