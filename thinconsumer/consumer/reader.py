@@ -262,7 +262,10 @@ class ConsumerCore:
         timeout_ms: float | None,
         is_valid: Callable[[Call[T]], bool] = lambda call: True,
     ) -> T:
-        """Wait for the call ``ask()``, or for the same call if it timed out earlier and was kept; return its result."""
+        """Wait for the call that ``ask()`` begins, and return its result.
+
+        If a call with this key has timed out shortly before, its request is still pending: wait for that call instead.
+        """
         now = self.shell.driver.now()
         return self.open_calls.wait(key, ask, lambda call: self.wait(call, timeout_ms), now, is_valid)
 

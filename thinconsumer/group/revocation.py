@@ -95,7 +95,8 @@ class PartitionRevocation:
 
     def lose(self, now: float) -> bool:
         """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
-        revoked = self._revoking if self.state is RevocationStep.DRAINING else []  # revoked callback has run for them
+        # on_partitions_revoked has run for these already; on_partitions_lost is called for the others.
+        revoked = self._revoking if self.state is RevocationStep.DRAINING else []
         going = [p for p in self._partitions if p not in revoked]
         self.cancel()
         # A callback that raises must not leave partitions assigned that other members may own by now.

@@ -37,7 +37,7 @@ class Lag(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The sum over all partitions."""
+        """The number of offsets that the query had not read, over all partitions."""
         return sum(self.behind.values())
 
 

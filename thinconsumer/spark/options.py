@@ -148,7 +148,7 @@ class SourceOptions:
             for tp, offset in start.items():
                 if offset > end[tp] >= 0 and offset >= 0:
                     where = f"at {offset} ({first}), after its end at {end[tp]} ({last})"
-                    raise KafkaConfigurationError(f"{partition_names([tp])} would begin {where}")
+                    raise KafkaConfigurationError(f"reading {partition_names([tp])} would begin {where}")
 
 
 def parse(options: Mapping[str, str]) -> SourceOptions:

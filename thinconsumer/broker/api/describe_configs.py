@@ -68,7 +68,7 @@ def _topic(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
         raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
     topic = call.node.image.topics.get(name)
     if topic is None:
-        raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, "")
+        raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, "")  # Kafka sends no text; the entry names the topic
     return [
         _row(entry.setting.name, entry.setting.kind, entry.synonyms, read_only=False, value=entry.value)
         for entry in describe_topic_configs(topic.configs, call.node.config)

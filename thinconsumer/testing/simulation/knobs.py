@@ -213,7 +213,7 @@ class Knobs:
     compacted: bool = yes(0.3, groups=always(False))
     coordinator_load_s: float = always(0.0, groups=sometimes(0.5, 0.05, 2.0))
     initial_delay_ms: int = always(0, groups=one_of(0, 0, 300, 1500))
-    # records
+    # the records that are written
     writes: int = whole(15, 80, groups=whole(20, 50))  #: Number of batches that the log writer appends.
     records_max: int = one_of(1, 5, 40, 200, groups=one_of(1, 5, 20))  #: The most records in a batch.
     record_size_max: int = one_of(10, 100, 2000, groups=one_of(10, 100))

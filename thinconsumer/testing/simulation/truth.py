@@ -38,13 +38,13 @@ class Truth:
         self.start = 0
         self.end = 0  #: The offset after the last batch that counts, that is, that the newest leader's log has.
         self.records = 0
-        self.epochs: list[tuple[int, int]] = []  #: Leader epochs with records that count, and their start offsets.
+        self.epochs: list[tuple[int, int]] = []  #: Those in the newest leader's log: (epoch, start offset).
         self._lost = lost
         self._leader: list[tuple[int, int]] = []  #: Leader epochs in the newest leader's log, with their start offsets.
-        #: Rivals: epochs without records that count, and where their leader's log begins to differ from those that do.
+        #: Rivals: epochs that the newest leader's log lacks, and the first offset at which their leader's log differs.
         self._rivals: list[tuple[int, int]] = []
-        self._offsets: list[int] = []  #: Offsets of the records that count (that the newest leader has), ascending.
-        self._epoch_of: dict[int, int] = {}  #: By offset: the leader epochs of the records that count.
+        self._offsets: list[int] = []  #: Offsets of the records in the newest leader's log.
+        self._epoch_of: dict[int, int] = {}  #: The leader epoch of each of these records, by offset.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
         self._revealed: set[Key] = set()  #: Records of committed transactions, even if the marker was lost later.
         self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer id.
@@ -109,7 +109,7 @@ class Truth:
         return next((newer for newer, _ in self.epochs if newer > epoch), self.latest_epoch)
 
     def rival(self, offset: int, epoch: int) -> int | None:
-        """Return a newer epoch without records that count if its leader's log lacks this record, else None.
+        """Return a newer epoch that the newest leader's log lacks, if that epoch's leader lacks this record; else None.
 
         Until that leader learns that it was deposed, it answers OffsetForLeaderEpoch as if the record was truncated,
         so that its readers may go back (KIP-320).
@@ -207,7 +207,7 @@ class Truth:
         return self.successor(batch.base_offset, batch.leader_epoch) is not None
 
     def _first_not_in(self, log: Log) -> int:
-        """Return the offset where a log begins to differ from the records that count; their end if it has them all."""
+        """Return the first offset at which a log differs from the newest leader's; that log's end if none does."""
         for index, (epoch, start) in enumerate(self.epochs):
             stop = min(self.end, self.epochs[index + 1][1] if index + 1 < len(self.epochs) else self.end)
             if stop <= max(start, log.start_offset):

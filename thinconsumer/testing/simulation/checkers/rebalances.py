@@ -42,7 +42,7 @@ class _JoinFailures:
 
     count: int = 0
     at: float = 0.0  #: The time at which the client read the response to the last failed request.
-    code: int = Code.NONE  #: The error code of that response.
+    code: int = Code.NONE  #: The error code in the response to the last failed request.
     join: SentRequest | None = None  #: The last JoinGroup; ``joined_at`` and ``line`` are its time and its connection.
     joined_at: float = 0.0
     line: int = 0
