@@ -243,8 +243,8 @@ class Metadata:
             retry.failed(now)
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
-                # The refresh is no call of the user's: polls raise this error, or a rejected login or an unsupported
-                # version would not be reported at all.
+                # No call of the user waits for the refresh, so the next poll raises its error. Otherwise a rejected
+                # login or an unsupported version would never be reported.
                 self.refresh_error = error if _is_final(error) else None
             else:
                 inquiry.call.last_error = error

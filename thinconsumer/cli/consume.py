@@ -184,8 +184,8 @@ def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Star
             if not first[tp] <= wanted <= end[tp]:
                 # Checked here, since a broker would not report an offset past the end with --until-end: the command
                 # would have nothing to read, send no Fetch, and report success.
-                log = f"{tp.topic}-{tp.partition} has offsets {first[tp]} to {end[tp]}"
-                raise CommandError(f"{log}, but not {wanted}: choose another start with --from")
+                name, held = f"{tp.topic}-{tp.partition}", f"{first[tp]} to {end[tp]}"
+                raise CommandError(f"{name} has offsets {held}, but not {wanted}: choose another start with --from")
             consumer.seek(tp, wanted)
     else:
         end = consumer.end_offsets(tps)

@@ -74,7 +74,7 @@ class Engine:
         self._handlers = {manager.asker: manager.handle for manager in self._managers}
         self._metadata_seen = metadata.version
         self._now = 0.0
-        #: The askers of the managers that the next step must run even if they are not due; "" stands for all managers.
+        #: Names (``Manager.asker``) of the managers that step next even if they are not due; "" means all managers.
         #: See :meth:`touch`.
         self._touched = {""}
         #: The earliest time at which a manager is due; None if it must be computed anew.

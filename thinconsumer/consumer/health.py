@@ -62,7 +62,7 @@ class Health:
     last_poll_age: float | None
     last_heartbeat_age: float | None  #: Seconds since the last successful Heartbeat, JoinGroup or SyncGroup.
     last_fetch_age: float | None  #: Seconds since the last successful Fetch.
-    last_error: Exception | None  #: The error that is the cause of the first reason, if any.
+    last_error: Exception | None  #: The error behind the first part of :attr:`reason`, if it has one.
 
 
 @dataclass(slots=True)

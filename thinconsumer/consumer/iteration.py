@@ -27,7 +27,7 @@ class Iteration:
         self._reader = reader
         self._shell = reader.shell
         self.poll_result = PollResult()  #: The poll result from which records are returned.
-        #: How many records of ``poll_result`` are returned, including the one that :meth:`peek` has just returned.
+        #: How many records of ``poll_result`` the application has, with the one that :meth:`peek` just returned.
         self.after = 0
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf

@@ -66,10 +66,13 @@ class Role(Protocol):
         """
 
     def revoke(self, identity: Identity, now: float) -> bool:
-        """Revoke the partitions that the new assignment lacks (KIP-429)."""
+        """Revoke the partitions that the new assignment lacks (KIP-429); return whether this is complete."""
 
     def install(self, identity: Identity, now: float) -> bool:
-        """Start with the newly assigned partitions. If it raises, a later ``work`` calls it again."""
+        """Take over the newly assigned partitions, and call the listener; return whether this is complete.
+
+        If this method raises, a later ``work`` calls it again.
+        """
 
     def lose(self, why: str, now: float) -> bool:
         """Drop all partitions as lost: the membership has ended, and other members may already own them."""

@@ -40,8 +40,8 @@ _NOT_TLS = "the port does not use TLS (set security_protocol='PLAINTEXT', or use
 _NO_VERSION = "client and broker share no TLS version"
 _WANTS_CERTIFICATE = "the peer requires a client certificate"
 
-#: By OpenSSL's reason: the text. The reasons are without the prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ
-#: between versions of OpenSSL.
+#: The error's text for each of OpenSSL's reasons. The reasons are without the prefixes SSLV3_, TLSV1_, TLSV13_ and
+#: TLS_, which differ between versions of OpenSSL.
 _TLS_TEXTS = {
     "WRONG_VERSION_NUMBER": _NOT_TLS,
     "UNKNOWN_PROTOCOL": _NOT_TLS,

@@ -45,7 +45,7 @@ LARGE_BYTES = 128 * 1024
 #: Highest value of SO_RCVLOWAT. With a higher one, the receive buffer would grow further, and the kernel frees none of
 #: its memory while the socket is open.
 LOW_WATER_MAX_BYTES = 4 * 1024 * 1024
-#: Maximum number of bytes to read after sending has failed: more than kernels buffer.
+#: Maximum number of bytes to read after sending has failed. No kernel buffers more, so nothing that came is missed.
 READ_AFTER_SEND_FAILED_BYTES = 16 * 1024 * 1024
 
 

@@ -114,7 +114,7 @@ def _load_snappy() -> _CodecFunctions:
         length = raw_length(data)
         if length > room:
             raise _too_large(limit)
-        if length > 64 * len(data):  # snappy's maximum ratio: a copy element of 2 bytes yields 64
+        if length > 64 * len(data):  # far above snappy's best: a copy of 3 bytes yields 64
             raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}, more than its size permits")
         return bytes(raw(data))
 

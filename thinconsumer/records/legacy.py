@@ -40,7 +40,8 @@ def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
         raise Malformed("the offsets of the messages inside a compressed message are negative or do not ascend")
     if offsets[-1] >= batch.next_offset and batch.base_offset:
         raise Malformed(
-            f"a message inside a compressed message has offset {offsets[-1]}, above {batch.next_offset - 1}"
+            f"the last message inside a compressed message has offset {offsets[-1]}, above the compressed "
+            f"message's own offset {batch.next_offset - 1}"
         )
     return found
 
@@ -63,7 +64,8 @@ def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
         shift = batch.base_offset - offsets[-1]
         if shift < 0:
             raise Malformed(
-                f"a message inside a compressed message has offset {offsets[-1]}, above {batch.base_offset}"
+                f"the last message inside a compressed message has offset {offsets[-1]}, above the compressed "
+                f"message's own offset {batch.base_offset}"
             )
         offsets = [offset + shift for offset in offsets]
     timestamps = found.timestamps

@@ -64,7 +64,9 @@ def read(
     make: MakeConsumer = Consumer.from_config,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range as Arrow batches with these columns. An ``attempt`` after the first reconnects.
+    """Yield the records of a range as Arrow batches with the given columns.
+
+    If ``attempt`` is above 0, since Spark repeats the task, it makes a new consumer instead of using a cached one.
 
     Raises:
         DataLossError: offsets of the range no longer exist, and ``failOnDataLoss`` is true.

@@ -53,7 +53,9 @@ def write(
     cache: ClientCache[Producer] | None = None,
     connect: Connect = connect,
 ) -> Written:
-    """Write a task's batches; return when every record is acknowledged. An ``attempt`` after the first reconnects.
+    """Write a task's batches; return when every record is acknowledged.
+
+    If ``attempt`` is above 0, since Spark repeats the task, it makes a new producer instead of using a cached one.
 
     Raises:
         KafkaError: a record could not be written. Records before and after it may have been written.

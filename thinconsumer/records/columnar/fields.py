@@ -155,7 +155,8 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
         going = good & (at < end)
         records, at, end = records[going], at[going], end[going]
         if len(found) >= HEADER_ROUNDS and len(records) < HEADER_RECORDS_MIN:
-            bad[records] = True  # marked as bad, so that the row decoder decodes their batches
+            # Rounds for so few records would take longer than rows: the row decoder decodes batches with bad records.
+            bad[records] = True
             break
         if not len(records):
             break

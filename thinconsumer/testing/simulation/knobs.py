@@ -125,7 +125,7 @@ class ClientKnobs:
         """Keep a reader's options consistent with each other and with ``fetch_max_wait_ms``."""
         self.request_timeout_ms = max(self.request_timeout_ms, 2 * fetch_max_wait_ms)
         self.connections_max_idle_ms = max(self.connections_max_idle_ms, self.request_timeout_ms + 500)
-        # If a size limit were below fetch_min_bytes, every Fetch would wait for fetch_max_wait_ms, as on Kafka.
+        # If the limit of a partition were below fetch_min_bytes, every Fetch would wait for fetch_max_wait_ms.
         self.fetch_min_bytes = min(self.fetch_min_bytes, self.fetch_max_bytes, self.max_partition_fetch_bytes)
         if self.blocks:
             # Shorter timeouts would cause thousands of polls without records, which take CPU time and test nothing.
@@ -240,7 +240,7 @@ class Knobs:
     slow: float = sometimes(0.4, 0.5, 3, groups=sometimes(0.3, 0.5, 2))
     leader_moves: float = sometimes(0.7, 1, 12, groups=sometimes(0.5, 1, 6))
     unclean_elections: float = sometimes(0.8, 1, 8)  #: Unclean elections occur only if the knob ``unclean`` is true.
-    takeovers: float = sometimes(0.8, 2, 8)  #: Takeovers, of :mod:`.takeover`, occur only if ``unclean`` is true.
+    takeovers: float = sometimes(0.8, 2, 8)  #: Number of faults of :mod:`.takeover`; none unless ``unclean``.
     deletions: float = sometimes(0.5, 0.5, 6, groups=ABSENT)
     compactions: float = sometimes(0.7, 1, 6, groups=ABSENT)
     expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: A topic gets one more partition.
