@@ -192,8 +192,8 @@ class _Search:
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.pools: dict[int, int] = {}  #: Distances of the pools reached.
-        self.members: dict[int, int] = {}
+        self.pools: dict[int, int] = {}  #: By pool reached so far: its distance from where the search starts.
+        self.members: dict[int, int] = {}  #: The same by member.
         self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
         self.heap = flow.starts()  #: (distance, kind, pool or member, for _NEAR and _FAR the index into heights)

@@ -81,7 +81,7 @@ class AddressBook:
             self._known[key] = lookup.addresses
 
     def worked(self, host: str, port: int, address: Address) -> None:
-        """Move an address to which the client has connected to the front, now and in later lookups of the host."""
+        """Move ``address``, which has accepted a connection, to the front, now and in later lookups of the host."""
         key = host, port
         self._last_worked[key] = address
         self._known[key] = (address, *(other for other in self._known.get(key, ()) if other != address))

@@ -16,8 +16,8 @@ T = TypeVar("T")
 #: A call that timed out is kept for this many seconds after the application last made it. A repeated call may get a
 #: result that is this old.
 KEPT = 5.0
-#: Maximum age in seconds of a kept call that is repeated again and again. An exception in a step may have lost the
-#: call's request, and then only a new call sends another one.
+#: Maximum age in seconds of a kept call, even if the application makes the same call again and again. If an exception
+#: in a step has lost the request of the kept call, only a call that begins anew sends the request again.
 KEPT_MAX = 30.0
 #: Maximum number of calls kept: the managers may send further requests for each of them.
 COUNT_MAX = 16

@@ -111,7 +111,7 @@ class Commits:
 
     @property
     def may_commit(self) -> bool:
-        """Whether commits have a member id or, with manual assignment, need none; False once membership is lost."""
+        """Whether commits can be sent: the member has an id, or the assignment is manual and needs none."""
         return self._commit_identity().who is not None
 
     def add(

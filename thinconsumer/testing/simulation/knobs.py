@@ -36,7 +36,7 @@ STYLES: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def knob(draw: Callable[[Random], Any], groups: Any = None) -> Any:
-    """Declare a knob by the function that draws its value; simulations of groups draw it from the knob ``groups``."""
+    """Declare a knob by ``draw``, which draws its value. With groups, knob ``groups`` draws it instead, if given."""
     return field(metadata={"readers": draw, "groups": draw if groups is None else groups.metadata["readers"]})
 
 

@@ -84,7 +84,10 @@ class Simulation:
 
     @property
     def cluster(self) -> SimCluster:
-        """The cluster. Reading this attribute first runs the cluster's due timers: they come before a test's change."""
+        """The cluster.
+
+        Reading this attribute first runs the cluster's due timers, so that they act before what the test changes next.
+        """
         self._cluster.advance(self.now())
         return self._cluster
 

@@ -25,8 +25,8 @@ class _Expected:
     #: The epoch of a leader whose log lacks records that the reader has passed. The reader may go back to where this
     #: log differs, until it gets a record of this epoch or a newer one. None: there is no such epoch.
     doubt: int | None = None
-    #: Whether an election has lost the records right after the reader's last one. A higher position (for example after
-    #: a transaction marker) is then not kept in ``next``, since the reader may go back from it.
+    #: Whether an election has lost the records right after the last one that the reader got. ``next`` then stays behind
+    #: that one, even if the position is higher (after a transaction marker): the reader may detect the truncation.
     parted: bool = False
     sought: bool = False  #: Whether ``next`` comes from a seek, and no record has been read since.
 
