@@ -58,7 +58,7 @@ def test_earliest_latest_and_whitespace_are_parsed():
         ("[1]", "not a JSON object"),
         ("{}", "names no partition"),
         ('{"a":{}}', "names no partition"),
-        ('{"a":1}', "'a' holds 1 instead of an object of partitions"),
+        ('{"a":1}', "topic 'a' has 1, not a JSON object by partition"),
         ('{"a":{"x":1}}', "'x' is not a partition number of 'a'"),
         ('{"a":{"-1":1}}', "'-1' is not a partition number of 'a'"),
         ('{"a":{"2147483648":1}}', "'2147483648' is not a partition number"),

@@ -196,7 +196,7 @@ class _Search:
         self.members: dict[int, int] = {}  #: The same by member.
         self.free = (1 << len(flow.units)) - 1  #: The bit mask of members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
-        self.heap = flow.starts()  #: (distance, kind, pool or member, for _NEAR and _FAR the index into heights)
+        self.heap = flow.starts()  #: Entries: (distance, kind, pool or member, index into ``heights``).
         heapify(self.heap)
 
     def run(self) -> int | None:

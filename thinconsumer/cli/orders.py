@@ -72,4 +72,6 @@ def read_order(value: bytes) -> tuple[int, str, int]:
         order = json.loads(value)
         return int(order["order"]), str(order["customer"]["country"]), int(order["total_cents"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"no order as JSON with order, customer.country and total_cents: {value!r:.100}") from error
+        raise ValueError(
+            f"not a JSON order with the fields order, customer.country and total_cents: {value!r:.100}"
+        ) from error

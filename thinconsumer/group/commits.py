@@ -328,7 +328,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or Identity(self._group_id)  # without ``who``, all offsets are left out: any identity will do
+        stamp = who or Identity(self._group_id)  # without ``who``, no offset is sent, so the identity does not matter
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from ..types import ClusterView
 
-#: The prefix by which a leader recognizes its note: the user data of an assignment may also come from another client.
+#: The prefix of the user data that a leader writes into its own assignment (:func:`note_of`). It tells this data from
+#: that of another client, which may have computed the assignment.
 NOTE = b"thinconsumer: planned with "
 DIGEST_BYTES = 16
 

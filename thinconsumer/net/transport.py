@@ -26,8 +26,8 @@ class Transport(Protocol):
 
     ``read_needs`` and ``write_needs`` are masks of ``selectors`` events: the events that must occur before the
     transport can receive or send. In TLS, receiving may require sending first, and the reverse. Both may change with
-    every call. During the handshake, ``read_needs`` counts. The driver watches for ``write_needs`` only while bytes
-    wait to be sent.
+    every call. During the handshake, ``read_needs`` has the events to wait for. The driver watches for ``write_needs``
+    only while bytes wait to be sent.
     """
 
     read_needs: int

@@ -122,7 +122,7 @@ def _numbers(value: object, what: str, least: int) -> Offsets:
     found: Offsets = {}
     for topic, numbers in value.items():
         if not isinstance(numbers, dict):
-            raise ValueError(f"{topic!r} holds {json.dumps(numbers)[:100]} instead of an object of partitions")
+            raise ValueError(f"topic {topic!r} has {json.dumps(numbers)[:100]}, not a JSON object by partition")
         for name, number in numbers.items():
             if not (name.isascii() and name.isdigit()) or int(name) > INT32_MAX:
                 raise ValueError(f"{name!r} is not a partition number of {topic!r}")

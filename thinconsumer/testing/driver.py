@@ -30,7 +30,7 @@ class MemoryDriver:
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
-        self._was_called = False  #: Whether the running step has called the endpoint or a stream: its result.
+        self._was_called = False  #: Whether the step in progress has called the endpoint or a stream; it returns this.
         self._woken = False
         self._skips_wait = False  #: Whether the next step must not advance the clock, since :meth:`wakeup` was called.
 

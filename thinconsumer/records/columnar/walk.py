@@ -120,7 +120,7 @@ def _offsets(data: Bytes, records: Int64s, bad: npt.NDArray[np.bool_]) -> Int64s
 
 
 def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
-    """Do the same as :func:`walk`, with exactly one walker for each of the given batches or parts."""
+    """Do the same as :func:`walk`, but do not split batches: each given range is walked from its begin to its end."""
     last = np.cumsum(counts)
     first = last - counts
     order = np.argsort(-counts, kind="stable")

@@ -37,7 +37,11 @@ def running(chaos: Chaos, random: Random) -> MemberActor | None:
 
 
 def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
-    """Restart members one by one with the second assignors of the group's :data:`.knobs.STYLES`, then the third."""
+    """Change the assignors of all members by rolling restarts.
+
+    :data:`.knobs.STYLES` lists the assignors of the group's style for each step: the members are restarted one by one
+    with those of the second step, and then again with those of the third.
+    """
     random = chaos.sim.world.streams(f"chaos/upgrade/{group.name}")
     steps = STYLES[group.knobs.style]
     plan = [(member, list(steps[step])) for step in range(1, len(steps)) for member in group.members]
