@@ -3,6 +3,8 @@
 Made by docs/generate_options.py from the declarations in thinconsumer/config/options.py. Do not edit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, TypedDict
 
