@@ -77,11 +77,16 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """Connect ``stream`` to ``address``. A TLS certificate must be valid for the name ``host``."""
+    """Connect ``stream`` to ``address``. A TLS certificate must be valid for the name ``host``.
+
+    ``purpose`` decides about TLS: ``"broker"`` follows ``security_protocol``; ``"https"`` and ``"http"`` are for the
+    token endpoint of an OAUTHBEARER login.
+    """
 
     stream: Stream
     host: str
     address: Address
+    purpose: str = "broker"
 
 
 @dataclass(frozen=True, slots=True)

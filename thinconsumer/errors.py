@@ -42,9 +42,11 @@ __all__ = [
     "RebalanceInProgressError",
     "RecordError",
     "SaslAuthenticationFailedError",
+    "SslAuthenticationFailedError",
     "TopicAuthorizationFailedError",
     "UnknownTopicOrPartitionError",
     "UnsupportedCodecError",
+    "UnsupportedSaslMechanismError",
     "UnsupportedVersionError",
     "WakeupError",
 ]
@@ -96,12 +98,25 @@ class KafkaTimeoutError(KafkaError, TimeoutError):
 
 
 class KafkaConnectionError(KafkaError, ConnectionError):
-    """A connection could not be established, failed, or was closed with requests in flight."""
+    """A connection could not be established, failed, or was closed with requests in flight.
+
+    ``is_certificate_rejected`` marks a TLS handshake that fails in the same way when it is repeated: an untrusted
+    certificate, a host name that does not match, a missing client certificate, no protocol or cipher in common.
+    """
 
     retriable = True
 
-    def __init__(self, message: str, *, host: str = "", port: int = 0, node_id: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        host: str = "",
+        port: int = 0,
+        node_id: int | None = None,
+        is_certificate_rejected: bool = False,
+    ) -> None:
         super().__init__(message)
+        self.is_certificate_rejected = is_certificate_rejected
         self.host = host
         self.port = port
         self.node_id = node_id
@@ -333,4 +348,17 @@ class ClusterAuthorizationFailedError(AuthorizationError):
 
 
 class SaslAuthenticationFailedError(AuthorizationError):
-    """The broker refused the credentials."""
+    """The broker refused the credentials, or the server did not prove that it knows them (SCRAM)."""
+
+
+class UnsupportedSaslMechanismError(AuthorizationError):
+    """The broker does not accept ``sasl_mechanism`` on this listener. No credentials were sent."""
+
+
+class SslAuthenticationFailedError(KafkaConnectionError):
+    """The TLS handshake failed because of a certificate, a protocol version or a cipher; see the text for the option.
+
+    Repeating the handshake cannot succeed until the configuration of the client or the broker changes.
+    """
+
+    retriable = False

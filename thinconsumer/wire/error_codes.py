@@ -23,6 +23,7 @@ from ..errors import (
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
+    UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
 from ..types import TopicPartition
@@ -106,7 +107,12 @@ class Code(enum.IntEnum):
     GROUP_AUTHORIZATION_FAILED = 30, "not authorized for the group", FINAL, GroupAuthorizationFailedError
     CLUSTER_AUTHORIZATION_FAILED = 31, "not authorized for the operation", FINAL, ClusterAuthorizationFailedError
     INVALID_TIMESTAMP = 32, "a record's timestamp is outside the range that the topic accepts"
-    UNSUPPORTED_SASL_MECHANISM = 33, "the broker lacks this SASL mechanism", FINAL, SaslAuthenticationFailedError
+    UNSUPPORTED_SASL_MECHANISM = (
+        33,
+        "the broker does not accept this SASL mechanism here",
+        FINAL,
+        UnsupportedSaslMechanismError,
+    )
     ILLEGAL_SASL_STATE = 34, "the request is out of order in the SASL exchange", FINAL, SaslAuthenticationFailedError
     UNSUPPORTED_VERSION = 35, "the broker does not support this version of the API", FINAL, UnsupportedVersionError
     TOPIC_ALREADY_EXISTS = 36, "a topic of this name exists already"
