@@ -25,7 +25,6 @@ from thinconsumer.errors import (
     OffsetOutOfRangeError,
     RebalanceInProgressError,
     RecordError,
-    SslAuthenticationFailedError,
     UnsupportedCodecError,
     WakeupError,
 )
@@ -47,8 +46,7 @@ CLASSES = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issu
 #: One of every class.
 SAMPLES: list[KafkaError] = [
     *[cls("m") for cls in CLASSES if not inspect.isfunction(cls.__init__)],
-    KafkaConnectionError("m", host="h", port=9092, node_id=4),
-    SslAuthenticationFailedError("m", host="h", port=9092, node_id=4, is_certificate_rejected=True),
+    KafkaConnectionError("m", host="h", port=9092, node_id=4, is_certificate_rejected=True),
     NoBrokersAvailable("m", {"h:9092": "refused"}),
     InvalidAssignmentError("gave t-0 twice", "mine"),
     NoOffsetForPartitionError([TP, TopicPartition("a", 0)]),

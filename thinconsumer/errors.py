@@ -328,7 +328,7 @@ class GroupMaxSizeReachedError(GroupError):
 
 
 class AuthorizationError(BrokerResponseError):
-    """An ACL or the login denies the request."""
+    """An ACL, the login or the TLS handshake denies the request."""
 
 
 class TopicAuthorizationFailedError(AuthorizationError):
@@ -355,10 +355,9 @@ class UnsupportedSaslMechanismError(AuthorizationError):
     """The broker does not accept ``sasl_mechanism`` on this listener. No credentials were sent."""
 
 
-class SslAuthenticationFailedError(KafkaConnectionError):
-    """The TLS handshake failed because of a certificate, a protocol version or a cipher; see the text for the option.
+class SslAuthenticationFailedError(AuthorizationError):
+    """The TLS handshake failed because of a certificate, a protocol version or a cipher; the text names the option.
 
-    Repeating the handshake cannot succeed until the configuration of the client or the broker changes.
+    Repeating the handshake cannot succeed until the configuration of the client or the broker changes. ``code`` is that
+    of SASL_AUTHENTICATION_FAILED, since Kafka has no error code for TLS.
     """
-
-    retriable = False

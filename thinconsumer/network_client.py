@@ -24,14 +24,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .config import CommonOptions
-from .connection.authenticate import NewLogin
+from .connection.authenticate import Logins, NoLogins
 from .connection.connection import Connection, ConnectionSettings
 from .connection.negotiate import api_name
 from .connection.request import ANY_NODE, Answer, Request, Target
 from .connection.route import SLOW_ATTEMPT, BrokerRoute, QueuedRequest, RouteContext
 from .connection.states import RouteState
 from .driver import Address, Command, Hangup, host_and_port
-from .errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from .errors import KafkaConnectionError, KafkaTimeoutError
 from .timers import NEVER, Backoff, Random
 from .types import Node
 
@@ -65,14 +65,15 @@ class Outage:
 class NetworkClient:
     """The connections of one client: takes requests, and returns answers and commands for the driver."""
 
-    def __init__(self, options: CommonOptions, random: Random, new_login: NewLogin | None = None) -> None:
+    def __init__(self, options: CommonOptions, random: Random, logins: Logins | None = None) -> None:
+        self._logins = logins or NoLogins()
         settings = ConnectionSettings(
             options.client_id,
             options.receive_message_max_bytes,
             options.max_in_flight_requests_per_connection,
             options.connections_max_idle_ms / 1000,
             options.security_protocol,
-            new_login,
+            self._logins.new_login,
         )
         self._shared = RouteContext(
             settings,
@@ -81,6 +82,7 @@ class NetworkClient:
                 options.socket_connection_setup_timeout_ms / 1000, options.socket_connection_setup_timeout_max_ms / 1000
             ),
             random,
+            self._logins,
         )
         self._random = random
         self._servers = list(dict.fromkeys((host, port) for host, port in options.bootstrap_servers))
@@ -445,8 +447,11 @@ class NetworkClient:
             self._shared.answer(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
 
     def _answer_login_errors(self, candidates: list[BrokerRoute]) -> None:
-        """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too."""
-        error: KafkaError | None = None
+        """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too.
+
+        They also fail with the error because of which there are no credentials to log in with.
+        """
+        error = self._logins.take_error()
         for route in candidates:
             error, route.login_error = route.login_error or error, None
         if error is not None:

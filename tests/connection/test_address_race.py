@@ -143,6 +143,8 @@ def test_a_rejected_login_ends_the_race(track):
     """Every address would reject the same credentials, and each rejection may count towards a lock-out."""
 
     class Rejected:
+        reauthenticate_after = None
+
         def next_request(self, answer, now):
             raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
 

@@ -12,7 +12,7 @@ from thinconsumer.errors import (
     KafkaError,
     KafkaProtocolError,
     KafkaTimeoutError,
-    SaslAuthenticationFailedError,
+    SslAuthenticationFailedError,
     UnsupportedVersionError,
 )
 from thinconsumer.timers import NEVER
@@ -88,52 +88,19 @@ def test_the_transport_and_apiversions_each_have_the_setup_timeout(bench, state)
     assert made.connection.wake_at() == NEVER
 
 
-# -- a login, when there is one
+@pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING])
+def test_a_rejected_certificate_has_an_error_of_its_own(bench, state):
+    """With TLS 1.3 the broker's rejection arrives after the handshake has ended on this side."""
+    made = bench().reach(state)
+    made.connection.connection_lost(KafkaConnectionError("kafka: no certificate", is_certificate_rejected=True), 0.0)
+    assert isinstance(made.connection.error, SslAuthenticationFailedError)
+    assert str(made.connection.error) == "kafka: no certificate"
 
 
-class Password:
-    """Two requests, like SASL's handshake and authenticate; refused when told so."""
-
-    def __init__(self, refuse=False):
-        self.refuse = refuse
-        self.answers = []
-
-    def next_request(self, answer, now):
-        self.answers.append(answer)
-        if self.refuse and answer is not None:
-            raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
-        return MetadataRequest() if len(self.answers) < 3 else None
-
-
-def test_the_login_follows_apiversions_and_precedes_ready(bench, metadata):
-    login = Password()
-    made = bench(new_login=lambda host: login)
-    made.connection.connection_made(0.0)
-    made.reply(made.api_versions())
-    assert made.connection.state is ConnectionState.AUTHENTICATING
-    made.reply(metadata)
-    assert made.connection.state is ConnectionState.AUTHENTICATING
-    made.reply(metadata)
-    assert made.connection.state is READY
-    assert [answer is None for answer in login.answers] == [True, False, False]
-
-
-def test_a_failed_login_ends_the_connection_with_its_error(bench, metadata):
-    made = bench(new_login=lambda host: Password(refuse=True))
-    made.connection.connection_made(0.0)
-    made.reply(made.api_versions())
-    made.reply(metadata)
-    assert made.connection.has_ended
-    assert not made.connection.was_ready
-    assert isinstance(made.connection.error, SaslAuthenticationFailedError)
-
-
-def test_the_login_has_the_setup_timeout(bench):
-    made = bench(new_login=lambda host: Password())
-    made.connection.connection_made(0.0)
-    made.reply(made.api_versions())
-    made.connection.step(10.0, 10.0)
-    assert "the login did not end within 10.0 s" in str(made.connection.error)
+def test_a_tls_alert_on_a_connection_that_worked_is_a_lost_connection(ready):
+    """The broker has accepted the certificates once, so that another attempt can succeed."""
+    ready.connection.connection_lost(KafkaConnectionError("kafka: alert", is_certificate_rejected=True), 0.0)
+    assert type(ready.connection.error) is KafkaConnectionError
 
 
 # -- requests and answers

@@ -265,6 +265,24 @@ def test_a_failed_login_is_not_tried_at_the_next_address(make_route_bench, refus
     assert route_bench.route.login_error is route_bench.answer_to(request).error
 
 
+def test_a_rejected_reauthentication_fails_the_queued_requests(make_route_bench, refused_login):
+    """The broker would reject the login on a new connection, too."""
+
+    class Once:
+        reauthenticate_after = 10.0
+
+        def next_request(self, answer, now):
+            return None
+
+    logins = iter([Once(), refused_login("kafka")])
+    bench = make_route_bench(new_login=lambda host: next(logins)).connect()
+    request = bench.send()
+    bench.step(10.0)
+    bench.step()
+    assert isinstance(bench.answer_to(request).error, SaslAuthenticationFailedError)
+    assert isinstance(bench.route.login_error, SaslAuthenticationFailedError)
+
+
 # -- the queue
 
 

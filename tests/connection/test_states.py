@@ -63,7 +63,7 @@ def test_every_other_pair_raises_and_names_both(states, events, transitions, ign
             assert state.value in str(caught.value)
 
 
-#: How the outside causes each event. The connection itself causes NEGOTIATED and AUTHENTICATED.
+#: How the outside causes each event. The connection itself causes NEGOTIATED, AUTHENTICATED and REAUTHENTICATE.
 CAUSES = {
     ConnectionEvent.CONNECTION_MADE: lambda bench: bench.connection.connection_made(bench.now),
     ConnectionEvent.RECEIVED: lambda bench: (
@@ -82,12 +82,29 @@ CAUSES = {
 class Endless:
     """A login without an end, to stay in AUTHENTICATING."""
 
+    reauthenticate_after = None
+
     def next_request(self, answer, now):
         return MetadataRequest()
 
 
+class AtOnce:
+    """A login that ends without a request, and is due again at once."""
+
+    reauthenticate_after = 0.0
+
+    def next_request(self, answer, now):
+        return None
+
+
 def in_state(bench, state):
-    """Return a bench with a connection in a state; AUTHENTICATING needs a login that does not end."""
+    """Return a bench with a connection in a state; some states need a login that does not end."""
+    if state is ConnectionState.REAUTHENTICATING:
+        logins = iter([AtOnce(), Endless()])
+        made = bench(new_login=lambda host: next(logins)).reach(ConnectionState.READY)
+        made.connection.reauthenticate_if_due(0.0)
+        made.connection.data_sent(len(made.connection.data_to_send()[0]), 0.0)
+        return made
     if state is ConnectionState.AUTHENTICATING:
         made = bench(new_login=lambda host: Endless())
         made.connection.connection_made(0.0)

@@ -15,13 +15,13 @@ from thinconsumer.wire.metadata import MetadataRequest
 class ClientBench:
     """A network client on a cluster in memory, stepped as a consumer steps its engine."""
 
-    def __init__(self, nodes=3, bootstrap=None, new_login=None, seed=1, **options):
+    def __init__(self, nodes=3, bootstrap=None, logins=None, seed=1, **options):
         self.cluster = MemoryCluster(nodes)
         self.network = self.cluster.network
         self.driver = MemoryDriver(self.network)
         servers = bootstrap or self.cluster.bootstrap_servers
         self.config = ConsumerConfig.from_options(bootstrap_servers=servers, **options)
-        self.client = NetworkClient(self.config, random.Random(seed), new_login)
+        self.client = NetworkClient(self.config, random.Random(seed), logins)
         self.answers = []
         self.reasons = []  #: To refresh metadata.
         self.began = self.now

@@ -276,11 +276,53 @@ def test_a_request_without_a_reachable_node_times_out_and_names_each_cause(make_
     assert bench.passed == pytest.approx(3.0, abs=0.1)
 
 
+class Credentials:
+    """The logins of a client, which may lack credentials."""
+
+    def __init__(self, new_login):
+        self.new_login = new_login
+        self.lacks = ""
+        self.error = None
+
+    def may_dial(self):
+        return not self.lacks
+
+    def waits_for(self):
+        return self.lacks
+
+    def take_error(self):
+        error, self.error = self.error, None
+        return error
+
+
 def test_a_failed_login_answers_requests_for_any_node(make_bench, refused_login):
     """It is the same everywhere; trying on in silence would hide it."""
-    bench = make_bench(new_login=refused_login)
+    bench = make_bench(logins=Credentials(refused_login))
     answer = bench.answer_to(bench.send(), within=2.0)
     assert isinstance(answer.error, SaslAuthenticationFailedError)
+
+
+def test_no_broker_is_dialled_before_there_are_credentials(make_bench):
+    """A login without a token would be rejected, and rejections may lock the account."""
+    logins = Credentials(None)
+    logins.lacks = "no OAUTHBEARER token yet"
+    bench = make_bench(nodes=1, logins=logins)
+    request = bench.send()
+    bench.run(3.0)
+    assert not bench.client.any_open()
+    assert bench.client.outage(bench.now).causes == {"kafka1:9092": "no OAUTHBEARER token yet, 0 queued"}
+    logins.lacks = ""
+    bench.client.step(bench.now)  # as the engine does after the credentials arrived
+    assert bench.answer_to(request, within=2.0).response is not None
+
+
+def test_requests_for_any_node_get_the_error_because_of_which_there_are_no_credentials(make_bench):
+    logins = Credentials(None)
+    logins.lacks = "no OAUTHBEARER token yet"
+    logins.error = SaslAuthenticationFailedError("the token provider raised", code=58, name="X")
+    bench = make_bench(nodes=1, logins=logins)
+    assert bench.answer_to(bench.send(), within=1.0).error is not None
+    assert logins.error is None
 
 
 # -- names and addresses

@@ -1,16 +1,18 @@
-"""The interface of a login: the requests sent between ApiVersions and the connection's first other request.
+"""The interfaces of a login: the requests between ApiVersions and a connection's first other request, and their source.
 
-SASL is not implemented yet: only tests implement this interface. Java's counterpart is ``SaslClientAuthenticator``.
+:class:`thinconsumer.sasl.login.SaslLogin` and :class:`thinconsumer.sasl.login_manager.LoginManager` implement them.
+Java's counterpart is ``SaslClientAuthenticator``.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
+from ..errors import KafkaError
 from ..wire import Message
 
 
 class Login(Protocol):
-    """The authentication of one connection."""
+    """The authentication of one connection, or one re-authentication of it (KIP-368)."""
 
     def next_request(self, answer: Message | None, now: float) -> Message | None:
         """Return the next request, or None when logged in.
@@ -22,6 +24,42 @@ class Login(Protocol):
             KafkaError: the login failed. After an ``AuthorizationError`` no other address of the host is tried.
         """
 
+    @property
+    def reauthenticate_after(self) -> float | None:
+        """Seconds from the end of this login after which the connection must log in again; None: never."""
 
-#: A function that takes the host name of a new connection and returns the login for it.
+
+#: A function that takes the host name of a connection and returns a new login for it.
 NewLogin = Callable[[str], Login]
+
+
+class Logins(Protocol):
+    """The source of one client's logins."""
+
+    @property
+    def new_login(self) -> NewLogin | None:
+        """Makes the login of a connection; None if connections need none."""
+
+    def may_dial(self) -> bool:
+        """Return whether there are credentials to log in with. While there are none, no broker is dialled."""
+
+    def waits_for(self) -> str:
+        """Return why :meth:`may_dial` is false, for the error of an outage; an empty text if it is true."""
+
+    def take_error(self) -> KafkaError | None:
+        """Return, once, the error because of which there are no credentials; None if there is no new one."""
+
+
+class NoLogins:
+    """The :class:`Logins` of a client whose ``security_protocol`` has no SASL."""
+
+    new_login = None
+
+    def may_dial(self) -> bool:
+        return True
+
+    def waits_for(self) -> str:
+        return ""
+
+    def take_error(self) -> None:
+        return None

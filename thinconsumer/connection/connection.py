@@ -15,9 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..driver import Address
-from ..errors import IllegalStateError, KafkaConnectionError, KafkaError, KafkaProtocolError, KafkaTimeoutError
+from ..errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    SslAuthenticationFailedError,
+)
 from ..timers import NEVER
 from ..wire import Message
+from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
 from .authenticate import Login, NewLogin
 from .framing import SIZE_BYTES, Frame, Frames
@@ -27,6 +35,7 @@ from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent,
 
 log = logging.getLogger(__name__)
 
+_SET_UP = (ConnectionState.READY, ConnectionState.REAUTHENTICATING)
 #: Longest throttle time in seconds that the client obeys. Brokers throttle for about ten seconds, the length of their
 #: quota windows; without a limit, a malformed response could stop a connection for 24 days, the field's maximum.
 THROTTLE_MAX = 300.0
@@ -113,6 +122,8 @@ class Connection:
         self.received_at = now
         self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
+        #: From this time on, the login runs again before the next request is written.
+        self._reauthenticate_at = NEVER
 
     def __repr__(self) -> str:
         in_flight = f", {self.in_flight} in flight" if self.in_flight else ""
@@ -132,7 +143,7 @@ class Connection:
     @property
     def is_ready(self) -> bool:
         """Whether the setup, up to the login, is complete. Requests may still have to wait, see :meth:`can_send`."""
-        return self.state is ConnectionState.READY
+        return self.state in _SET_UP
 
     @property
     def has_ended(self) -> bool:
@@ -181,6 +192,23 @@ class Connection:
                 self._answer(Answer(request, self.node_id, error=failure))
             raise
 
+    def reauthenticate_if_due(self, now: float) -> None:
+        """Begin the next login if the session ends soon (KIP-368); call before a request is written.
+
+        As in Java, a connection without requests does not log in again: brokers close a connection because of its
+        session's end only when they receive a request, and they accept a login even then.
+        """
+        if now < max(self._reauthenticate_at, self.throttled_until) or self.state is not ConnectionState.READY:
+            return
+        log.debug("%s: logging in again before the session ends", self.where)
+        assert self._settings.new_login is not None
+        self._login = self._settings.new_login(self.host)
+        self._move(ConnectionEvent.REAUTHENTICATE)
+        try:
+            self._log_in(None, now)
+        except KafkaError as error:
+            self.close(error)
+
     def step(self, now: float, horizon: float) -> None:
         """Close the connection if a request or the setup has timed out, or if the connection is idle for too long.
 
@@ -189,7 +217,7 @@ class Connection:
         """
         if self.has_ended:
             return
-        if self.state is not ConnectionState.READY:
+        if not self.is_ready:
             if horizon >= self._setup_deadline:
                 self._time_out_setup()
             return
@@ -204,7 +232,7 @@ class Connection:
         """Return the time at which :meth:`step` is due even if nothing is received."""
         if self.has_ended:
             return NEVER
-        if self.state is not ConnectionState.READY:
+        if not self.is_ready:
             return self._setup_deadline
         return self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
 
@@ -251,7 +279,11 @@ class Connection:
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         """End the connection after its transport has failed, or was closed by the peer (``error`` is None)."""
         before = self.state
-        if self._move(ConnectionEvent.CONNECTION_LOST) and before is not ConnectionState.CLOSING:
+        if not self._move(ConnectionEvent.CONNECTION_LOST) or before is ConnectionState.CLOSING:
+            return
+        if error is not None and error.is_certificate_rejected and not self.was_ready:
+            self._end(self._tls_error(error))
+        else:
             text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
             explained = KafkaConnectionError(
                 f"{text}{self._likely_cause(before)}".rstrip(","), host=self.host, port=self.port, node_id=self.node_id
@@ -302,6 +334,12 @@ class Connection:
         error.__cause__ = cause
         return error
 
+    def _tls_error(self, cause: KafkaConnectionError) -> SslAuthenticationFailedError:
+        code = Code.SASL_AUTHENTICATION_FAILED
+        error = SslAuthenticationFailedError(str(cause), code=code, name=code.name, node_id=self.node_id)
+        error.__cause__ = cause
+        return error
+
     def _likely_cause(self, ended_in: ConnectionState) -> str:
         """Return why the peer has probably closed the connection in this state, to append to an error's text."""
         protocol = self._settings.security_protocol
@@ -309,6 +347,8 @@ class Connection:
             return f" before it answered ApiVersions: {_wrong_port(protocol)}"
         if ended_in is ConnectionState.AUTHENTICATING:
             return f" during the login: check security_protocol, which is {protocol!r}"
+        if ended_in is ConnectionState.REAUTHENTICATING:
+            return " while it logged in again"
         if ended_in is ConnectionState.READY and self._in_flight and not self.has_answered:
             api = api_name(self._in_flight[0].api)
             if protocol.startswith("SASL"):
@@ -451,12 +491,18 @@ class Connection:
     def _log_in(self, answer: Message | None, now: float) -> None:
         message = None if self._login is None else self._login.next_request(answer, now)
         if message is None:
+            after = None if self._login is None else self._login.reauthenticate_after
+            self._reauthenticate_at = NEVER if after is None else now + after
             self._login = None
             self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
             log.debug("%s: connection ready", self.where)
             return
         version = choose_version(type(message), self.ranges, self.node_id)
-        self._write(message, version, now, NEVER)
+        deadline = NEVER  # during the setup, ``_setup_deadline`` counts
+        if self.state is ConnectionState.REAUTHENTICATING:
+            # Brokers answer in order, so the login's response comes after those to the requests in flight.
+            deadline = max([now, *(item.deadline for item in self._in_flight)]) + self._setup_timeout
+        self._write(message, version, now, deadline)
 
 
 def _wrong_port(security_protocol: str) -> str:

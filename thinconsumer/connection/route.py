@@ -20,6 +20,7 @@ from ..failures import OutageLog
 from ..timers import NEVER, Backoff, Random
 from .address_race import AddressRace
 from .addresses import AddressBook, NameLookup
+from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings
 from .negotiate import api_name
 from .request import Answer, Request
@@ -52,6 +53,7 @@ class RouteContext:
     backoff: Backoff
     setup: Backoff
     random: Random
+    logins: Logins = field(default_factory=NoLogins)
     outages: OutageLog = field(default_factory=lambda: OutageLog(log))
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
@@ -84,7 +86,7 @@ class BrokerRoute:
         self.unreachable = False
         self.cause = ""  #: The text of the last failure, for errors; empty once a request was answered.
         self.started_at = -NEVER  #: When the last attempt to connect began.
-        #: The error of a login that a broker rejected in the last attempt; the network client takes and clears it.
+        #: The error of the last login or TLS handshake, if it was rejected; the network client takes and clears it.
         self.login_error: AuthorizationError | None = None
         self.not_before = -NEVER  #: The next attempt to connect waits until this time (reconnect.backoff.ms).
         self.broken_at = -NEVER  #: When an attempt last failed, or a connection was last lost.
@@ -142,7 +144,7 @@ class BrokerRoute:
             throttled = connection.throttled_until - now
             end = f", throttled for {throttled:.1f} s" if throttled > 0 else ""
             return f"{connection.state.value}, {connection.in_flight} in flight, {queued}{end}"
-        words = self.state.value
+        words = self._shared.logins.waits_for() or self.state.value
         if self.state is RouteState.BACKING_OFF:
             words = f"{words} for {max(0.0, self.not_before - now):.2f} s"
         elif self.is_connecting:
@@ -198,7 +200,7 @@ class BrokerRoute:
             self._expire(horizon)
         if self.state is RouteState.BACKING_OFF and now >= self.not_before:
             self._move(RouteEvent.WAITED)
-        if self.state is RouteState.DISCONNECTED and (wanted or self.queue):
+        if self.state is RouteState.DISCONNECTED and (wanted or self.queue) and self._shared.logins.may_dial():
             self._begin_attempt(now, horizon)
         if self.state is RouteState.RESOLVING:
             self._check_lookup(now, horizon)
@@ -385,6 +387,10 @@ class BrokerRoute:
         self._back_off(self._without_name(connection.error), now)
         self._move(RouteEvent.LOST)
         self._shared.lost.append(self)
+        if isinstance(connection.error, AuthorizationError):
+            # The broker has rejected the re-authentication, and would reject a login on a new connection, too.
+            self.login_error = connection.error
+            self.refuse(connection.error)
 
     def _fail(self, cause: str, now: float, error: KafkaError | None = None) -> None:
         self.unreachable = True
@@ -442,6 +448,7 @@ class BrokerRoute:
             self._throttled_until = connection.throttled_until
 
     def _flush(self, connection: Connection, now: float) -> None:
+        connection.reauthenticate_if_due(now)
         while self.queue and connection.can_send(now):
             waiting = self.queue[0]
             try:

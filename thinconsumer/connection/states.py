@@ -23,6 +23,7 @@ class ConnectionState(enum.Enum):
     NEGOTIATING = "negotiating"  #: ApiVersions was sent and is not answered yet.
     AUTHENTICATING = "authenticating"  #: The login runs. Without a login, the connection becomes READY at once.
     READY = "ready"  #: Requests can be sent.
+    REAUTHENTICATING = "re-authenticating"  #: The login runs again (KIP-368); new requests wait for its end.
     CLOSING = "closing"  #: Closed by this client; the driver may still call methods until it receives the Hangup.
     DISCONNECTED = "disconnected"  #: The connection has ended.
 
@@ -35,6 +36,7 @@ class ConnectionEvent(enum.Enum):
     SENT = "bytes sent"
     NEGOTIATED = "versions negotiated"
     AUTHENTICATED = "logged in"
+    REAUTHENTICATE = "next login begun"
     CLOSE = "closed on this side"
     HUNG_UP = "driver told to hang up"
     CONNECTION_LOST = "connection lost"
@@ -76,7 +78,13 @@ CONNECTION_TRANSITIONS: Mapping[ConnectionState, Mapping[ConnectionEvent, Connec
         _E.AUTHENTICATED: _C.READY,
         **_ENDS,
     },
-    _C.READY: {_E.RECEIVED: _C.READY, _E.SENT: _C.READY, **_ENDS},
+    _C.READY: {_E.RECEIVED: _C.READY, _E.SENT: _C.READY, _E.REAUTHENTICATE: _C.REAUTHENTICATING, **_ENDS},
+    _C.REAUTHENTICATING: {
+        _E.RECEIVED: _C.REAUTHENTICATING,
+        _E.SENT: _C.REAUTHENTICATING,
+        _E.AUTHENTICATED: _C.READY,
+        **_ENDS,
+    },
     _C.CLOSING: {_E.HUNG_UP: _C.DISCONNECTED, _E.CONNECTION_LOST: _C.DISCONNECTED},
     _C.DISCONNECTED: {},
 }

@@ -1,0 +1,129 @@
+"""Logins of a connection: after ApiVersions, again before the session ends, and without credentials."""
+
+from thinconsumer.connection.authenticate import NoLogins
+from thinconsumer.connection.states import ConnectionState
+from thinconsumer.errors import SaslAuthenticationFailedError
+from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+
+READY = ConnectionState.READY
+
+
+def test_a_client_without_sasl_never_waits_for_credentials():
+    logins = NoLogins()
+    assert (logins.new_login, logins.may_dial(), logins.waits_for(), logins.take_error()) == (None, True, "", None)
+
+
+class Password:
+    """Two requests, like SASL's handshake and authenticate; refused when told so."""
+
+    def __init__(self, refuse=False, reauthenticate_after=None):
+        self.refuse = refuse
+        self.reauthenticate_after = reauthenticate_after
+        self.answers = []
+
+    def next_request(self, answer, now):
+        self.answers.append(answer)
+        if self.refuse and answer is not None:
+            raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
+        return MetadataRequest() if len(self.answers) < 3 else None
+
+
+def test_the_login_follows_apiversions_and_precedes_ready(bench, metadata):
+    login = Password()
+    made = bench(new_login=lambda host: login)
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    assert made.connection.state is ConnectionState.AUTHENTICATING
+    made.reply(metadata)
+    assert made.connection.state is ConnectionState.AUTHENTICATING
+    made.reply(metadata)
+    assert made.connection.state is READY
+    assert [answer is None for answer in login.answers] == [True, False, False]
+
+
+def test_a_failed_login_ends_the_connection_with_its_error(bench, metadata):
+    made = bench(new_login=lambda host: Password(refuse=True))
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    made.reply(metadata)
+    assert made.connection.has_ended
+    assert not made.connection.was_ready
+    assert isinstance(made.connection.error, SaslAuthenticationFailedError)
+
+
+def logged_in(bench, metadata, *later):
+    """Return a bench that is logged in for 100 s, and makes the ``later`` logins after that."""
+    logins = iter([Password(reauthenticate_after=100.0), *later])
+    made = bench(new_login=lambda host: next(logins))
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    made.reply(metadata)
+    made.reply(metadata)
+    assert made.connection.state is READY
+    return made
+
+
+def test_a_connection_logs_in_again_before_its_session_ends(bench, metadata):
+    """Requests wait meanwhile; the responses to earlier ones, which come first, are delivered (KAFKA-7352)."""
+    made = logged_in(bench, metadata, Password(reauthenticate_after=100.0))
+    connection = made.connection
+    connection.reauthenticate_if_due(99.9)
+    assert connection.state is READY
+    earlier = made.send()
+    made.now = 100.0
+    connection.reauthenticate_if_due(100.0)
+    assert connection.state is ConnectionState.REAUTHENTICATING
+    assert connection.is_ready
+    assert not connection.can_send(100.0)
+    made.reply(metadata)
+    assert made.answer_to(earlier).response == metadata
+    made.reply(metadata)
+    made.reply(metadata)
+    assert connection.can_send(100.0)
+    connection.reauthenticate_if_due(199.9)
+    assert connection.state is READY
+    made.send()
+
+
+def test_a_rejected_reauthentication_closes_the_connection_with_its_error(bench, metadata):
+    made = logged_in(bench, metadata, Password(refuse=True))
+    earlier = made.send()
+    made.now = 100.0
+    made.connection.reauthenticate_if_due(100.0)
+    made.reply(metadata)
+    made.reply(metadata)
+    assert made.answer_to(earlier).response == metadata
+    assert isinstance(made.connection.error, SaslAuthenticationFailedError)
+    assert made.hangups == [made.connection]
+
+
+def test_a_reauthentication_without_an_answer_times_out_after_the_requests_before_it(bench, metadata):
+    """Brokers answer in order, so a Fetch that is held back delays the login's response."""
+    made = logged_in(bench, metadata, Password())
+    made.now = 90.0
+    made.send(allowance=30.0)  # until 120
+    made.connection.reauthenticate_if_due(100.0)
+    made.now = 119.0
+    made.reply(metadata)
+    assert made.connection.wake_at() == 130.0
+    made.connection.step(130.0, 130.0)
+    assert made.connection.has_ended
+
+
+def test_a_throttled_connection_logs_in_again_after_its_throttling(bench, metadata):
+    made = logged_in(bench, metadata, Password())
+    made.now = 99.0
+    made.send()
+    made.reply(MetadataResponse(throttle_time_ms=5000))
+    made.connection.reauthenticate_if_due(101.0)
+    assert made.connection.state is READY
+    made.connection.reauthenticate_if_due(104.0)
+    assert made.connection.state is ConnectionState.REAUTHENTICATING
+
+
+def test_the_login_has_the_setup_timeout(bench):
+    made = bench(new_login=lambda host: Password())
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    made.connection.step(10.0, 10.0)
+    assert "the login did not end within 10.0 s" in str(made.connection.error)
