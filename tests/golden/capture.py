@@ -21,8 +21,10 @@ from typing import Any
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.wire import (
     Message,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_records,
     delete_topics,
     describe_configs,
@@ -39,11 +41,14 @@ from thinconsumer.wire import (
 )
 from thinconsumer.wire import add_offsets_to_txn as add_offsets
 from thinconsumer.wire import add_partitions_to_txn as add_partitions
+from thinconsumer.wire import alter_user_scram_credentials as alter_scram
+from thinconsumer.wire import describe_user_scram_credentials as describe_scram
 from thinconsumer.wire import offset_for_leader_epoch as epochs
 from thinconsumer.wire import txn_offset_commit as txn_commit
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.delete_groups import DeleteGroupsRequest
+from thinconsumer.wire.describe_acls import DescribeAclsRequest
 from thinconsumer.wire.describe_cluster import DescribeClusterRequest
 from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.end_txn import EndTxnRequest
@@ -51,6 +56,8 @@ from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_groups import ListGroupsRequest
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
 
 TOPIC = "golden"
 #: Three records, one with a header, one without a key, one without a value; made with kafka-python.
@@ -362,6 +369,68 @@ class Session:
 
     def describe_cluster(self, version: int) -> Iterator[Message]:
         yield DescribeClusterRequest()
+
+    # On a PLAINTEXT listener, brokers answer both SASL requests with ILLEGAL_SASL_STATE.
+
+    def sasl_handshake(self, version: int) -> Iterator[Message]:
+        yield SaslHandshakeRequest(mechanism="PLAIN")
+
+    def sasl_authenticate(self, version: int) -> Iterator[Message]:
+        yield SaslAuthenticateRequest(auth_bytes=b"\0user\0password")
+
+    def alter_user_scram_credentials(self, version: int) -> Iterator[Message]:
+        set_one = alter_scram.ScramCredentialUpsertion(
+            name="alice", mechanism=1, iterations=4096, salt=b"salt", salted_password=bytes(32)
+        )
+        missing = alter_scram.ScramCredentialDeletion(name="missing", mechanism=2)
+        yield alter_scram.AlterUserScramCredentialsRequest(deletions=[missing], upsertions=[set_one])
+
+    def describe_user_scram_credentials(self, version: int) -> Iterator[Message]:
+        users = [describe_scram.UserName(name=name) for name in ("alice", "missing")]
+        yield describe_scram.DescribeUserScramCredentialsRequest(users=users)
+        yield describe_scram.DescribeUserScramCredentialsRequest(users=None)
+
+    def create_acls(self, version: int) -> Iterator[Message]:
+        allowed = create_acls.AclCreation(
+            resource_type=2,
+            resource_name=f"topic-{version}",
+            resource_pattern_type=4,
+            principal="User:alice",
+            host="*",
+            operation=3,
+            permission_type=3,
+        )
+        invalid = create_acls.AclCreation(resource_type=2, principal="alice", host="*", operation=3, permission_type=3)
+        yield create_acls.CreateAclsRequest(creations=[allowed, invalid])
+
+    def delete_acls(self, version: int) -> Iterator[Message]:
+        # The ACL that create_acls has added in this version; pattern type 1 matches literal and prefixed patterns.
+        names = (f"topic-{version}", "missing")
+        filters = [
+            delete_acls.DeleteAclsFilter(
+                resource_type_filter=2,
+                resource_name_filter=name,
+                pattern_type_filter=1,
+                principal_filter=None,
+                host_filter=None,
+                operation=1,
+                permission_type=1,
+            )
+            for name in names
+        ]
+        yield delete_acls.DeleteAclsRequest(filters=filters)
+
+    def describe_acls(self, version: int) -> Iterator[Message]:
+        self.newest(next(self.create_acls(9)))
+        yield DescribeAclsRequest(
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter="User:alice",
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
 
 
 class Writer:

@@ -17,7 +17,7 @@ MACHINERY = {
 def test_requests_are_found_by_key() -> None:
     assert REQUESTS[1] is FetchRequest
     assert all(key == request.API_KEY for key, request in REQUESTS.items())
-    assert len(REQUESTS) == 27
+    assert len(REQUESTS) == 34
 
 
 def test_every_api_module_is_listed() -> None:

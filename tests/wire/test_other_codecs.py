@@ -120,7 +120,7 @@ def test_kio_reads_and_writes_the_same_bytes(message: type[Message], generate: A
 
 
 def kafka_python_class(message: type[Message]) -> Any:
-    for area in ("consumer", "metadata", "producer", "admin"):
+    for area in ("consumer", "metadata", "producer", "admin", "sasl"):
         if found := getattr(importlib.import_module(f"kafka.protocol.{area}"), message.__name__, None):
             return found
     raise AssertionError(f"kafka-python has no {message.__name__}")

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from thinconsumer.wire.alter_user_scram_credentials import ScramCredentialUpsertion
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from thinconsumer.wire.schema import NEVER, NO_VERSIONS, ZERO_UUID, Primitive, parse_versions, wire_fields
 
 
@@ -55,3 +57,13 @@ def test_messages_compare_copy_and_pickle_by_value() -> None:
     assert replace(message, max_wait_ms=1) != message
     assert replace(message, unknown_tags={}) != message
     assert FetchPartition().replica_directory_id == ZERO_UUID
+
+
+def test_secrets_are_left_out_of_the_repr() -> None:
+    for struct in (
+        SaslAuthenticateRequest(auth_bytes=b"hush"),
+        SaslAuthenticateResponse(auth_bytes=b"hush"),
+        ScramCredentialUpsertion(name="alice", salted_password=b"hush"),
+    ):
+        assert "hush" not in repr(struct)
+        assert struct == replace(struct) != type(struct)()

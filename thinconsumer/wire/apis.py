@@ -5,15 +5,20 @@ from types import MappingProxyType
 
 from .add_offsets_to_txn import AddOffsetsToTxnRequest
 from .add_partitions_to_txn import AddPartitionsToTxnRequest
+from .alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from .api_versions import ApiVersionsRequest
+from .create_acls import CreateAclsRequest
 from .create_partitions import CreatePartitionsRequest
 from .create_topics import CreateTopicsRequest
+from .delete_acls import DeleteAclsRequest
 from .delete_groups import DeleteGroupsRequest
 from .delete_records import DeleteRecordsRequest
 from .delete_topics import DeleteTopicsRequest
+from .describe_acls import DescribeAclsRequest
 from .describe_cluster import DescribeClusterRequest
 from .describe_configs import DescribeConfigsRequest
 from .describe_groups import DescribeGroupsRequest
+from .describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from .end_txn import EndTxnRequest
 from .fetch import FetchRequest
 from .find_coordinator import FindCoordinatorRequest
@@ -29,6 +34,8 @@ from .offset_commit import OffsetCommitRequest
 from .offset_fetch import OffsetFetchRequest
 from .offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from .produce import ProduceRequest
+from .sasl_authenticate import SaslAuthenticateRequest
+from .sasl_handshake import SaslHandshakeRequest
 from .sync_group import SyncGroupRequest
 from .txn_offset_commit import TxnOffsetCommitRequest
 
@@ -46,6 +53,7 @@ _REQUESTS: tuple[type[Message], ...] = (
     SyncGroupRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
+    SaslHandshakeRequest,
     ApiVersionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -56,9 +64,15 @@ _REQUESTS: tuple[type[Message], ...] = (
     AddOffsetsToTxnRequest,
     EndTxnRequest,
     TxnOffsetCommitRequest,
+    DescribeAclsRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
     DescribeConfigsRequest,
+    SaslAuthenticateRequest,
     CreatePartitionsRequest,
     DeleteGroupsRequest,
+    DescribeUserScramCredentialsRequest,
+    AlterUserScramCredentialsRequest,
     DescribeClusterRequest,
 )
 

@@ -85,11 +85,13 @@ def _declare(
     nullable: str = "none",
     tag: int = -1,
     ignorable: bool = False,
+    is_secret: bool = False,
 ) -> Any:
+    """Return a field; ``is_secret`` leaves its value out of the struct's ``repr``, which reaches log lines."""
     wire = WireField(of, array, parse_versions(versions), parse_versions(nullable), tag, ignorable, default)
     if callable(default):
         return field(default_factory=default, metadata={"wire": wire})
-    return field(default=default, metadata={"wire": wire})
+    return field(default=default, metadata={"wire": wire}, repr=not is_secret)
 
 
 class Primitive(Generic[T]):
@@ -108,7 +110,9 @@ class Primitive(Generic[T]):
         return self.name
 
     @overload
-    def __call__(self, versions: str, *, default: T = ..., tag: int = -1, ignorable: bool = False) -> T: ...
+    def __call__(
+        self, versions: str, *, default: T = ..., tag: int = -1, ignorable: bool = False, is_secret: bool = False
+    ) -> T: ...
 
     @overload
     def __call__(
