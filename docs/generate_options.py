@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, ConsumerConfig, Option, dotted, kinds
+from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, Option, dotted, kinds, security_kinds
 from thinconsumer.config.help import default_of, meaning_of
 from thinconsumer.member import GroupMemberOptions
 from thinconsumer.produce.settings import ProducerSettings
@@ -28,6 +28,18 @@ ANNOTATIONS: dict[type, str] = {
     kinds.OffsetReset: "str | OffsetResetPolicy",
     kinds.Function: "Callable[..., Any]",
     kinds.Assignors: "list[Any] | tuple[Any, ...]",
+    security_kinds.SecretText: "str",
+    security_kinds.PemText: "str",
+    security_kinds.ExistingFile: "str | Path",
+    security_kinds.HttpUrl: "str",
+    security_kinds.SslContext: "Any",
+    security_kinds.TlsProtocols: "str | list[str] | tuple[str, ...]",
+    security_kinds.CipherSuites: "str | list[str] | tuple[str, ...]",
+    security_kinds.HostNameCheck: "str",
+    security_kinds.Fraction: "float",
+    security_kinds.TokenProvider: "Any",
+    security_kinds.KerberosName: "Any",
+    security_kinds.Extensions: "Mapping[str, str]",
     kinds.SocketOptions: "list[tuple[int, int, int | bytes]] | tuple[tuple[int, int, int | bytes], ...]",
 }
 #: Parameters of their own, since the types of keys and values follow from them.
@@ -36,27 +48,30 @@ DESERIALIZERS = ("key_deserializer", "value_deserializer")
 MODULE_HEAD = '''\
 """The options as static type checkers see them (PEP 692).
 
-Made by docs/generate_options.py from the declarations in thinconsumer/config/options.py. Do not edit.
+Made by docs/generate_options.py from the declarations in thinconsumer/config. Do not edit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .values import OffsetResetPolicy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 '''
 
 HEAD = """\
 # Options
 
-<!-- Made by docs/generate_options.py from the declarations in thinconsumer/config/options.py. Do not edit. -->
+<!-- Made by docs/generate_options.py from the declarations in thinconsumer/config. Do not edit. -->
 
 Pass options by these names to `Consumer(...)`, or by the dotted names of Kafka's documentation to
 `Consumer.from_config({"bootstrap.servers": ...})`, where a value may also be text: `"500"`, `"true"`, `"a:9092,b"`.
 Every duration is in milliseconds. All options are checked when the consumer is built, before anything is connected; a
 `KafkaConfigurationError` names all invalid options at once. An option without the effect that its name suggests causes
-a `ConfigurationWarning`.
+a `ConfigurationWarning`. Passwords, keys and other secrets are never shown: not in errors, warnings or `repr`.
 
 [Migrating](migrating.md) lists the defaults that differ from kafka-python's.
 """
@@ -78,8 +93,7 @@ UNSUPPORTED_HEAD = """
 
 Some options of other clients are recognized but not supported. An option is refused if ignoring it would change which
 records are read, how securely, or whether your own code runs; otherwise it is accepted with a warning. A value that
-asks for the behaviour of this client causes no warning. Other names that begin with `ssl_`, `sasl_` or `share_` are
-refused.
+asks for the behaviour of this client causes no warning. Other names that begin with `share_` are refused.
 
 | Option | What happens | Why |
 |---|---|---|
@@ -93,7 +107,7 @@ def page() -> str:
         parts.append(f"\n## {section}\n{TABLE}")
         parts.extend(_row(name, option) for name, option in options)
     parts.append(NOT_KAFKAS)
-    for origin in ("kafka-python", "thinconsumer"):
+    for origin in ("kafka-python", "librdkafka", "thinconsumer"):
         names = ", ".join(f"`{dotted(name)}`" for name, option in OPTIONS.items() if option.origin == origin)
         parts.append(f"- from {origin}: {names}\n")
     parts.append(UNSUPPORTED_HEAD)
@@ -134,4 +148,4 @@ def _typed_dict(name: str, bases: str, who: str, options: Mapping[str, Option], 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     MODULE.write_text(module(), encoding="utf-8")
-    print(f"{PAGE}: {len(ConsumerConfig.__slots__)} options")
+    print(f"{PAGE}: {len(OPTIONS)} options")

@@ -31,12 +31,6 @@ def test_everything_wrong_is_said_at_once():
     assert "3 options are wrong" in str(caught.value)
 
 
-def test_security_is_refused_and_not_ignored():
-    for options in ({"security_protocol": "SSL"}, {"sasl_mechanism": "PLAIN"}, {"ssl_cafile": "x"}):
-        with pytest.raises(KafkaConfigurationError):
-            ClientOptions.from_options(**options)
-
-
 def test_rules_hold_and_those_about_reading_do_not_meddle():
     assert ClientOptions.from_options(request_timeout_ms=300).request_timeout_ms == 300
     assert ClientOptions.from_options(receive_message_max_bytes=2000).receive_message_max_bytes == 2000

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import math
 import selectors
+import ssl
 import warnings
 
 import pytest
@@ -12,6 +13,10 @@ from thinconsumer.config import OPTIONS, ConsumerConfig, Deserializer, HostPort,
 from thinconsumer.config.kinds import Boolean, Integer, MillisecondsOrNever
 from thinconsumer.config.typed import ConsumerOptions
 from thinconsumer.errors import KafkaConfigurationError
+
+CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
 #: Every option's documented default, another value or its text, and that value parsed.
 CASES = {
@@ -74,7 +79,65 @@ CASES = {
     "enable_auto_commit": (True, "false", False),
     "auto_commit_interval_ms": (5000, "0", 0),
     "default_offset_commit_callback": (None, len, len),
-    "security_protocol": ("PLAINTEXT", "plaintext", "PLAINTEXT"),
+    "security_protocol": ("PLAINTEXT", "ssl", "SSL"),
+    "ssl_context": (None, CONTEXT, CONTEXT),
+    "ssl_check_hostname": (True, "false", False),
+    "ssl_endpoint_identification_algorithm": ("https", "none", ""),
+    "ssl_cafile": (None, __file__, __file__),
+    "ssl_certfile": (None, __file__, __file__),
+    "ssl_keyfile": (None, __file__, __file__),
+    "ssl_password": (None, "p", "p"),
+    "ssl_crlfile": (None, __file__, __file__),
+    "ssl_ciphers": (None, "ECDHE+AESGCM:!aNULL", "ECDHE+AESGCM:!aNULL"),
+    "ssl_cipher_suites": (
+        None,
+        "TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384",
+        ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384"),
+    ),
+    "ssl_protocol": ("TLSv1.3", "tls", "TLS"),
+    "ssl_enabled_protocols": (("TLSv1.2", "TLSv1.3"), "TLSv1.3", ("TLSv1.3",)),
+    "ssl_truststore_location": (None, __file__, __file__),
+    "ssl_truststore_type": (None, "pkcs12", "PKCS12"),
+    "ssl_truststore_certificates": (None, CERTIFICATE, CERTIFICATE),
+    "ssl_truststore_password": (None, "p", "p"),
+    "ssl_keystore_location": (None, __file__, __file__),
+    "ssl_keystore_type": (None, "pem", "PEM"),
+    "ssl_keystore_password": (None, "p", "p"),
+    "ssl_keystore_key": (None, KEY, KEY),
+    "ssl_keystore_certificate_chain": (None, CERTIFICATE, CERTIFICATE),
+    "ssl_key_password": (None, "p", "p"),
+    "sasl_mechanism": (None, "scram-sha-256", "SCRAM-SHA-256"),
+    "sasl_plain_username": (None, "u", "u"),
+    "sasl_plain_password": (None, "p", "p"),
+    "sasl_jaas_config": (None, "x required;", "x required;"),
+    "sasl_oauth_token_provider": (None, len, len),
+    "sasl_oauthbearer_token_endpoint_url": (None, "https://a/t", "https://a/t"),
+    "sasl_oauthbearer_client_credentials_client_id": (None, "c", "c"),
+    "sasl_oauthbearer_client_credentials_client_secret": (None, "p", "p"),
+    "sasl_oauthbearer_scope": (None, "s", "s"),
+    "sasl_oauthbearer_scope_claim_name": ("scope", "scp", "scp"),
+    "sasl_oauthbearer_sub_claim_name": ("sub", "uid", "uid"),
+    "sasl_oauthbearer_header_urlencode": (False, "true", True),
+    "sasl_oauthbearer_extensions": (None, "a=b,c=d=e", {"a": "b", "c": "d=e"}),
+    "sasl_kerberos_service_name": ("kafka", "k", "k"),
+    "sasl_kerberos_domain_name": (None, "d", "d"),
+    "sasl_kerberos_name": (None, "kafka@d", "kafka@d"),
+    "sasl_kerberos_principal": (None, "me@R", "me@R"),
+    "sasl_kerberos_keytab": (None, __file__, __file__),
+    "sasl_aws_msk_iam_region": (None, "eu-west-1", "eu-west-1"),
+    "sasl_aws_msk_iam_profile": (None, "dev", "dev"),
+    "sasl_aws_msk_iam_role_arn": (None, "arn:aws:iam::1:role/r", "arn:aws:iam::1:role/r"),
+    "sasl_aws_msk_iam_role_session_name": (None, "s", "s"),
+    "sasl_aws_msk_iam_role_external_id": (None, "x", "x"),
+    "sasl_aws_msk_iam_sts_region": (None, "eu-west-1", "eu-west-1"),
+    "sasl_login_connect_timeout_ms": (None, "1", 1),
+    "sasl_login_read_timeout_ms": (None, "1", 1),
+    "sasl_login_retry_backoff_ms": (100, "200", 200),
+    "sasl_login_retry_backoff_max_ms": (10000, "20000", 20000),
+    "sasl_login_refresh_window_factor": (0.8, "0.5", 0.5),
+    "sasl_login_refresh_window_jitter": (0.05, "0", 0.0),
+    "sasl_login_refresh_min_period_seconds": (60, "0", 0),
+    "sasl_login_refresh_buffer_seconds": (300, "3600", 3600),
 }
 
 
@@ -112,7 +175,8 @@ NUMBERS = [name for name, option in OPTIONS.items() if isinstance(option.kind, (
 
 BOUNDS = {
     (0, 2**63 - 1): "metadata_max_age_ms metadata_recovery_rebootstrap_trigger_ms retry_backoff_ms "
-    "retry_backoff_max_ms reconnect_backoff_ms reconnect_backoff_max_ms consumer_timeout_ms",
+    "retry_backoff_max_ms reconnect_backoff_ms reconnect_backoff_max_ms consumer_timeout_ms "
+    "sasl_login_retry_backoff_ms sasl_login_retry_backoff_max_ms",
     (1, 2**63 - 1): "socket_connection_setup_timeout_ms socket_connection_setup_timeout_max_ms connections_max_idle_ms",
     (65536, 2**63 - 1): "max_buffered_bytes",
     (
@@ -122,7 +186,9 @@ BOUNDS = {
     (1024, 2**31 - 1): "receive_message_max_bytes",
     (1, 2**31 - 1): "request_timeout_ms max_in_flight_requests_per_connection receive_buffer_bytes send_buffer_bytes "
     "max_poll_records fetch_max_bytes max_partition_fetch_bytes batches_fetch_bytes session_timeout_ms "
-    "heartbeat_interval_ms max_poll_interval_ms",
+    "heartbeat_interval_ms max_poll_interval_ms sasl_login_connect_timeout_ms sasl_login_read_timeout_ms",
+    (0, 900): "sasl_login_refresh_min_period_seconds",
+    (0, 3600): "sasl_login_refresh_buffer_seconds",
 }
 BOUNDS_OF = {name: bounds for bounds, names in BOUNDS.items() for name in names.split()}
 

@@ -47,8 +47,7 @@ INVALID_ADDRESSES = {
     "write an IPv6 address in brackets": ["::1", "::1:9092"],
     "is not [ipv6] or [ipv6]:port": ["[::1", "[::1]9092"],
     "is not an IPv6 address": ["[host]:9092"],
-    "security_protocol can only be PLAINTEXT": ["SSL://host:9093", "http://host:80", "host://"],
-    "write host:port": ["INTERNAL://host:9092"],
+    "which is no security protocol: write host:port": ["http://host:80", "host://", "INTERNAL://host:9092"],
 }  # fmt: skip
 
 

@@ -150,8 +150,8 @@ def test_precedence_is_timestamp_then_timestamps_by_partition_then_offsets(which
         ({"kafka.enable.auto.commit": "true"}, "commitGroup"),
         ({"kafka.key.deserializer": "x"}, "DataFrame operations"),
         ({"kafka.interceptor.classes": "x"}, "interceptors are not supported"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "TLS is not supported yet"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "SASL logins are not supported yet"),
+        ({"kafka.security.protocol": "SASL"}, "security.protocol='SASL': must be one of"),
+        ({"kafka.ssl.truststore.type": "JKS"}, "keytool -importkeystore"),
         ({"kafka.fetch.min.byte": "1"}, "unknown option 'fetch.min.byte'; did you mean 'fetch.min.bytes'?"),
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing"),
     ],
@@ -173,7 +173,9 @@ def test_all_problems_are_reported_at_once():
 
 
 def test_messages_and_repr_contain_no_secrets():
-    assert "hunter2" not in refused(BASE, **{"kafka.sasl.jaas.config": 'password="hunter2"'})
+    assert "hunter2" not in refused(
+        BASE, **{"kafka.sasl.jaas.config": 'password="hunter2"', "kafka.sasl.mechanism": ""}
+    )
     assert "localhost" not in repr(options())
 
 

@@ -6,7 +6,10 @@ and the driver looks up their host names later.
 
 from .build import ConfigurationWarning, dotted
 from .client_options import ClientOptions, CommonOptions
-from .options import OPTIONS, ConsumerConfig, Option, Resolver
+from .declare import Option
+from .options import OPTIONS, ConsumerConfig, Resolver
+from .security import SecurityOptions
+from .security_kinds import Secret
 from .unsupported import UNSUPPORTED
 from .values import Deserializer, Headers, HostPort, OffsetResetPolicy, OffsetResetStrategy
 
@@ -24,5 +27,7 @@ __all__ = [
     "OffsetResetStrategy",
     "Option",
     "Resolver",
+    "Secret",
+    "SecurityOptions",
     "dotted",
 ]

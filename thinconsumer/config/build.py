@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import KafkaConfigurationError
 from . import rules
-from .kinds import did_you_mean, safe_repr
+from .kinds import did_you_mean
 from .unsupported import LIBRDKAFKA_NAMES, find_unsupported
 
 if TYPE_CHECKING:
-    from .options import Option
+    from .declare import Option
 
 Options = Mapping[str, "Option"]
 
@@ -56,7 +56,7 @@ def _build(options: Options, given: Mapping[str, Any], text_allowed: bool) -> di
             values[name] = _parse(options[name], value, text_allowed)
             parsed.append(name)
         except ValueError as error:
-            problems.append(f"{spelt}={safe_repr(value)}: {error}")
+            problems.append(f"{spelt}={options[name].kind.show(value)}: {error}")
     if not problems:
         # With an invalid option ``values`` holds its default instead, so the rules between options would compare values
         # that the user did not give. They are therefore only checked if every single option is valid.

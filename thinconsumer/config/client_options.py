@@ -1,8 +1,7 @@
 """The options common to all clients, with the declarations, defaults, checks and hints of the consumer's options.
 
 :class:`ClientOptions` lists the consumer's options that do not concern fetching. It has no socket options (resolver,
-buffer sizes), because the application creates the driver, which owns the sockets, and passes it to the client. A
-security protocol other than PLAINTEXT is an error.
+buffer sizes), because the application creates the driver, which owns the sockets, and passes it to the client.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .build import from_dotted_names, from_options
-from .options import OPTIONS, ConsumerConfig, Option
+from .options import OPTIONS, ConsumerConfig
+from .security import SecurityOptions
 from .typed import ClientKeywords
 from .values import HostPort
 
@@ -29,8 +29,8 @@ def shared(name: str) -> Any:
     return dataclasses.field(default=declared.default, metadata={"option": declared})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientOptions:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ClientOptions(SecurityOptions):
     """The options of every client. Build it with :meth:`from_options`: the constructor checks nothing."""
 
     bootstrap_servers: tuple[HostPort, ...] = shared("bootstrap_servers")
@@ -50,12 +50,6 @@ class ClientOptions:
     connections_max_idle_ms: float = shared("connections_max_idle_ms")
     max_in_flight_requests_per_connection: int = shared("max_in_flight_requests_per_connection")
     receive_message_max_bytes: int = shared("receive_message_max_bytes")
-    security_protocol: str = shared("security_protocol")
-
-    @classmethod
-    def options(cls) -> dict[str, Option]:
-        """Return every option's declaration by name."""
-        return {field.name: field.metadata["option"] for field in dataclasses.fields(cls)}
 
     @classmethod
     def from_options(cls: type[C], /, **options: Unpack[ClientKeywords]) -> C:

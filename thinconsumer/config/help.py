@@ -1,6 +1,7 @@
 """The consumer's options in words: for ``help(Consumer)``, and for docs/options.md."""
 
-from .options import OPTIONS, Option, as_passed
+from .declare import Option, as_passed
+from .options import OPTIONS
 
 
 class OptionsHelp:

@@ -11,7 +11,7 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ..assignors.kafka_python import built_in_name
 from ..assignors.registry import name_of
@@ -35,6 +35,7 @@ class Kind(ABC):
     """The type of an option: how its value is checked, parsed from text, and described in the docs."""
 
     __slots__ = ()
+    is_secret: ClassVar[bool] = False  #: Whether no error, warning or ``repr`` may contain the value.
 
     @abstractmethod
     def parse(self, value: object) -> Any:
@@ -44,12 +45,17 @@ class Kind(ABC):
         """Turn text from a properties file into the value to pass to :meth:`parse`, or raise ValueError."""
         return text.strip()
 
+    def show(self, value: object) -> str:
+        """Return the text of a value, which may be invalid, for errors and ``repr``; never a secret."""
+        return safe_repr(value)
+
     @abstractmethod
     def describe(self) -> str:
         """Return the type and bounds in a few words, for the docs."""
 
 
-def _type_error(expected: str, value: object) -> ValueError:
+def type_error(expected: str, value: object) -> ValueError:
+    """Return the error for a value of a wrong type; it does not contain the value."""
     return ValueError(f"must be {expected}, not {type(value).__name__}")
 
 
@@ -86,7 +92,7 @@ class Boolean(Kind):
 
     def parse(self, value: object) -> bool:
         if not isinstance(value, bool):
-            raise _type_error("True or False", value)
+            raise type_error("True or False", value)
         return value
 
     def from_text(self, text: str) -> object:
@@ -111,7 +117,7 @@ class Integer(Kind):
 
     def parse(self, value: object) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _type_error("a whole number", value)
+            raise type_error("a whole number", value)
         if self.system_default and value == -1:
             return None
         if value < self.at_least:
@@ -144,7 +150,7 @@ class MillisecondsOrNever(Kind):
 
     def parse(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise _type_error("a number of milliseconds", value)
+            raise type_error("a number of milliseconds", value)
         if value in (-1, math.inf):
             return math.inf
         if not self.at_least <= value <= INT64_MAX:  # NaN fails this comparison, as required.
@@ -168,7 +174,7 @@ class Text(Kind):
 
     def parse(self, value: object) -> str:
         if not isinstance(value, str):
-            raise _type_error("a str", value)
+            raise type_error("a str", value)
         if not value and not self.may_be_empty:
             raise ValueError("must not be empty")
         try:
@@ -199,7 +205,7 @@ class Choice(Kind):
 
     def parse(self, value: object) -> str:
         if not isinstance(value, str):
-            raise _type_error(f"one of {self._words()}", value)
+            raise type_error(f"one of {self._words()}", value)
         for word in self.words:
             if value.lower() == word.lower():
                 return word
@@ -250,7 +256,7 @@ class OffsetReset(Kind):
             except ValueError as error:
                 raise ValueError(f"{error}{did_you_mean(value.lower(), self.words)}") from None
         else:
-            raise _type_error("a str", value)
+            raise type_error("a str", value)
         if policy.strategy.value not in self.words:
             raise ValueError(f"must be one of {', '.join(map(repr, self.words))}")
         return policy
@@ -290,7 +296,7 @@ class Function(Kind):
 
     def parse(self, value: object) -> Callable[..., Any]:
         if not callable(value):
-            raise _type_error(f"a callable {self.signature}", value)
+            raise type_error(f"a callable {self.signature}", value)
         if is_async(value):
             raise ValueError(f"is {ASYNC_DEF}")
         return value
@@ -322,7 +328,7 @@ class Assignors(Kind):
 
     def parse(self, value: object) -> tuple[Any, ...]:
         if isinstance(value, str) or not isinstance(value, (list, tuple)):
-            raise _type_error("a list of assignors or of their names", value)
+            raise type_error("a list of assignors or of their names", value)
         if not value:
             raise ValueError("must name at least one assignor")
         entries = [built_in_name(entry) or entry for entry in value]
@@ -360,7 +366,7 @@ class SocketOptions(Kind):
 
     def parse(self, value: object) -> tuple[tuple[int, int, int | bytes], ...]:
         if not isinstance(value, (list, tuple)):
-            raise _type_error("a list of (level, option, value)", value)
+            raise type_error("a list of (level, option, value)", value)
         for entry in value:
             if (
                 not isinstance(entry, (list, tuple))

@@ -1,19 +1,19 @@
 """The consumer's options, each declared once: name, type, bounds, default, meaning and origin.
 
-Parsing, checks, dotted names and ``docs/options.md`` are derived from these declarations; :mod:`.rules` has the rules
-between options. Names and defaults are kafka-python's, with the exceptions in ``docs/migrating.md``; meanings follow
-Kafka's ``ConsumerConfig``. Durations are in milliseconds.
+The options of TLS and SASL are in :mod:`.security`. Parsing, checks, dotted names and ``docs/options.md`` are derived
+from these declarations; :mod:`.rules` has the rules between options. Names and defaults are kafka-python's, with the
+exceptions in ``docs/migrating.md``; meanings follow Kafka's ``ConsumerConfig``. Durations are in milliseconds.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
 from .build import from_dotted_names, from_options
+from .declare import Option, section
 from .kinds import (
     Assignors,
     Boolean,
@@ -21,50 +21,21 @@ from .kinds import (
     DeserializerKind,
     Function,
     Integer,
-    Kind,
     MillisecondsOrNever,
     OffsetReset,
     Servers,
     SocketOptions,
     Text,
-    safe_repr,
 )
+from .security import SecurityOptions
 from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetResetPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option's declaration. ``origin`` is the project that documents it: Kafka, kafka-python or thinconsumer."""
-
-    kind: Kind
-    default: Any
-    doc: str
-    section: str
-    origin: str = "Kafka"
-    needs_group: bool = False  #: Whether the option has no effect without ``group_id``.
-
-
-def section(title: str) -> Callable[..., Any]:
-    """Return a function that declares options of one section of docs/options.md. The function takes ``(kind, default,
-    doc)`` and returns a dataclass field.
-    """
-
-    def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
-        declared = Option(kind, default, doc, title, **about)
-        return dataclasses.field(default=default, metadata={"option": declared})
-
-    return option
-
 
 _cluster = section("Reaching the cluster")
 _link = section("Connections")
 _read = section("Reading")
 _position = section("Where to start")
 _group = section("Groups")
-_security = section("Security")
 
-_TLS = "TLS is not supported yet, and connecting without it would send data in the clear"
-_SASL = "SASL logins are not supported yet, and connecting without one would be another user"
 _INT64 = Integer(at_least=0, at_most=INT64_MAX)
 _INT32 = Integer(at_least=0)
 _POSITIVE_INT32 = Integer(at_least=1)
@@ -77,7 +48,7 @@ Resolver = Callable[[str, int], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ConsumerConfig:
+class ConsumerConfig(SecurityOptions):
     """The options of one consumer. Build it with :meth:`from_options`: the constructor checks nothing."""
 
     bootstrap_servers: tuple[HostPort, ...] = _cluster(
@@ -104,8 +75,8 @@ class ConsumerConfig:
         Choice(
             ("use_all_dns_ips",),
             {
-                "resolve_canonical_bootstrap_servers_only": "its reverse look-ups serve Kerberos only, which is not "
-                "supported"
+                "resolve_canonical_bootstrap_servers_only": "its reverse look-ups serve Kerberos only; set "
+                "sasl_kerberos_domain_name if brokers are reached by an alias"
             },
         ),
         "use_all_dns_ips",
@@ -341,12 +312,6 @@ class ConsumerConfig:
         needs_group=True,
     )
 
-    security_protocol: str = _security(
-        Choice(("PLAINTEXT",), {"SSL": _TLS, "SASL_PLAINTEXT": _SASL, "SASL_SSL": _TLS}),
-        "PLAINTEXT",
-        "How to connect to brokers. TLS and SASL are not supported yet: they raise, and are never ignored.",
-    )
-
     @classmethod
     def from_options(cls, /, **options: Any) -> ConsumerConfig:
         """Build the config from options by their Python names, as ``Consumer(...)`` takes them.
@@ -366,22 +331,6 @@ class ConsumerConfig:
         """
         return cls(**from_dotted_names(OPTIONS, config))
 
-    def __repr__(self) -> str:
-        values = ((name, getattr(self, name), option.default) for name, option in OPTIONS.items())
-        changed = (f"{name}={safe_repr(as_passed(value))}" for name, value, default in values if value != default)
-        return f"ConsumerConfig({', '.join(changed)})"
-
-
-def as_passed(value: object) -> object:
-    """Return a parsed option value in a form that ``from_options`` accepts, for ``repr`` and the docs. Parsed servers
-    and offset reset policies become text again; other values are returned unchanged.
-    """
-    if isinstance(value, OffsetResetPolicy):
-        return str(value)
-    if isinstance(value, tuple) and value and isinstance(value[0], HostPort):
-        return ",".join(map(str, value))
-    return value
-
 
 #: Every option by name, in the order of the docs.
-OPTIONS: dict[str, Option] = {field.name: field.metadata["option"] for field in dataclasses.fields(ConsumerConfig)}
+OPTIONS: dict[str, Option] = ConsumerConfig.options()

@@ -61,6 +61,7 @@ INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
     ("retry_backoff_ms", "retry_backoff_max_ms"),
     ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
     ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
 )
 
 

@@ -1,14 +1,17 @@
 """The options as static type checkers see them (PEP 692).
 
-Made by docs/generate_options.py from the declarations in thinconsumer/config/options.py. Do not edit.
+Made by docs/generate_options.py from the declarations in thinconsumer/config. Do not edit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .values import OffsetResetPolicy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ClientKeywords(TypedDict, total=False):
@@ -32,6 +35,60 @@ class ClientKeywords(TypedDict, total=False):
     max_in_flight_requests_per_connection: int
     receive_message_max_bytes: int
     security_protocol: str
+    ssl_context: Any | None
+    ssl_check_hostname: bool
+    ssl_endpoint_identification_algorithm: str
+    ssl_cafile: str | Path | None
+    ssl_certfile: str | Path | None
+    ssl_keyfile: str | Path | None
+    ssl_password: str | None
+    ssl_crlfile: str | Path | None
+    ssl_ciphers: str | None
+    ssl_cipher_suites: str | list[str] | tuple[str, ...] | None
+    ssl_protocol: str
+    ssl_enabled_protocols: str | list[str] | tuple[str, ...]
+    ssl_truststore_location: str | Path | None
+    ssl_truststore_type: str | None
+    ssl_truststore_certificates: str | None
+    ssl_truststore_password: str | None
+    ssl_keystore_location: str | Path | None
+    ssl_keystore_type: str | None
+    ssl_keystore_password: str | None
+    ssl_keystore_key: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_key_password: str | None
+    sasl_mechanism: str | None
+    sasl_plain_username: str | None
+    sasl_plain_password: str | None
+    sasl_jaas_config: str | None
+    sasl_oauth_token_provider: Any | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_extensions: Mapping[str, str] | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_name: Any | None
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | Path | None
+    sasl_aws_msk_iam_region: str | None
+    sasl_aws_msk_iam_profile: str | None
+    sasl_aws_msk_iam_role_arn: str | None
+    sasl_aws_msk_iam_role_session_name: str | None
+    sasl_aws_msk_iam_role_external_id: str | None
+    sasl_aws_msk_iam_sts_region: str | None
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
 
 
 class ConsumerOptions(ClientKeywords, total=False):

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _METRICS = "how metrics are counted cannot be configured"
-_TLS = "TLS is not supported yet"
-_SASL = "SASL logins are not supported yet"
+_JAVA_CLASS = "Java classes cannot be loaded"
+_TOKENS = "tokens are checked by brokers only"
+_TICKETS = "tickets are renewed by the Kerberos library or by k5start, not by clients"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _PROXY = "proxies are not supported"
 
 
@@ -51,20 +53,44 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "interceptor_classes": Unsupported(True, "no interceptor would be called", ([], (), "", None)),
     "group_remote_assignor": Unsupported(True, "it needs the new group protocol (KIP-848), not supported yet"),
     "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
-    "security_providers": Unsupported(True, _TLS),
+    "security_providers": Unsupported(True, _JAVA_CLASS, ("", None)),
     "proxy_url": Unsupported(True, _PROXY),
     "socks5_proxy": Unsupported(True, _PROXY),
-    "ssl_check_hostname": Unsupported(True, _TLS, (True,)),
-    "sasl_kerberos_service_name": Unsupported(True, _SASL, ("kafka", None)),
+    "ssl_engine_factory_class": Unsupported(True, f"{_JAVA_CLASS}: pass ssl_context", ("", None)),
+    "ssl_provider": Unsupported(False, "OpenSSL is always used", ("", None)),
+    "ssl_secure_random_implementation": Unsupported(False, "OpenSSL is always used", ("", None)),
+    "ssl_keymanager_algorithm": Unsupported(False, "OpenSSL is always used", ("SunX509", "PKIX", "", None)),
+    "ssl_trustmanager_algorithm": Unsupported(False, "OpenSSL is always used", ("PKIX", "", None)),
+    "sasl_client_callback_handler_class": Unsupported(
+        True, _JAVA_CLASS, ("software.amazon.msk.auth.iam.IAMClientCallbackHandler", "", None)
+    ),
+    "sasl_login_callback_handler_class": Unsupported(
+        True,
+        f"{_JAVA_CLASS}: pass sasl_oauth_token_provider",
+        (f"{_OAUTH}OAuthBearerLoginCallbackHandler", f"{_OAUTH}secured.OAuthBearerLoginCallbackHandler", "", None),
+    ),
+    "sasl_login_class": Unsupported(True, _JAVA_CLASS, ("", None)),
+    "sasl_oauthbearer_jwt_retriever_class": Unsupported(
+        True,
+        f"{_JAVA_CLASS}: pass sasl_oauth_token_provider",
+        (f"{_OAUTH}DefaultJwtRetriever", f"{_OAUTH}ClientCredentialsJwtRetriever", "", None),
+    ),
+    "sasl_oauthbearer_jwt_validator_class": Unsupported(False, _TOKENS, (f"{_OAUTH}DefaultJwtValidator", "", None)),
+    "sasl_oauthbearer_clock_skew_seconds": Unsupported(False, _TOKENS, (30,)),
+    "sasl_oauthbearer_expected_audience": Unsupported(False, _TOKENS, ([], (), "", None)),
+    "sasl_oauthbearer_expected_issuer": Unsupported(False, _TOKENS, ("", None)),
+    "sasl_oauthbearer_jwks_endpoint_url": Unsupported(False, _TOKENS, ("", None)),
+    "sasl_oauthbearer_jwks_endpoint_refresh_ms": Unsupported(False, _TOKENS, (3600000,)),
+    "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms": Unsupported(False, _TOKENS, (100,)),
+    "sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms": Unsupported(False, _TOKENS, (10000,)),
+    "sasl_kerberos_kinit_cmd": Unsupported(False, _TICKETS, ("/usr/bin/kinit", "", None)),
+    "sasl_kerberos_ticket_renew_window_factor": Unsupported(False, _TICKETS, (0.8,)),
+    "sasl_kerberos_ticket_renew_jitter": Unsupported(False, _TICKETS, (0.05,)),
+    "sasl_kerberos_min_time_before_relogin": Unsupported(False, _TICKETS, (60000,)),
 }
 
-#: Unsupported options by the prefix of their name, for names that are not in UNSUPPORTED. A misspelt ``sasl_`` or
-#: ``ssl_`` option is thus refused, too, instead of connecting without security.
-UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
-    "ssl_": Unsupported(True, _TLS),
-    "sasl_": Unsupported(True, _SASL),
-    "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
-}
+#: Unsupported options by the prefix of their name, for names that are not in UNSUPPORTED.
+UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {"share_": Unsupported(True, "share groups (KIP-932) are not supported")}
 
 #: This package's name of options that have another name in librdkafka (confluent-kafka), for the hint in the error.
 LIBRDKAFKA_NAMES = {

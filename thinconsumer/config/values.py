@@ -20,6 +20,8 @@ INT64_MAX = 2**63 - 1
 
 DEFAULT_PORT = 9092
 
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
 #: The record headers that a deserializer gets.
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -68,10 +70,10 @@ def parse_server(entry: str) -> HostPort:
     shown = repr(mask_user_info(text))
     scheme = _SCHEME.match(text)
     if scheme:
-        if scheme.group(1).upper() != "PLAINTEXT":
+        if scheme.group(1).upper() not in SECURITY_PROTOCOLS:
             raise ValueError(
-                f"{shown} begins with {scheme.group(1)}://, but security_protocol can only be PLAINTEXT here: "
-                "write host:port of a PLAINTEXT listener"
+                f"{shown} begins with {scheme.group(1)}://, which is no security protocol: write host:port, and set "
+                "security_protocol"
             )
         text = text[scheme.end() :]
     if text.startswith("["):

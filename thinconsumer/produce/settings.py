@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..config import ClientOptions
 from ..config.build import from_options
+from ..config.declare import section
 from ..config.kinds import Choice, Integer
-from ..config.options import section
 from ..config.typed import ProducerKeywords
 from ..config.values import INT32_MAX, INT64_MAX
 from ..errors import KafkaConfigurationError
@@ -24,7 +24,7 @@ _write = section("Writing")
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ProducerSettings(ClientOptions):
     """The options of a :class:`Producer`. Build them with :meth:`from_options` or :meth:`from_config`.
 

@@ -1,0 +1,21 @@
+"""Declarations of options, and parsed values in the form that users pass."""
+
+import dataclasses
+
+from thinconsumer.config import HostPort, OffsetResetPolicy
+from thinconsumer.config.declare import Option, as_passed, section
+from thinconsumer.config.kinds import Boolean
+
+
+def test_a_section_declares_fields_with_the_option_as_metadata():
+    field = section("Food")(Boolean(), True, "Whether to eat.", origin="thinconsumer")
+    assert isinstance(field, dataclasses.Field)
+    assert field.default is True
+    assert field.metadata["option"] == Option(Boolean(), True, "Whether to eat.", "Food", "thinconsumer")
+
+
+def test_servers_and_policies_become_text_again():
+    assert as_passed((HostPort("a", 1), HostPort("::1", 2))) == "a:1,[::1]:2"
+    assert as_passed(OffsetResetPolicy.parse("by_duration:PT1H")) == "by_duration:PT3600S"
+    assert as_passed(()) == ()
+    assert as_passed(7) == 7

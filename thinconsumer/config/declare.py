@@ -1,0 +1,48 @@
+"""How options are declared: one :class:`Option` in the metadata of each dataclass field."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .kinds import Kind
+from .values import HostPort, OffsetResetPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option's declaration. ``origin`` is the project that documents its name: Kafka (Java's client), kafka-python,
+    librdkafka or thinconsumer.
+    """
+
+    kind: Kind
+    default: Any
+    doc: str
+    section: str
+    origin: str = "Kafka"
+    needs_group: bool = False  #: Whether the option has no effect without ``group_id``.
+
+
+def section(title: str) -> Callable[..., Any]:
+    """Return a function that declares options of one section of docs/options.md. The function takes ``(kind, default,
+    doc)`` and returns a dataclass field.
+    """
+
+    def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
+        declared = Option(kind, default, doc, title, **about)
+        return dataclasses.field(default=default, metadata={"option": declared})
+
+    return option
+
+
+def as_passed(value: object) -> object:
+    """Return a parsed option value in a form that ``from_options`` accepts, for ``repr`` and the docs. Parsed servers
+    and offset reset policies become text again; other values are returned unchanged.
+    """
+    if isinstance(value, OffsetResetPolicy):
+        return str(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], HostPort):
+        return ",".join(map(str, value))
+    return value

@@ -1,0 +1,387 @@
+"""The kinds of option values for TLS and SASL: secrets, files, PEM text, URLs, protocol names and token providers.
+
+No message of these kinds contains a secret. This module does not import ``ssl``, which takes 10 ms.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .kinds import STRING_BYTES_MAX, Kind, did_you_mean, safe_repr, type_error
+from .values import ASYNC_DEF, is_async
+
+#: Maximum length of a PEM text: a bundle of all public certificate authorities takes a quarter of it.
+PEM_CHARS_MAX = 2**20
+URL_CHARS_MAX = 2048
+HIDDEN = "'***'"
+
+KEYTOOL = (
+    "convert it with: keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12, "
+    "and name the new file"
+)
+_JKS = f"this format is Java's own; {KEYTOOL}"
+#: The first bytes of key stores of the types JKS and JCEKS.
+_JAVA_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+STORE_TYPES_REFUSED = {"JKS": _JKS, "JCEKS": _JKS, "BCFKS": _JKS}
+STORE_TYPES = ("PEM", "PKCS12")
+
+_OLD_TLS = "it is broken or deprecated (RFC 8996); brokers support TLSv1.2 since Kafka 0.9"
+TLS_REFUSED = dict.fromkeys(("TLSv1.1", "TLSv1", "SSLv3", "SSLv2", "SSLv2Hello", "SSL"), _OLD_TLS)
+
+
+class Secret(str):
+    """A str that ``repr`` does not show, so that it stays out of logs of containers and of tracebacks with locals.
+
+    Everything else, such as ``encode`` or formatting, uses the text itself.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+@dataclass(frozen=True, slots=True)
+class SecretText(Kind):
+    """A password or another secret; becomes a :class:`Secret`. ``what`` is a word for the docs."""
+
+    is_secret: ClassVar[bool] = True
+    what: str = "password"
+    one_line: bool = True
+    chars_max: int = STRING_BYTES_MAX
+
+    def parse(self, value: object) -> Secret:
+        if not isinstance(value, str):
+            raise type_error("a str", value)
+        if not value:
+            raise ValueError("must not be empty")
+        if len(value) > self.chars_max:
+            raise ValueError(f"must be at most {self.chars_max} characters long")
+        if self.one_line and value[-1] in "\r\n":
+            # Secrets read from a file often end so, and the login would fail without a visible reason.
+            raise ValueError("ends with a line break: remove it, for example with .strip()")
+        if "\0" in value:
+            raise ValueError("must not contain NUL characters")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("cannot be written as UTF-8") from None
+        return Secret(value)
+
+    def from_text(self, text: str) -> object:
+        return text
+
+    def show(self, value: object) -> str:
+        return HIDDEN
+
+    def describe(self) -> str:
+        return f"str, {self.what}; never shown"
+
+
+_PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PemText(Kind):
+    """PEM blocks as text; becomes a :class:`Secret`. ``label`` is the end of the first line's words in a block that the
+    text must have, such as CERTIFICATE.
+
+    Blocks that are written in a single line, as in a properties file, get the line breaks that OpenSSL needs.
+    """
+
+    is_secret: ClassVar[bool] = True
+    label: str
+
+    def parse(self, value: object) -> Secret:
+        if not isinstance(value, str):
+            raise type_error("a str", value)
+        if len(value) > PEM_CHARS_MAX:
+            raise ValueError(f"must be at most {PEM_CHARS_MAX} characters long")
+        if "\n" not in value and "\\n" in value:
+            raise ValueError("has the two characters \\ and n where line breaks belong: replace them by line breaks")
+        text = _PEM_BLOCK.sub(_with_line_breaks, value)
+        blocks = [match[1] for match in _PEM_BLOCK.finditer(text)]
+        if not any(block.endswith(self.label) for block in blocks):
+            path = "; for the path of a file, see the options that end in _location or file"
+            raise ValueError(
+                f"must have PEM text with -----BEGIN {self.label}----- and its end{'' if '-----' in value else path}"
+            )
+        return Secret(text)
+
+    def from_text(self, text: str) -> object:
+        return text
+
+    def show(self, value: object) -> str:
+        return HIDDEN
+
+    def describe(self) -> str:
+        return f"str, PEM text with {self.label}; never shown"
+
+
+def _with_line_breaks(block: re.Match[str]) -> str:
+    label, body = block[1], block[2]
+    if "\n" in body:
+        return block[0]
+    packed = "".join(body.split())
+    if not re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", packed):
+        raise ValueError(f"its {label} is not base64")
+    lines = [packed[start : start + 64] for start in range(0, len(packed), 64)]
+    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingFile(Kind):
+    """The path of a file that can be read now, as str or path object; becomes a str. Java's key stores are refused.
+
+    The file is read again whenever it changes, so a pipe cannot be used, and reading one would block here.
+    """
+
+    def parse(self, value: object) -> str:
+        from pathlib import Path  # on demand, since only clients with TLS or Kerberos need it
+
+        fspath = getattr(value, "__fspath__", None)
+        path = value if isinstance(value, str) else fspath() if fspath is not None else None
+        if not isinstance(path, str):
+            raise type_error("the path of a file", value)
+        if "-----BEGIN" in path:
+            raise ValueError("must be the path of a file, not PEM text")
+        if not path or "\0" in path:
+            raise ValueError("must be the path of a file")
+        try:
+            if Path(path).is_dir():
+                raise ValueError("is a directory: name a file")
+            if Path(path).exists() and not Path(path).is_file():
+                raise ValueError("is no regular file, so that it could not be read again when it changes")
+            with open(path, "rb") as file:
+                start = file.read(4)
+        except OSError as error:
+            raise ValueError(f"the file cannot be read: {error.strerror or type(error).__name__}") from None
+        if start in _JAVA_MAGIC:
+            raise ValueError(f"refused: {_JKS}")
+        return path
+
+    def show(self, value: object) -> str:
+        return HIDDEN if isinstance(value, str) and "-----BEGIN" in value else safe_repr(value)
+
+    def describe(self) -> str:
+        return "path of a file"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpUrl(Kind):
+    """An http or https URL with a host, and without user info. Its query is never shown."""
+
+    def parse(self, value: object) -> str:
+        from urllib.parse import urlsplit  # on demand, since only the OIDC exchange needs it
+
+        if not isinstance(value, str):
+            raise type_error("a str", value)
+        if len(value) > URL_CHARS_MAX or not value.isascii() or not value.isprintable() or " " in value:
+            raise ValueError(f"must be at most {URL_CHARS_MAX} printable ASCII characters without spaces")
+        try:
+            parts = urlsplit(value)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError("is not a URL") from None
+        if parts.scheme == "file":
+            raise ValueError("file URLs are not supported: pass sasl_oauth_token_provider, a function that reads it")
+        if parts.scheme not in ("http", "https") or not host:
+            raise ValueError("must begin with https:// and a host")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("must not contain a user or password: use the options for the client id and secret")
+        return value
+
+    def show(self, value: object) -> str:
+        if not isinstance(value, str):
+            return safe_repr(value)
+        shown, question_mark, _ = value.partition("?")
+        return safe_repr(shown + ("?..." if question_mark else ""))
+
+    def describe(self) -> str:
+        return "str, an http or https URL"
+
+
+@dataclass(frozen=True, slots=True)
+class SslContext(Kind):
+    """An ``ssl.SSLContext`` for clients."""
+
+    def parse(self, value: object) -> Any:
+        ssl = sys.modules.get("ssl")  # Imported by whoever made a context.
+        if ssl is None or not isinstance(value, ssl.SSLContext):
+            raise type_error("an ssl.SSLContext", value)
+        if value.protocol == ssl.PROTOCOL_TLS_SERVER:
+            raise ValueError("is for servers: make it with ssl.create_default_context() or ssl.PROTOCOL_TLS_CLIENT")
+        return value
+
+    def from_text(self, text: str) -> object:
+        raise ValueError("cannot be given as text: pass an ssl.SSLContext")
+
+    def describe(self) -> str:
+        return "`ssl.SSLContext`"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsProtocols(Kind):
+    """Versions of TLS in a list, or separated by commas; becomes a tuple."""
+
+    words: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+
+    def parse(self, value: object) -> tuple[str, ...]:
+        names = _names(value, ",")
+        for name in names:
+            if name in TLS_REFUSED:
+                raise ValueError(f"has {name!r}, which is refused: {_OLD_TLS}")
+            if name not in self.words:
+                raise ValueError(f"has {safe_repr(name)}, which is none of {', '.join(self.words)}")
+        return names
+
+    def describe(self) -> str:
+        return "list of " + ", ".join(f"`{word!r}`" for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class CipherSuites(Kind):
+    """Names of cipher suites in a list, or separated by commas or colons; becomes a tuple."""
+
+    def parse(self, value: object) -> tuple[str, ...]:
+        names = _names(value, ",:")
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9_@=!+-]{1,100}", name):
+                raise ValueError(f"has {safe_repr(name)}, which is not the name of a cipher suite")
+        return names
+
+    def describe(self) -> str:
+        return "list of str, names of cipher suites"
+
+
+def _names(value: object, separators: str) -> tuple[str, ...]:
+    entries = re.split(f"[{separators}]", value) if isinstance(value, str) else value
+    if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, str) for entry in entries):
+        raise type_error("a list of str", value)
+    names = tuple(entry.strip() for entry in entries if entry.strip())
+    if not names or len(names) > 100:
+        raise ValueError("must have at least one name, and at most 100")
+    return tuple(dict.fromkeys(names))
+
+
+@dataclass(frozen=True, slots=True)
+class HostNameCheck(Kind):
+    """The algorithm that checks the host name: https, or an empty text (librdkafka: none), which switches it off."""
+
+    def parse(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise type_error("'https' or ''", value)
+        word = value.strip().lower()
+        if word not in ("https", "", "none"):
+            raise ValueError(f"must be 'https', or '' for no check of host names{did_you_mean(word, ['https'])}")
+        return "" if word == "none" else word
+
+    def describe(self) -> str:
+        return "`'https'` or `''`"
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction(Kind):
+    """A number within bounds, as int or float."""
+
+    at_least: float
+    at_most: float
+
+    def parse(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise type_error("a number", value)
+        if not self.at_least <= value <= self.at_most:  # NaN fails this comparison, as required.
+            raise ValueError(f"must be from {self.at_least} to {self.at_most}")
+        return float(value)
+
+    def from_text(self, text: str) -> object:
+        if not re.fullmatch(r"[0-9]{0,10}\.?[0-9]{0,20}", text.strip()) or text.strip() in ("", "."):
+            raise ValueError("must be a number")
+        return float(text)
+
+    def describe(self) -> str:
+        return f"number, from {self.at_least} to {self.at_most}"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenProvider(Kind):
+    """An object with a method ``token()``, or a callable that takes nothing or one argument."""
+
+    def parse(self, value: object) -> Any:
+        method = getattr(value, "token", None)
+        if inspect.isclass(value) and method is not None:
+            raise ValueError(f"the class {value.__name__} must be instantiated: pass an instance")
+        function = method if method is not None else value
+        if not callable(function):
+            raise type_error("a callable, or an object with a method token()", value)
+        if is_async(function):
+            raise ValueError(f"is {ASYNC_DEF}")
+        return value
+
+    def from_text(self, text: str) -> object:
+        raise ValueError("cannot be given as text: pass a callable, or an object with a method token()")
+
+    def show(self, value: object) -> str:
+        return HIDDEN if isinstance(value, str) else safe_repr(value)
+
+    def describe(self) -> str:
+        return "object with `token()` and optionally `extensions()`, or callable `()` or `(config)`"
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosName(Kind):
+    """A ``gssapi.Name``, or the text of a host-based service name."""
+
+    def parse(self, value: object) -> Any:
+        if isinstance(value, str):
+            if not re.fullmatch(r"[^\s@\0]{1,255}(@[^\s@\0]{1,255})?", value):
+                raise ValueError("must be service@host")
+            return value
+        if not type(value).__module__.startswith("gssapi"):
+            raise type_error("a gssapi.Name or a str", value)
+        return value
+
+    def describe(self) -> str:
+        return "str `service@host`, or `gssapi.Name`"
+
+
+#: RFC 7628, section 3.1; ``auth`` has the token, so KIP-342 reserves it.
+_EXTENSION_NAME = re.compile(r"[A-Za-z]{1,100}")
+_EXTENSION_VALUE = re.compile(r"[\x20-\x7e\t\r\n]{0,4000}")
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions(Kind):
+    """SASL extensions of OAUTHBEARER (KIP-342): a mapping, or text as ``name=value,name=value``; becomes a dict.
+
+    Values are not shown: some providers use them for credentials.
+    """
+
+    is_secret: ClassVar[bool] = True
+
+    def parse(self, value: object) -> dict[str, str]:
+        if not isinstance(value, Mapping) or len(value) > 100:
+            raise type_error("a mapping of at most 100 names to str", value)
+        for name, text in value.items():
+            if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name) or name.lower() == "auth":
+                raise ValueError("has a name that is not only letters, or the reserved name auth")
+            if not isinstance(text, str) or not _EXTENSION_VALUE.fullmatch(text):
+                raise ValueError(f"the value of {name!r} is not a str of printable ASCII characters")
+        return {name: Secret(text) for name, text in value.items()}
+
+    def from_text(self, text: str) -> object:
+        pairs = [entry.partition("=") for entry in text.split(",") if entry.strip()]
+        if not all(equals for _, equals, _ in pairs) or len({name.strip() for name, _, _ in pairs}) < len(pairs):
+            raise ValueError("must be name=value,name=value, each name once")
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def show(self, value: object) -> str:
+        return HIDDEN
+
+    def describe(self) -> str:
+        return "dict of str, or in `from_config` also `name=value,name=value`"
