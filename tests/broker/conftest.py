@@ -84,7 +84,9 @@ def new_cluster() -> Any:
     """``new_cluster(nodes, topics, **config)``; fails at the end if any handler has raised an exception."""
     made: list[Cluster] = []
 
-    def make(nodes: int = 1, topics: dict[str, int] | None = None, *, racks: Any = None, **config: Any) -> Cluster:
+    def make(
+        nodes: int = 1, topics: dict[str, int] | None = None, *, racks: Any = None, security: Any = None, **config: Any
+    ) -> Cluster:
         cluster = Cluster(
             nodes,
             topics,
@@ -92,6 +94,7 @@ def new_cluster() -> Any:
             config=BrokerConfig(**config),
             racks=racks,
             wall_time=1_700_000_000.0,
+            security=security,
         )
         made.append(cluster)
         return cluster

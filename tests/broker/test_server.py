@@ -7,10 +7,11 @@ import time
 
 import pytest
 
+from thinconsumer.broker.channel import UNSENT_MAX
 from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.connection import UNPROCESSED_MAX
 from thinconsumer.broker.faults import Pass
-from thinconsumer.broker.server import UNSENT_MAX, EmbeddedBroker
+from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
@@ -285,7 +286,7 @@ def test_client_that_reads_nothing_only_blocks_itself(broker, connect):
     flood = b"".join(frame_of(fetch(), 12, number=n) for n in range(2000))
     greedy.send_what_fits(flood, 0.5)
     run_for(broker, 0.05)
-    (channel,) = [one for one in broker._channels if one._unsent]
+    (channel,) = [one for one in broker._registry.channels if one._unsent]
     assert UNSENT_MAX < channel._unsent < UNSENT_MAX + 1_100_000
     assert channel.connection.unprocessed <= UNPROCESSED_MAX + 600_000
     assert the_row(other.ask(fetch(offset=20), 12)).high_watermark == 20
@@ -301,7 +302,7 @@ def test_client_with_many_pipelined_requests_is_not_read_from(broker, connect):
     peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
     peer.send_what_fits(frame_of(produce(), 9) * 100_000, 0.3)
     assert peer.unsent, "the rest has to wait at the client"
-    assert sum(channel.connection.unprocessed for channel in broker._channels) < UNPROCESSED_MAX + 600_000
+    assert sum(channel.connection.unprocessed for channel in broker._registry.channels) < UNPROCESSED_MAX + 600_000
     broker.produce("t", [b"a"])
     assert peer.frame()
     assert peer.frame(), "then it is read from again"
@@ -317,7 +318,7 @@ def test_invalid_frame_closes_its_connection_only(broker, connect):
     rude.wait_for(lambda: rude.is_over)
     broker.produce("t", [b"a"])
     assert other.frame()
-    assert len(broker._channels) == 1
+    assert len(broker._registry.channels) == 1
 
 
 def test_earlier_responses_arrive_before_the_close(broker, connect):
@@ -333,13 +334,13 @@ def test_disconnected_client_leaves_nothing(broker, connect):
     for peer in peers:
         peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
     run_for(broker, 0.05)
-    assert len(broker._channels) == 10
+    assert len(broker._registry.channels) == 10
     for number, peer in enumerate(peers):
         if number % 2:  # half of them reset the connection
             peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.socket.close()
     run_for(broker, 0.05)
-    assert broker._channels == set()
+    assert broker._registry.channels == set()
     assert not broker.cluster.nodes[1].connections
     assert not broker.cluster.nodes[1].partitions[TopicPartition("t", 0)]._listeners
 
@@ -352,7 +353,7 @@ def test_disconnect_with_pending_responses_leaves_nothing(broker, connect):
     run_for(broker, 0.02)
     peer.socket.close()
     run_for(broker, 0.05)
-    assert broker._channels == set()
+    assert broker._registry.channels == set()
 
 
 def test_connection_limit(embedded, connect):
@@ -381,7 +382,7 @@ def test_accepting_pauses_without_file_descriptors(broker, connect):
             before = time.process_time()
             run_for(broker, 0.3)
             assert time.process_time() - before < 0.1
-            assert not broker._channels
+            assert not broker._registry.channels
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert the_row(peer.ask(fetch(), 12)).error_code == 0

@@ -11,9 +11,11 @@ from .control import BrokerProcessError
 from .controller import ControllerError
 from .faults import Delay, Disconnect, Edit, EntryError, FaultRule, Pass, Raw, ReceivedRequest, Reply, Silence
 from .process import BrokerProcess
+from .security import ListenerSecurity
 from .server import EmbeddedBroker
 
 __all__ = [
     "BrokerConfig", "BrokerProcess", "BrokerProcessError", "ControllerError", "Delay", "Disconnect", "Edit",
-    "EmbeddedBroker", "EntryError", "FaultRule", "Pass", "Raw", "ReceivedRequest", "Reply", "Silence",
+    "EmbeddedBroker", "EntryError", "FaultRule", "ListenerSecurity", "Pass", "Raw", "ReceivedRequest", "Reply",
+    "Silence",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from .api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl,
     transactions,
     txn_offset_commit,
 )
@@ -30,7 +31,7 @@ _MODULES = (
     delete_topics, delete_records, offset_for_leader_epoch, txn_offset_commit, describe_configs, create_partitions,
     describe_cluster,
 )  # fmt: skip
-_APIS = (*(module.API for module in _MODULES), *groups.APIS, *transactions.APIS)
+_APIS = (*(module.API for module in _MODULES), *groups.APIS, *transactions.APIS, *sasl.APIS)
 
 #: The supported APIs by API key; ApiVersions lists them.
 APIS: Mapping[int, Api] = MappingProxyType({api.request.API_KEY: api for api in _APIS})

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..wire import Message
+from .security import ANONYMOUS
 
 if TYPE_CHECKING:
+    from .login.authenticator import Authenticator
     from .node import BrokerNode
 
 
@@ -31,6 +33,8 @@ class ApiCall:
     client_host: str = "/127.0.0.1"
     connection_id: int = 0
     disconnect: Callable[[], None] | None = None
+    principal: str = ANONYMOUS  #: The authenticated user: ``User:alice``.
+    authenticator: Authenticator | None = None  #: The login of the connection; None if the listener has no SASL.
     #: Set by a handler that replies later: a function that frees the handler's state for this call. It is called if the
     #: connection ends before the response.
     on_cancel: Callable[[], None] | None = None
@@ -59,6 +63,21 @@ class ApiCall:
             self.is_open = False
             if self.disconnect is not None:
                 self.disconnect()
+
+    def reply_and_close_later(self, message: Message) -> None:
+        """Send ``message`` and close the connection, both after ``connection.failed.authentication.delay.ms``.
+
+        As in Kafka, the delay slows down clients that guess passwords, and the client reads the error before the end of
+        the stream.
+        """
+
+        def end() -> None:
+            if self.is_open:
+                self.reply(message)
+                if self.disconnect is not None:
+                    self.disconnect()
+
+        self.node.call_later(self.node.security.connection_failed_authentication_delay_ms / 1000, end)
 
 
 #: Serves a call: returns the response, or None if the handler has replied already or keeps the call to reply later.

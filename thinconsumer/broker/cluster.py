@@ -24,10 +24,12 @@ from .faults import FaultRule, FaultRules, api_key_of
 from .group.hashing import partition_for
 from .image import PartitionImage, TopicImage
 from .log.log import Log
+from .login.mechanisms import Mechanisms
 from .node import BrokerNode
 from .partition import PartitionReplica
 from .replication import Replication
 from .schedule import Schedule, Timer
+from .security import ListenerSecurity
 
 if TYPE_CHECKING:
     from .directory import ClusterDirectory
@@ -49,6 +51,7 @@ class Cluster:
         random: Source of ids and random delays.
         hosts: Advertised ``(host, port)`` of each broker.
         racks: Rack of each broker.
+        security: TLS and SASL of the listeners, shared by all brokers; None for plaintext without logins.
     """
 
     def __init__(
@@ -64,9 +67,12 @@ class Cluster:
         wall_time: float = 0.0,
         storage: ClusterDirectory | None = None,
         schedule: Schedule | None = None,
+        security: ListenerSecurity | None = None,
     ) -> None:
         self.random = random
         self.config = config or BrokerConfig()
+        self.security = security or ListenerSecurity()
+        self.mechanisms = Mechanisms(self.security, random)
         self.schedule = schedule or Schedule(now, wall_time)
         self._storage = storage
         stored = storage.load() if storage is not None else None

@@ -20,7 +20,10 @@ from ..wire.header import RequestHeader, decode_request_header, encode_response
 from ..wire.produce import ProduceRequest
 from .call import Api, ApiCall
 from .faults import Delay, Disconnect, Edit, EntryError, FaultAction, Pass, Raw, Reply, Silence
+from .login.authenticator import RECEIVE_MAX, Admission, Authenticator
+from .login.exchange import LoginFailedError
 from .schedule import Timer
+from .security import ANONYMOUS
 
 if TYPE_CHECKING:
     from .node import BrokerNode
@@ -63,6 +66,10 @@ class ServerConnection:
         #: sets and clears this flag, and calls :meth:`process_frames` after clearing it. If requests were served
         #: regardless, a few kilobytes of small Fetch requests could fill the memory with gigabytes of responses.
         self.is_muted = False
+        #: The authenticated user as an authorizer names it: ``User:alice``. A TLS transport sets it from the client's
+        #: certificate, a SASL login from the user.
+        self.principal = ANONYMOUS
+        self._authenticator = node.new_authenticator(self._logged_in)
         self._buffer = bytearray()
         self._has_call = False
         self._is_processing = False
@@ -133,12 +140,18 @@ class ServerConnection:
         finally:
             self._is_processing = False
 
+    @property
+    def _request_max(self) -> int:
+        most = self.node.config.socket_request_max_bytes
+        # Without this limit, a client that has not logged in could fill the memory with large requests.
+        return most if self._authenticator is None or self._authenticator.is_complete else min(most, RECEIVE_MAX)
+
     def _next_frame(self) -> bytes | None:
         buffer = self._buffer
         if len(buffer) < SIZE:
             return None
         size = int.from_bytes(buffer[:SIZE], "big", signed=True)
-        if not 0 < size <= self.node.config.socket_request_max_bytes:
+        if not 0 < size <= self._request_max:
             self._close_invalid(f"invalid request size of {size} bytes")
             return None
         if len(buffer) < SIZE + size:
@@ -151,8 +164,18 @@ class ServerConnection:
         return frame
 
     def _process_frame(self, frame: bytes) -> None:
+        authenticator = self._authenticator
+        if authenticator is not None and authenticator.expects_raw_token:
+            self._process_raw_token(authenticator, frame)
+            return
         try:
             header = decode_request_header(frame)
+            admission = Admission.SERVE
+            if authenticator is not None:
+                admission = authenticator.admit(header.api_key, self.node.schedule.now)
+                if admission in (Admission.CLOSE, Admission.CLOSE_LATE):
+                    self._refuse(authenticator, admission)
+                    return
             api = self.node.apis.get(header.api_key)
             if api is None:
                 raise KafkaProtocolError(f"API {header.api_key} is not supported by this broker")
@@ -166,6 +189,9 @@ class ServerConnection:
             self._close_invalid(str(error))
             return
         self._call = call = self._new_call(header, request, lambda message: self._answer(header, message))
+        if admission is Admission.ILLEGAL_STATE:
+            call.reply_and_close_later(api.refuse(request, call.version, int(Code.ILLEGAL_SASL_STATE)))
+            return
         self._apply_action(self.node.cluster.rules.action_for(call), call, api, header)
 
     def _new_call(self, header: RequestHeader, request: Message, done: Callable[[Message | None], None]) -> ApiCall:
@@ -178,7 +204,33 @@ class ServerConnection:
             client_host=self.transport.client_host,
             connection_id=self.connection_id,
             disconnect=self.close,
+            principal=self.principal,
+            authenticator=self._authenticator,
         )
+
+    def _logged_in(self, principal: str) -> None:
+        self.principal = principal
+
+    def _refuse(self, authenticator: Authenticator, admission: Admission) -> None:
+        """Close the connection because of a request that the login does not admit."""
+        if admission is Admission.CLOSE:
+            self._close_invalid(authenticator.why_rejected)
+        else:
+            delay_s = self.node.security.connection_failed_authentication_delay_ms / 1000
+            self._timer = self.node.call_later(delay_s, lambda: self._close_invalid(authenticator.why_rejected))
+
+    def _process_raw_token(self, authenticator: Authenticator, frame: bytes) -> None:
+        """Serve a message of the SASL mechanism that follows SaslHandshake version 0: it has no request header."""
+        schedule = self.node.schedule
+        try:
+            result = authenticator.authenticate(frame, schedule.now, schedule.wall_ms() / 1000)
+        except LoginFailedError as error:
+            why = str(error)
+            delay_s = self.node.security.connection_failed_authentication_delay_ms / 1000
+            self._timer = self.node.call_later(delay_s, lambda: self._close_invalid(why))
+        else:
+            response = b"" if result is None else result.response
+            self._finish(len(response).to_bytes(SIZE, "big") + response)
 
     def _reject_version(self, header: RequestHeader, api: Api) -> None:
         if api.request is not ApiVersionsRequest:

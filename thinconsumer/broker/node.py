@@ -20,6 +20,7 @@ from .fetch_sessions import FetchSessionCache
 from .group.coordinator import GroupCoordinator
 from .group.hashing import partition_for
 from .image import BrokerImage, ClusterImage, TopicImage
+from .login.authenticator import Authenticator
 from .partition import PartitionReplica
 from .schedule import Timer
 from .txn.coordinator import TransactionCoordinator
@@ -45,6 +46,7 @@ class BrokerNode:
         self.port = port
         self.rack = rack
         self.config = cluster.config
+        self.security = cluster.security
         self.schedule = cluster.schedule
         self.random = cluster.random
         self.apis = cluster.apis  #: The APIs that the broker supports, by API key.
@@ -113,6 +115,18 @@ class BrokerNode:
 
         timer = self.schedule.call_later(seconds, fire)
         return timer
+
+    def new_authenticator(self, logged_in: Callable[[str], None]) -> Authenticator | None:
+        """Return the login of a new connection, which calls ``logged_in`` with the principal; None without SASL."""
+        if not self.security.uses_sasl:
+            return None
+        security, mechanisms = self.security, self.cluster.mechanisms
+        return Authenticator(
+            security.sasl_enabled_mechanisms,
+            lambda name: mechanisms.new_exchange(name, self.image),
+            security.connections_max_reauth_ms,
+            logged_in,
+        )
 
     def start(self) -> None:
         """Start without metadata; :meth:`load_metadata` follows once the controller is reachable."""

@@ -16,6 +16,8 @@ from ..broker.connection import ServerConnection
 from ..broker.faults import ReceivedRequest
 from ..broker.log.log import StoredBatch
 from ..broker.schedule import Schedule, Timer
+from ..broker.security import ListenerSecurity
+from ..errors import IllegalArgumentError
 from ..records.batch import LOG_OVERHEAD
 from ..timers import NEVER
 from ..types import ConsumerRecord, TopicPartition
@@ -41,10 +43,12 @@ class MemoryCluster(Cluster):
         hosts: A host and a port for each broker, instead of ``kafka1:9092``, ...
         racks: The rack of each broker.
         seed: Seed of the cluster's random choices: topic ids, and the broker that Metadata names as the controller.
+        security: Logins of the listeners, with ``SASL_PLAINTEXT``; None: none.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
 
     Raises:
-        IllegalArgumentError: ``config`` has an unknown setting or an invalid value.
+        IllegalArgumentError: ``config`` has an unknown setting or an invalid value, or ``security`` needs TLS, which
+            needs sockets.
     """
 
     def __init__(
@@ -56,8 +60,13 @@ class MemoryCluster(Cluster):
         hosts: Sequence[tuple[str, int]] | None = None,
         racks: Sequence[str | None] | None = None,
         seed: int | str = 1,
+        security: ListenerSecurity | None = None,
         **config: Any,
     ) -> None:
+        if security is not None and security.uses_tls:
+            raise IllegalArgumentError(
+                f"security_protocol={security.security_protocol} needs sockets: use EmbeddedBroker or BrokerProcess"
+            )
         self.network = network or Network()
         super().__init__(
             nodes,
@@ -67,6 +76,7 @@ class MemoryCluster(Cluster):
             hosts=hosts or [(f"kafka{number + 1}", PORT) for number in range(nodes)],
             racks=racks,
             schedule=_NetworkSchedule(self.network),
+            security=security,
         )
         self.requests: list[ReceivedRequest] = []  #: Every request that a broker has received, in order.
         self.rules.requests = self.requests

@@ -33,6 +33,8 @@ def _handle(call: ApiCall) -> Message:
     names = (request.client_software_name, request.client_software_version)
     if call.version >= FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=int(Code.INVALID_REQUEST))
+    if call.authenticator is not None:
+        call.authenticator.on_api_versions()
     apis = sorted(call.node.apis.items())
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api_key=key, min_version=api.lowest, max_version=api.highest) for key, api in apis],

@@ -1,0 +1,193 @@
+"""One client's socket, as the transport of its connection to a broker.
+
+Owns the unsent responses and the registration with the selector. Must not know requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import struct
+
+from .connection import ServerConnection
+
+log = logging.getLogger(__name__)
+
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+#: While more response bytes than this are unsent on a connection, its further requests wait, so that a client that does
+#: not read its responses cannot fill the broker's memory.
+UNSENT_MAX = 1024 * 1024
+#: How long a closed connection may take to flush its last responses.
+LINGER_S = 5.0
+
+_NO_LINGER = struct.pack("ii", 1, 0)
+RECEIVE_BYTES = 512 * 1024
+
+
+class ChannelRegistry:
+    """The channels of all brokers of a cluster, and the selector that watches their sockets."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self.channels: set[Channel] = set()
+        self.unread: set[Channel] = set()  #: Channels that are open but not read from at present.
+        self._to_flush: dict[Channel, None] = {}
+
+    @property
+    def has_unflushed(self) -> bool:
+        """Whether :meth:`flush` has something to do."""
+        return bool(self._to_flush)
+
+    def flush_later(self, channel: Channel) -> None:
+        """Let the next :meth:`flush` send the channel's responses."""
+        self._to_flush[channel] = None
+
+    def flush(self) -> None:
+        """Send the responses written since the last call, and read again from channels that were held back."""
+        dirty, self._to_flush = self._to_flush, {}
+        for channel in dirty:
+            channel.flush()
+        for channel in list(self.unread):
+            channel.update_interest()
+
+    def close(self) -> None:
+        """Reset all connections, and release the selector."""
+        for channel in list(self.channels):
+            channel.connection.connection_lost()
+            channel.reset()
+        self.selector.close()
+
+
+class Channel:
+    """One client's socket, as the transport of its ServerConnection."""
+
+    __slots__ = ("_interest", "_is_closing", "_queue", "_registry", "_socket", "_unsent", "client_host", "connection")
+
+    connection: ServerConnection
+
+    def __init__(self, registry: ChannelRegistry, sock: socket.socket, client_host: str) -> None:
+        self._registry = registry
+        self._socket = sock
+        self.client_host = client_host
+        self._queue: list[bytes | memoryview] = []
+        self._unsent = 0
+        self._interest = 0
+        self._is_closing = False
+
+    def write(self, data: bytes) -> None:
+        """Queue data, which is sent at the end of the running step together with other responses."""
+        self._queue.append(data)
+        self._unsent += len(data)
+        self._registry.flush_later(self)
+        if self._unsent > UNSENT_MAX:
+            self.connection.is_muted = True
+
+    def close(self) -> None:
+        """Close once the queued data is sent; reset the connection if that takes longer than LINGER_S."""
+        self._is_closing = True
+        if self._unsent:
+            self._registry.flush_later(self)
+            self.connection.node.schedule.call_later(LINGER_S, self.reset)
+        else:
+            self._release()
+
+    def reset(self) -> None:
+        """Close with a TCP reset; queued data is lost."""
+        if self._socket.fileno() >= 0:
+            try:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            except OSError:
+                pass  # Some systems reject the option after the client has closed the connection.
+        self._release()
+
+    def on_ready(self, mask: int) -> None:
+        """Receive if the socket is readable; schedule a flush if it is writable."""
+        if mask & WRITE:
+            self._registry.flush_later(self)
+        if mask & READ:
+            self._receive()
+
+    def flush(self) -> None:
+        """Send as much of the queued data as the kernel accepts without blocking. Also lets the connection serve
+        requests again once at most half of UNSENT_MAX is unsent, and completes :meth:`close`.
+        """
+        try:
+            if self._queue:
+                data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
+                sent = self._socket.send(data)
+                self._unsent -= sent
+                self._queue = [memoryview(data)[sent:]] if self._unsent else []
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._lost(error)
+            return
+        connection = self.connection
+        if connection.is_muted and self._unsent <= UNSENT_MAX // 2:
+            connection.is_muted = False
+            connection.process_frames()
+        if self._is_closing and not self._unsent:
+            self._release()
+        self.update_interest()
+
+    def update_interest(self) -> None:
+        """Register with the selector for reading, unless input is held back, and for writing if bytes are unsent."""
+        if self._socket.fileno() < 0:
+            return
+        is_reading = not self._is_closing and self.connection.wants_input
+        interest = READ * is_reading | WRITE * (self._unsent > 0)
+        if interest == self._interest:
+            return
+        selector = self._registry.selector
+        if not self._interest:
+            selector.register(self._socket, interest, self)
+        elif not interest:
+            selector.unregister(self._socket)
+        else:
+            selector.modify(self._socket, interest, self)
+        self._interest = interest
+        if is_reading:
+            self._registry.unread.discard(self)
+        else:
+            self._registry.unread.add(self)
+
+    def _receive(self) -> None:
+        if self._socket.fileno() < 0 or self._is_closing:
+            return
+        buffer = self._registry.receive_buffer
+        try:
+            size = self._socket.recv_into(buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lost(error)
+            return
+        if not size:
+            self._lost(None)
+            return
+        try:
+            self.connection.data_received(buffer[:size])
+        except Exception as error:  # One client's bytes must not stop the broker for all clients.
+            log.exception("%r failed to process received data; resetting it", self.connection)
+            self.connection.node.cluster.bugs.append(f"{self.connection!r}: {error!r}")
+            self.connection.abort()
+        self.update_interest()
+
+    def _lost(self, error: OSError | None) -> None:
+        log.debug("%r is lost: %s", self.connection, error or "closed by the client")
+        self.connection.connection_lost()
+        self._release()
+
+    def _release(self) -> None:
+        if self._socket.fileno() < 0:
+            return
+        if self._interest:
+            self._registry.selector.unregister(self._socket)
+            self._interest = 0
+        self._socket.close()
+        self._queue.clear()
+        self._unsent = 0
+        self._registry.channels.discard(self)
+        self._registry.unread.discard(self)

@@ -1,0 +1,29 @@
+"""The interface of a SASL mechanism on the broker's side, and its failures. Kafka's counterpart is ``SaslServer``."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class LoginFailedError(Exception):
+    """A login fails for a reason that the client may be told. The message is sent to the client."""
+
+
+class InvalidCredentialsError(Exception):
+    """A login fails for a reason that the client is not told, because it would show whether a user exists."""
+
+
+class Exchange(Protocol):
+    """The messages of one login with one mechanism."""
+
+    is_complete: bool  #: Whether the client has proven its identity.
+    user: str  #: The name of the user, once the exchange is complete.
+    expires_at: float | None  #: When the client's credentials expire, in wall-clock seconds; None if they do not.
+
+    def evaluate(self, message: bytes, wall_time: float) -> bytes:
+        """Return the response to the client's next message.
+
+        Raises:
+            LoginFailedError: The client is rejected; the reason is sent to it.
+            InvalidCredentialsError: The client is rejected; the reason is only logged.
+        """
