@@ -5,6 +5,7 @@ import math
 import pytest
 
 from thinconsumer import Consumer, IllegalArgumentError, TopicPartition
+from thinconsumer.broker import ListenerSecurity
 from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
@@ -104,3 +105,13 @@ def test_timers_run_at_their_times_while_the_clock_jumps(cluster):
     cluster.network.clock.advance(1)
     cluster.network.run_due()
     assert moments == [1, 5, 21]
+
+
+def test_clients_must_log_in_and_tls_needs_sockets():
+    settings = {"sasl_enabled_mechanisms": ("PLAIN",), "users": {"alice": "a"}}
+    cluster = MemoryCluster(security=ListenerSecurity("SASL_PLAINTEXT", **settings))
+    with consumer_of(cluster) as consumer:
+        consumer.poll(1000)
+    assert "before the login" in cluster.invalid_requests[0]
+    with pytest.raises(IllegalArgumentError, match="SASL_SSL needs sockets"):
+        MemoryCluster(security=ListenerSecurity("SASL_SSL", ssl_keystore_location="server.pem", **settings))
