@@ -22,7 +22,7 @@ def unknown():
 
 def test_an_unreachable_cluster_is_reported_soon(monkeypatch):
     monkeypatch.setattr(cluster, "BOOTSTRAP_TIMEOUT_MS", 100)
-    options = argparse.Namespace(bootstrap_server="127.0.0.1:1")
+    options = argparse.Namespace(bootstrap_server="127.0.0.1:1", command_config={})
     words = r"127\.0\.0\.1:1: connection refused.*Is --bootstrap-server right\?"
     with pytest.raises(CommandError, match=words), cluster.connected_admin(options):
         pytest.fail("a closed port accepted the connection")

@@ -111,7 +111,9 @@ def test_names_with_values_and_numbers_are_parsed():
 
 
 def test_properties_override_options_under_dotted_or_python_names():
-    options = argparse.Namespace(bootstrap_server="a:1", property=[("fetch_min_bytes", "5"), ("check.crcs", "false")])
+    file = {"check.crcs": "true", "fetch.max.wait.ms": "7", "compression.type": "lz4", "bootstrap.servers": "file:1"}
+    properties = [("fetch_min_bytes", "5"), ("check.crcs", "false")]
+    options = argparse.Namespace(bootstrap_server="a:1", command_config=file, property=properties)
     config = parsing.client_config(options, check_crcs=True, isolation_level="read_committed")
     assert config == {
         "bootstrap.servers": "a:1",
@@ -120,4 +122,17 @@ def test_properties_override_options_under_dotted_or_python_names():
         "check.crcs": "false",
         "isolation.level": "read_committed",
         "fetch.min.bytes": "5",
+        "fetch.max.wait.ms": "7",
     }
+
+
+@pytest.mark.parametrize(
+    ("named", "file", "expected"),
+    [
+        (None, {}, "localhost:9092"),
+        (None, {"bootstrap.servers": "file:1"}, "file:1"),
+        ("a:1", {"bootstrap.servers": "file:1"}, "a:1"),
+    ],
+)
+def test_the_command_line_names_the_servers_before_the_file(named, file, expected):
+    assert parsing.servers(argparse.Namespace(bootstrap_server=named, command_config=file)) == expected

@@ -12,7 +12,7 @@ from ..admin import Admin, ClientOptions, TopicDescription
 from ..config.kinds import did_you_mean
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from ..net import SelectorDriver
-from .parsing import API_TIMEOUT_MS, BOOTSTRAP_TIMEOUT_MS, CLUSTER_ADVICE, PROGRAM, CommandError
+from .parsing import BOOTSTRAP_TIMEOUT_MS, CLUSTER_ADVICE, PROGRAM, CommandError, client_config, without_foreign
 
 V = TypeVar("V")
 
@@ -22,9 +22,8 @@ TopicsByName = dict[str, TopicDescription]
 @contextmanager
 def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, TopicsByName]]:
     """Yield an admin client and the topics of the cluster."""
-    settings = ClientOptions.from_options(
-        bootstrap_servers=options.bootstrap_server, default_api_timeout_ms=API_TIMEOUT_MS
-    )
+    known = ClientOptions.options()
+    settings = ClientOptions.from_config(without_foreign(client_config(options, known), known))
     with Admin(settings, driver=SelectorDriver()) as admin:
         try:
             topics = admin.list_topics(timeout_ms=BOOTSTRAP_TIMEOUT_MS)

@@ -41,6 +41,7 @@ from .parsing import (
     add_properties,
     client_config,
     positive,
+    servers,
     start,
     topic_and_partitions,
 )
@@ -95,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     config = client_config(options, isolation_level=options.isolation, **own)
     progress = Progress(options.progress)
     with exit_on_sigterm() if in_group else nullcontext(), Consumer.from_config(config) as consumer:
-        progress.update(lambda: f"connecting to {options.bootstrap_server}")
+        progress.update(lambda: f"connecting to {servers(options)}")
         consumer.bootstrap()
         tps = partitions_to_read(consumer, options.topics)
         printing = Printing(consumer, _record_format(options), progress)

@@ -12,11 +12,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from ..config import OPTIONS, Option
 from ..config.kinds import did_you_mean
+from .command_config import command_config
 
 PROGRAM = "python -m thinconsumer"
 CLUSTER_ADVICE = f"Is --bootstrap-server right? '{PROGRAM} broker' starts a cluster to try things with"
 
+LOCAL = "localhost:9092"
 #: Shorter than the defaults of clients, since a user waits for the error.
 BOOTSTRAP_TIMEOUT_MS = 5_000
 API_TIMEOUT_MS = 15_000
@@ -179,12 +182,18 @@ def start(text: str) -> Start:
 
 
 def add_cluster(parser: Parser) -> None:
-    """Add ``--bootstrap-server``."""
+    """Add ``--bootstrap-server`` and ``--command-config``."""
     parser.add_argument(
         "--bootstrap-server",
         metavar="HOST:PORT",
-        default="localhost:9092",
-        help="one or more brokers of the cluster, separated by commas (default: %(default)s)",
+        help=f"one or more brokers of the cluster, separated by commas (default: {LOCAL})",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        type=command_config,
+        default={},
+        help="a properties file with options of the client, such as security.protocol=SASL_SSL",
     )
 
 
@@ -214,13 +223,36 @@ def add_progress(parser: Parser) -> None:
     )
 
 
-def client_config(options: argparse.Namespace, **own: Any) -> dict[str, Any]:
-    """Return a client's configuration by dotted name: the command's options, overridden by ``--property``."""
+def servers(options: argparse.Namespace) -> str:
+    """Return the bootstrap servers: those of the command line, else of ``--command-config``, else on this machine."""
+    named: str | None = options.bootstrap_server
+    return named or options.command_config.get("bootstrap.servers", LOCAL)
+
+
+def client_config(options: argparse.Namespace, known: Mapping[str, Option] = OPTIONS, **own: Any) -> dict[str, Any]:
+    """Return a client's configuration by dotted name: ``--command-config``, overridden by the command's own options,
+    and these by ``--property``.
+
+    ``known`` are the client's options. Options of other clients are left out of the file, since one file serves all
+    commands.
+    """
+    shared = without_foreign(_by_dots(options.command_config), known)
     config: dict[str, Any] = {
-        "bootstrap_servers": options.bootstrap_server,
+        "bootstrap_servers": servers(options),
         "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
         "default_api_timeout_ms": API_TIMEOUT_MS,
         **own,
     }
-    properties: Mapping[str, str] = dict(getattr(options, "property", ()))
-    return {name.replace("_", "."): value for name, value in [*config.items(), *properties.items()]}
+    return shared | without_foreign(_by_dots(config), known) | _by_dots(dict(getattr(options, "property", ())))
+
+
+def without_foreign(config: Mapping[str, Any], known: Mapping[str, Option]) -> dict[str, Any]:
+    """Return the configuration without options that only other clients have. Unknown names stay, and cause an error."""
+    from ..produce import ProducerSettings  # on demand: most commands write nothing
+
+    foreign = {*OPTIONS, *ProducerSettings.options()} - set(known)
+    return {name: value for name, value in config.items() if name.replace(".", "_") not in foreign}
+
+
+def _by_dots(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in config.items()}

@@ -56,9 +56,8 @@ def describe(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    config = client_config(options, compression_type=options.compression, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
-    config.pop("bootstrap.timeout.ms")
-    settings = ProducerSettings.from_config(config)
+    own = {"compression_type": options.compression, "delivery_timeout_ms": DELIVERY_TIMEOUT_MS}
+    settings = ProducerSettings.from_config(client_config(options, ProducerSettings.options(), **own))
     parse = _parser(options)
     with connected_admin(options) as (_, topics):
         check_topic(topics, options.topic, options.partition)
