@@ -27,6 +27,7 @@ LADDER = (
     {"records", "assignors"},
     {"config", "driver", "partitions"},
     {"connection"},
+    {"sasl"},
     {"metadata"},
     {"network_client"},
     {"client"},

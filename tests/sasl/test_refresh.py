@@ -1,0 +1,111 @@
+"""Credentials are replaced before they expire, and failed attempts wait for a backoff."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thinconsumer.sasl.refresh import LEAST_PERIOD, UNKNOWN_LIFETIME, Refresh, refresh_after
+
+WALL = 1_700_000_000.0
+OPTIONS = SimpleNamespace(
+    sasl_login_refresh_window_factor=0.8,
+    sasl_login_refresh_window_jitter=0.05,
+    sasl_login_refresh_min_period_seconds=60,
+    sasl_login_refresh_buffer_seconds=300,
+    sasl_login_retry_backoff_ms=100,
+    sasl_login_retry_backoff_max_ms=10_000,
+)
+
+
+class Lowest:
+    def random(self):
+        return 0.0
+
+
+def refresh():
+    return Refresh(OPTIONS, random.Random(1))
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "seconds"),
+    [
+        (3600, 2880),  # the window
+        (1000, 700),  # the buffer before the expiry
+        (360, 60),
+        (359, 359 * 0.8),  # too short for both bounds, so they do not count
+        (10, 8),
+        (0.5, LEAST_PERIOD),
+    ],
+)
+def test_refresh_times_are_javas(lifetime, seconds):
+    assert refresh_after(lifetime, OPTIONS, Lowest()) == pytest.approx(seconds)
+
+
+@given(st.floats(2, 1e8), st.floats(0.5, 1), st.floats(0, 0.25), st.integers(0, 900), st.integers(0, 3600))
+def test_a_refresh_is_due_before_the_expiry(lifetime, factor, jitter, first, buffer):
+    options = SimpleNamespace(
+        sasl_login_refresh_window_factor=factor,
+        sasl_login_refresh_window_jitter=jitter,
+        sasl_login_refresh_min_period_seconds=first,
+        sasl_login_refresh_buffer_seconds=buffer,
+    )
+    after = refresh_after(lifetime, options, Lowest())
+    assert LEAST_PERIOD <= after <= lifetime
+
+
+def test_the_first_attempt_is_due_at_once_and_nothing_is_valid():
+    first = refresh()
+    assert first.is_due(0.0, WALL)
+    assert not first.is_valid(WALL)
+
+
+def test_a_credential_is_valid_until_its_expiry():
+    one = refresh()
+    one.succeeded(WALL + 100, 5.0, WALL)
+    assert one.is_valid(WALL + 99.9)
+    assert not one.is_valid(WALL + 100)
+    assert not one.is_due(5.0 + 79, WALL + 79)
+    assert one.is_due(5.0 + 86, WALL + 86)
+
+
+def test_a_credential_that_expired_during_sleep_is_due_at_once():
+    one = refresh()
+    one.succeeded(WALL + 100, 5.0, WALL)
+    assert one.is_due(6.0, WALL + 101)
+    one.failed(6.0, retriable=True)
+    assert not one.is_due(6.0, WALL + 101)
+
+
+def test_an_unknown_expiry_is_asked_for_again():
+    one = refresh()
+    one.succeeded(None, 5.0, WALL)
+    assert one.is_valid(WALL + 1e9)
+    assert one.due_at == 5.0 + UNKNOWN_LIFETIME
+
+
+def test_failures_back_off_and_keep_the_credential():
+    one = refresh()
+    one.succeeded(WALL + 100, 0.0, WALL)
+    delays = []
+    now = 85.0
+    for _ in range(12):
+        one.failed(now, retriable=True)
+        delays.append(one.due_at - now)
+        now = one.due_at
+    assert one.is_valid(WALL + 99)
+    assert 0.08 <= delays[0] <= 0.12
+    assert 8 <= delays[-1] <= 10
+    assert one.has_lasted(now)
+    one.succeeded(WALL + 1000, now, WALL)
+    assert not one.has_lasted(now + 1000)
+
+
+def test_rejected_credentials_wait_for_the_maximum():
+    one = refresh()
+    one.failed(0.0, retriable=False)
+    assert one.due_at == 10.0
+    assert not one.has_lasted(9.9)
+    assert one.has_lasted(10.0)

@@ -1,0 +1,341 @@
+"""The OAuth client credentials grant (RFC 6749, section 4.4) without sockets: the request's bytes, and its response.
+
+After Java's ``ClientCredentialsJwtRetriever``. HTTP/1.1 is spoken by h11, which the extra ``oidc`` installs. The token
+endpoint is not trusted: sizes are bounded, redirects are refused, since a redirect could send the client secret to
+another host, and error texts never contain the client secret or a token.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+from urllib.parse import quote_plus, urlsplit
+
+from .._version import __version__
+from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaError
+from .tokens import Token, as_seconds, as_token, claims_of
+
+#: Maximum size of a response's body.
+BODY_BYTES_MAX = 64 * 1024
+#: Maximum size of a response's status line and headers, and of a chunk's header.
+HEADERS_BYTES_MAX = 16 * 1024
+#: Maximum number of bytes of a response. With chunks of one byte, the framing takes five times the body's size.
+RESPONSE_BYTES_MAX = 512 * 1024
+#: Maximum length of the server's own words in an error text.
+SHOWN_CHARACTERS = 300
+URL_OPTION = "sasl_oauthbearer_token_endpoint_url"
+ID_OPTION = "sasl_oauthbearer_client_credentials_client_id"
+SECRET_OPTION = "sasl_oauthbearer_client_credentials_client_secret"
+_PORTS = {"http": 80, "https": 443}
+_HOST_NAME = re.compile(r"[a-z0-9._-]{1,253}")
+#: Statuses that the same request gets again. Java has the same list.
+_FINAL_STATUSES = {400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505}
+_REMEDIES = {
+    "invalid_client": f"check {ID_OPTION} and {SECRET_OPTION}",
+    "unauthorized_client": "allow the client credentials grant for this client",
+    "unsupported_grant_type": "allow the client credentials grant on the server",
+    "invalid_scope": "check sasl_oauthbearer_scope",
+}
+_REMEDIES_BY_STATUS = {401: _REMEDIES["invalid_client"], 403: _REMEDIES["invalid_client"], 404: f"check {URL_OPTION}"}
+
+
+class TokenEndpointError(KafkaError):
+    """The token endpoint sent no usable token. ``status`` is the HTTP status, 0 if there was no HTTP response."""
+
+    def __init__(self, message: str, *, retriable: bool = False, status: int = 0) -> None:
+        super().__init__(message)
+        self.retriable = retriable
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEndpoint:
+    """The parts of ``sasl_oauthbearer_token_endpoint_url``."""
+
+    scheme: str  #: "http" or "https".
+    host: str  #: A name or an IP address, without brackets.
+    port: int
+    target: str  #: Path and query.
+
+    @classmethod
+    def parse(cls, url: str) -> TokenEndpoint:
+        """Split a URL.
+
+        Raises:
+            KafkaConfigurationError: it is not an absolute http or https URL. The text does not show the URL, which may
+                contain a password.
+        """
+        reason = ""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            raise KafkaConfigurationError(f"{URL_OPTION} is not a URL: its host or port is malformed") from None
+        if not url.isascii() or any(character <= " " or character == "\x7f" for character in url):
+            reason = "has spaces, control characters or characters outside ASCII; percent-encode them"
+        elif parts.scheme not in _PORTS:
+            reason = f"begins with {parts.scheme or 'no scheme'!r}; only http:// and https:// are supported"
+        elif parts.username is not None or parts.password is not None:
+            reason = f"contains a user name or password; use {ID_OPTION} and {SECRET_OPTION}"
+        elif not _is_host(host) or port == 0:
+            reason = "has no valid host and port"
+        elif parts.fragment:
+            reason = "has a fragment (#...), which is never sent"
+        if reason:
+            raise KafkaConfigurationError(f"{URL_OPTION} {reason}")
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return cls(parts.scheme, host, _PORTS[parts.scheme] if port is None else port, target)
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host header: without the port if it is the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the host is this machine, so that nobody can read what is sent in the clear."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost" or self.host.endswith(".localhost")
+
+    def __str__(self) -> str:
+        # Without the query, in which some servers take an API key.
+        return f"token endpoint {self.scheme}://{self.authority}{self.target.partition('?')[0]}"
+
+
+class HttpResponse(NamedTuple):
+    """A complete response of the token endpoint."""
+
+    status: int
+    body: bytes
+
+
+class ClientCredentials:
+    """Makes the request for a token, and reads the token from the response.
+
+    Args:
+        url_encode: Java's ``sasl.oauthbearer.header.urlencode``: whether the client id and secret are form-encoded
+            before they are put into the header, as RFC 6749, section 2.3.1 says. Few servers insist; Java's default
+            is not to.
+        extensions: SASL extensions that are sent with each token.
+
+    Raises:
+        KafkaConfigurationError: the extra ``oidc`` is not installed, or the client id or secret is malformed.
+    """
+
+    def __init__(
+        self,
+        endpoint: TokenEndpoint,
+        client_id: str,
+        client_secret: str,
+        *,
+        scope: str = "",
+        url_encode: bool = False,
+        extensions: Mapping[str, str] | None = None,
+        sub_claim: str = "sub",
+    ) -> None:
+        self.endpoint = endpoint
+        self._h11 = _import_h11()
+        client_id, client_secret = client_id.strip(), client_secret.strip()
+        if not client_id or not client_secret:
+            raise KafkaConfigurationError(f"{ID_OPTION if not client_id else SECRET_OPTION} is empty")
+        if ":" in client_id and not url_encode:
+            raise KafkaConfigurationError(
+                f"{ID_OPTION} has a colon, where HTTP's Basic authorization ends the id: set "
+                "sasl_oauthbearer_header_urlencode=True"
+            )
+        self._client_id = client_id
+        encoded = (quote_plus(client_id), quote_plus(client_secret))
+        shown = ":".join(encoded if url_encode else (client_id, client_secret))
+        basic = b64encode(shown.encode()).decode("ascii")
+        self._authorization = f"Basic {basic}"
+        #: Every form of the secret that a server could repeat in an error.
+        self._secrets = (basic, client_secret, encoded[1])
+        self._may_need_encoding = not url_encode and encoded != (client_id, client_secret)
+        self._body = b"grant_type=client_credentials"
+        if scope.strip():
+            self._body += f"&scope={quote_plus(scope.strip())}".encode()
+        self._extensions = extensions
+        self._sub_claim = sub_claim
+
+    def __repr__(self) -> str:
+        return f"<ClientCredentials of {self._client_id!r} at {self.endpoint}>"
+
+    def exchange(self) -> HttpExchange:
+        """Return a new exchange of the request for a response."""
+        headers = [
+            ("Host", self.endpoint.authority),
+            ("User-Agent", f"thinconsumer/{__version__}"),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "identity"),
+            ("Authorization", self._authorization),
+            ("Cache-Control", "no-cache"),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+            ("Content-Length", str(len(self._body))),
+            ("Connection", "close"),
+        ]
+        return HttpExchange(self._h11, self.endpoint, headers, self._body)
+
+    def token(self, response: HttpResponse, sent_at: float, wall: float) -> Token:
+        """Return the token of a response. ``sent_at`` is the wall clock's time of the request.
+
+        ``expires_in`` counts from then on, and goes before the token's own ``exp``: a clock that differs from the
+        server's does not change it.
+
+        Raises:
+            TokenEndpointError: the response is an error, or has no token, or one that has expired.
+        """
+        parsed = _json_object(response.body)
+        if response.status not in (200, 201):
+            raise self._rejection(response.status, parsed or {})
+        if parsed is None:
+            raise self._error("the response is not a JSON object; check whether the URL is that of the token endpoint")
+        value = parsed.get("access_token")
+        if not isinstance(value, str) or not value:
+            if "error" in parsed:
+                raise self._rejection(response.status, parsed)
+            raise self._error("the response has no access_token")
+        expires_in, is_known = _expires_in(parsed.get("expires_in"))
+        if is_known and expires_in <= 0:
+            raise self._error(f"the token has expired already: expires_in is {expires_in:g}", retriable=True)
+        reason = ""
+        try:
+            principal = "" if self._sub_claim in claims_of(value) else self._client_id
+            expires_at = sent_at + expires_in if is_known else None
+            return as_token((value, expires_at, principal, self._extensions), wall, self._sub_claim)
+        except IllegalArgumentError as error:
+            reason = str(error)
+        raise self._error(reason, retriable=True)
+
+    def _rejection(self, status: int, parsed: dict[str, Any]) -> TokenEndpointError:
+        # "errorCode" and "errorSummary" are Okta's.
+        code = parsed.get("error", parsed.get("errorCode"))
+        words = [self._shown(code), self._shown(parsed.get("error_description", parsed.get("errorSummary")))]
+        said = ": ".join(word for word in words if word)
+        if 300 <= status < 400:
+            remedy = f"redirects are not followed, as they could lead the client secret elsewhere; check {URL_OPTION}"
+        else:
+            known = _REMEDIES.get(code) if isinstance(code, str) else None
+            remedy = known or _REMEDIES_BY_STATUS.get(status, "")
+            if remedy == _REMEDIES["invalid_client"] and self._may_need_encoding:
+                remedy += "; the server may want them encoded (sasl_oauthbearer_header_urlencode=True)"
+        text = f"HTTP status {status}" + (f", {said}" if said else "") + (f" ({remedy})" if remedy else "")
+        is_final = status in _FINAL_STATUSES or 200 <= status < 400
+        return self._error(text, retriable=not is_final, status=status)
+
+    def _error(self, text: str, *, retriable: bool = False, status: int = 0) -> TokenEndpointError:
+        return TokenEndpointError(f"{self.endpoint}: {text}", retriable=retriable, status=status)
+
+    def _shown(self, value: object) -> str:
+        """Return the server's words for an error text: printable, short, and without the client secret."""
+        if not isinstance(value, str):
+            return ""
+        text = self._without_secrets(value)
+        text = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+        text = self._without_secrets(text)
+        return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+class HttpExchange:
+    """One HTTP request and its response, without a socket."""
+
+    def __init__(self, h11: Any, endpoint: TokenEndpoint, headers: list[tuple[str, str]], body: bytes) -> None:
+        self._h11 = h11
+        self._endpoint = endpoint
+        self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEADERS_BYTES_MAX)
+        request = h11.Request(method="POST", target=endpoint.target, headers=headers)
+        events = request, h11.Data(data=body), h11.EndOfMessage()
+        self.request = b"".join(self._connection.send(event) for event in events)  #: The bytes to send.
+        self._status = 0
+        self._body = bytearray()
+        self._received = 0
+
+    def receive(self, data: bytes) -> HttpResponse | None:
+        """Pass received bytes, or ``b""`` for the end of the connection; return the response once it is complete.
+
+        Raises:
+            TokenEndpointError: the bytes are not HTTP, the response is too large, or the connection ended before its
+                end.
+        """
+        self._received += len(data)
+        if self._received > RESPONSE_BYTES_MAX:
+            raise self._error(f"the response has more than {RESPONSE_BYTES_MAX} bytes")
+        reason = ""
+        try:
+            self._connection.receive_data(data)
+            return self._take_events()
+        except self._h11.RemoteProtocolError:
+            # h11's text repeats received bytes, which may contain what was sent: it is not shown, and not chained.
+            reason = "the connection ended within the response" if not data else "the response is not valid HTTP"
+        raise self._error(reason, retriable=not data)
+
+    def _take_events(self) -> HttpResponse | None:
+        h11 = self._h11
+        while True:
+            event = self._connection.next_event()
+            if event is h11.NEED_DATA:
+                return None
+            if isinstance(event, h11.Response):
+                self._status = event.status_code
+            elif isinstance(event, h11.Data):
+                if len(self._body) + len(event.data) > BODY_BYTES_MAX:
+                    raise self._error(f"the response's body has more than {BODY_BYTES_MAX} bytes")
+                self._body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                return HttpResponse(self._status, bytes(self._body))
+            elif not isinstance(event, h11.InformationalResponse):  # ConnectionClosed, or PAUSED after an upgrade
+                raise self._error("the connection ended without a response", retriable=True)
+
+    def _error(self, text: str, *, retriable: bool = False) -> TokenEndpointError:
+        return TokenEndpointError(f"{self._endpoint}: {text}", retriable=retriable)
+
+
+def _import_h11() -> Any:
+    try:
+        return import_module("h11")
+    except ImportError as error:
+        raise KafkaConfigurationError(
+            f"{URL_OPTION} needs the package h11: pip install 'thinconsumer[oidc]'"
+        ) from error
+
+
+def _is_host(host: str) -> bool:
+    if ":" not in host:
+        return _HOST_NAME.fullmatch(host) is not None
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        return False
+    return "%" not in host
+
+
+def _json_object(body: bytes) -> dict[str, Any] | None:
+    # The error is not chained: JSONDecodeError keeps the whole text, and with it the token.
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _expires_in(value: object) -> tuple[float, bool]:
+    """Return ``expires_in`` and whether it is known. Microsoft's first endpoint sends it as text."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 12:
+        value = int(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value <= 0:
+        return 0.0, True
+    seconds = as_seconds(value)
+    return (0.0, False) if seconds is None else (seconds, True)

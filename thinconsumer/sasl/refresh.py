@@ -1,0 +1,105 @@
+"""When a token or another credential with an expiry is fetched again, and when it may still be used.
+
+After Java's ``ExpiringCredentialRefreshingLogin``: a new credential is fetched after 80 % to 85 % of the lifetime, and
+the old one is used until it expires if that fails. Java waits ten seconds after a failure; this class has a backoff.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..timers import NEVER, Backoff, Random
+
+#: Seconds after which a credential without a known expiry is asked for again. Such tokens live for minutes, and
+#: providers keep them: kafka-python calls its provider for every connection.
+UNKNOWN_LIFETIME = 240.0
+#: Minimum seconds between two successful fetches. Without it, a credential that lives for milliseconds would be fetched
+#: in a tight loop.
+LEAST_PERIOD = 1.0
+
+
+class RefreshOptions(Protocol):
+    """The options of a refresh, with Java's names."""
+
+    @property
+    def sasl_login_refresh_window_factor(self) -> float: ...
+    @property
+    def sasl_login_refresh_window_jitter(self) -> float: ...
+    @property
+    def sasl_login_refresh_min_period_seconds(self) -> float: ...
+    @property
+    def sasl_login_refresh_buffer_seconds(self) -> float: ...
+    @property
+    def sasl_login_retry_backoff_ms(self) -> float: ...
+    @property
+    def sasl_login_retry_backoff_max_ms(self) -> float: ...
+
+
+def refresh_after(lifetime: float, options: RefreshOptions, random: Random) -> float:
+    """Return after how many seconds to replace a credential that expires in ``lifetime`` seconds."""
+    window = options.sasl_login_refresh_window_factor + options.sasl_login_refresh_window_jitter * random.random()
+    first = options.sasl_login_refresh_min_period_seconds
+    buffer = options.sasl_login_refresh_buffer_seconds
+    wanted = lifetime * min(window, 1.0)
+    if lifetime >= first + buffer:
+        wanted = lifetime - buffer if wanted > lifetime - buffer else max(wanted, first)
+    return max(wanted, LEAST_PERIOD)
+
+
+@dataclass(slots=True)
+class Refresh:
+    """Whether a credential must be fetched, and whether the last one may still be used.
+
+    The owner calls :meth:`succeeded` or :meth:`failed` after each attempt. Times are monotonic, but an expiry is a time
+    of the wall clock: while a laptop sleeps, the monotonic clock stands still and the token expires.
+    """
+
+    options: RefreshOptions
+    random: Random
+    unknown_lifetime: float = UNKNOWN_LIFETIME
+    due_at: float = -NEVER  #: When the next attempt is due.
+    expires_at: float | None = None  #: Wall seconds; None if unknown.
+    is_obtained: bool = False  #: Whether an attempt has ever succeeded.
+    failures: int = 0  #: Consecutive failed attempts.
+    failing_since: float | None = None
+
+    def is_due(self, now: float, wall: float) -> bool:
+        """Return whether an attempt is due; at once if the credential has expired earlier than it seemed."""
+        return now >= self.due_at or (self.failures == 0 and self.is_obtained and not self.is_valid(wall))
+
+    def is_valid(self, wall: float) -> bool:
+        """Return whether there is a credential that has not expired."""
+        return self.is_obtained and (self.expires_at is None or wall < self.expires_at)
+
+    def succeeded(self, expires_at: float | None, now: float, wall: float) -> None:
+        """Record a new credential, and when to replace it."""
+        self.is_obtained = True
+        self.expires_at = expires_at
+        self.failures = 0
+        self.failing_since = None
+        if expires_at is None:
+            self.due_at = now + self.unknown_lifetime
+        else:
+            self.due_at = now + refresh_after(expires_at - wall, self.options, self.random)
+
+    def failed(self, now: float, *, retriable: bool) -> None:
+        """Record a failed attempt: the next one waits for the backoff.
+
+        An attempt that is not ``retriable`` waits for the maximum: credentials that are rejected in a fast sequence
+        may lock the account.
+        """
+        self.failures += 1
+        if self.failing_since is None:
+            self.failing_since = now
+        maximum = self.options.sasl_login_retry_backoff_max_ms / 1000
+        backoff = Backoff(max(0.01, self.options.sasl_login_retry_backoff_ms / 1000), max(0.01, maximum))
+        delay = backoff.delay(self.failures, self.random)
+        self.due_at = now + (delay if retriable else max(delay, maximum, LEAST_PERIOD))
+
+    def has_lasted(self, now: float) -> bool:
+        """Return whether attempts have failed for ``sasl_login_retry_backoff_max_ms``, as long as Java retries."""
+        return (
+            self.failing_since is not None
+            and now - self.failing_since >= self.options.sasl_login_retry_backoff_max_ms / 1000
+        )

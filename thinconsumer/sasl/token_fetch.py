@@ -1,0 +1,235 @@
+"""One attempt to fetch a token over the client's own driver: name lookup, connect, and one HTTP exchange.
+
+:class:`TokenStream` is the connection to one address, :class:`TokenFetch` tries the addresses in order. Every stage has
+a deadline, so that an attempt ends even if the lookup is never answered or the server sends one byte a minute. Nothing
+here is reused: each attempt has new connections, and the server is asked to close them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..driver import Address, Command, Dial, Hangup, Resolve
+from ..errors import KafkaConnectionError, KafkaError
+from ..timers import NEVER
+from .oidc import ClientCredentials, HttpExchange, HttpResponse, TokenEndpointError
+from .tokens import Token
+
+#: Size of the buffer to receive into.
+BUFFER_BYTES = 16 * 1024
+#: Maximum number of addresses that one attempt tries. Each may take the connect timeout.
+ADDRESSES_MAX = 8
+
+
+class TokenStream:
+    """One connection to the token endpoint; implements :class:`thinconsumer.driver.Stream`.
+
+    Exactly one of ``response`` and ``error`` is set once the exchange is over (:attr:`is_over`).
+    """
+
+    def __init__(self, exchange: HttpExchange, address: Address, now: float) -> None:
+        self.address = address
+        self.is_connected = False
+        self.stage_began_at = now  #: When the attempt to connect began; once connected, when the request was queued.
+        self.has_transport = True  #: Whether the driver still has a transport that must be hung up.
+        self.response: HttpResponse | None = None
+        self.error: KafkaError | None = None
+        self._exchange = exchange
+        self._out = memoryview(b"")
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is a response or an error."""
+        return self.response is not None or self.error is not None
+
+    def connection_made(self, now: float) -> None:
+        """Queue the request."""
+        self.is_connected = True
+        self.stage_began_at = now
+        self._out = memoryview(self._exchange.request)
+
+    def get_buffer(self) -> memoryview:
+        """Return the buffer to receive into."""
+        return self._buffer
+
+    def buffer_updated(self, size: int, now: float) -> bool:
+        """Take received bytes. Bytes after the end of the response are ignored."""
+        if self.is_over:
+            return True
+        self._receive(bytes(self._buffer[:size]))
+        return not self.is_over
+
+    def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
+        """Take the end of the connection: the end of the response if it has no length, else an error."""
+        self.has_transport = False
+        if self.is_over:
+            return
+        if error is not None:
+            self.error = error
+        else:
+            self._receive(b"")
+
+    def data_to_send(self) -> Sequence[bytes | memoryview]:
+        """Return the unsent part of the request."""
+        return (self._out,) if self._out else ()
+
+    def data_sent(self, size: int, now: float) -> None:
+        """Drop the part of the request that was sent."""
+        self._out = self._out[size:]
+
+    def give_up(self, error: KafkaError) -> None:
+        """End the exchange with an error, unless it is over."""
+        if not self.is_over:
+            self.error = error
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            self.response = self._exchange.receive(data)
+        except TokenEndpointError as error:
+            self.error = error
+        if self.is_over:
+            self._out = memoryview(b"")
+
+
+class TokenFetch:
+    """One attempt to fetch a token: it ends with :attr:`token` or :attr:`error`.
+
+    Args:
+        connect_timeout: seconds for the lookup, and for TCP and TLS to each address.
+        read_timeout: seconds from the request to the end of the response. Java's timeout begins anew with each byte.
+    """
+
+    def __init__(
+        self,
+        credentials: ClientCredentials,
+        connect_timeout: float,
+        read_timeout: float,
+        wall_time: Callable[[], float],
+        now: float,
+    ) -> None:
+        self.token: Token | None = None
+        self.error: KafkaError | None = None
+        self._credentials = credentials
+        self._endpoint = credentials.endpoint
+        self._connect_timeout = connect_timeout
+        self._read_timeout = read_timeout
+        self._wall_time = wall_time
+        self._sent_at = wall_time()  # before the lookup: a token never lives longer than counted from here
+        self._lookup_deadline = now + connect_timeout
+        self._is_resolved = False
+        self._untried: deque[Address] = deque()
+        self._stream: TokenStream | None = None
+        self._errors: list[KafkaError] = []
+        self._commands: list[Command] = [Resolve(self._endpoint.host, self._endpoint.port)]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has ended."""
+        return self.token is not None or self.error is not None
+
+    def take_commands(self) -> list[Command]:
+        """Return the commands for the driver since the last call."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
+        """Take the result of the lookup; ignore a result for another host, or a second one."""
+        if self._is_resolved or self.is_over or (host, port) != (self._endpoint.host, self._endpoint.port):
+            return
+        self._is_resolved = True
+        self._untried.extend(addresses[:ADDRESSES_MAX])
+        if not addresses:
+            self._fail(self._connection_error(f"cannot resolve the name: {error or 'it has no address'}"))
+
+    def step(self, now: float) -> None:
+        """Take the result of the exchange, end a stage that is late, and dial the next address."""
+        if self.is_over:
+            return
+        stream = self._stream
+        if stream is not None:
+            if not stream.is_over and now >= self._stage_deadline(stream):
+                stream.give_up(self._late(stream, now))
+            if stream.is_over:
+                self._finish(stream)
+        elif not self._is_resolved and now >= self._lookup_deadline:
+            text = f"timed out: the name was not resolved within {self._connect_timeout:.1f} s"
+            self._fail(self._connection_error(text))
+        if self._stream is None and not self.is_over and self._untried:
+            self._dial(self._untried.popleft(), now)
+
+    def wake_at(self) -> float:
+        """Return when :meth:`step` is due even if nothing is received."""
+        if self.is_over:
+            return NEVER
+        if self._stream is not None:
+            return -NEVER if self._stream.is_over else self._stage_deadline(self._stream)
+        return -NEVER if self._is_resolved else self._lookup_deadline
+
+    def close(self) -> None:
+        """Hang up and end the attempt without a result."""
+        self._commands = []
+        self._hang_up()
+        self._fail(self._connection_error("closed by this client"))
+
+    def _dial(self, address: Address, now: float) -> None:
+        self._stream = TokenStream(self._credentials.exchange(), address, now)
+        self._commands.append(Dial(self._stream, self._endpoint.host, address, purpose=self._endpoint.scheme))
+
+    def _stage_deadline(self, stream: TokenStream) -> float:
+        return stream.stage_began_at + (self._read_timeout if stream.is_connected else self._connect_timeout)
+
+    def _late(self, stream: TokenStream, now: float) -> KafkaConnectionError:
+        seconds = now - stream.stage_began_at
+        done = "no complete response" if stream.is_connected else "no connection"
+        option = "sasl_login_read_timeout_ms" if stream.is_connected else "sasl_login_connect_timeout_ms"
+        return self._connection_error(f"timed out: {done} from {stream.address} within {seconds:.1f} s ({option})")
+
+    def _finish(self, stream: TokenStream) -> None:
+        """End the attempt with a response; after a lost connection, leave the next address to be dialled."""
+        self._hang_up()
+        response, error = stream.response, stream.error
+        if response is None:
+            assert error is not None
+            has_no_answer = isinstance(error, KafkaConnectionError) or error.retriable
+            error = self._named(error)
+            self._errors.append(error)
+            if not has_no_answer or not self._untried:
+                self._fail(self._worst())
+            return
+        try:
+            self.token = self._credentials.token(response, self._sent_at, self._wall_time())
+        except TokenEndpointError as rejection:
+            self._fail(rejection)
+
+    def _worst(self) -> KafkaError:
+        """Return the error that says most: a rejected certificate goes before an address that does not answer."""
+        rejected = (error for error in self._errors if getattr(error, "is_certificate_rejected", False))
+        return next(rejected, self._errors[-1])
+
+    def _named(self, error: KafkaError) -> KafkaError:
+        """Return an error that says that the connection was one to the token endpoint, not to a broker."""
+        if not isinstance(error, KafkaConnectionError) or str(error).startswith(str(self._endpoint)):
+            return error
+        is_rejected = error.is_certificate_rejected
+        named = self._connection_error(str(error), is_certificate_rejected=is_rejected)
+        named.__cause__ = error
+        return named
+
+    def _connection_error(self, text: str, *, is_certificate_rejected: bool = False) -> KafkaConnectionError:
+        return KafkaConnectionError(
+            f"{self._endpoint}: {text}",
+            host=self._endpoint.host,
+            port=self._endpoint.port,
+            is_certificate_rejected=is_certificate_rejected,
+        )
+
+    def _hang_up(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None and stream.has_transport:
+            self._commands.append(Hangup(stream))
+
+    def _fail(self, error: KafkaError) -> None:
+        if not self.is_over:
+            self.error = error

@@ -1,0 +1,178 @@
+"""OAuth bearer tokens: the value type, and what token providers of different libraries return.
+
+The claims of a JWT are read, but its signature is not verified: the broker does that. The client needs only the expiry,
+to fetch the next token in time, and the principal, to name it in log lines.
+"""
+
+import base64
+import inspect
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from ..errors import IllegalArgumentError
+
+#: Maximum length of a token. Brokers accept messages of at most 512 KiB before a login
+#: (``sasl.server.max.receive.size``).
+TOKEN_CHARACTERS_MAX = 256 * 1024
+#: A token as a bearer token is written (RFC 6750, section 2.1). Another character, such as the separator 0x01, would
+#: change the meaning of the OAUTHBEARER message.
+_B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+#: An expiry from here on is in milliseconds: in seconds, it would be in the year 5138. The tuples of
+#: ``aws-msk-iam-sasl-signer-python`` have milliseconds.
+_MILLISECONDS_FROM = 1e11
+
+_NO_EXTENSIONS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Token:
+    """A bearer token, and when it expires."""
+
+    value: str
+    expires_at: float | None = None  #: Seconds since the epoch; None if unknown.
+    principal: str = ""  #: For log lines only; brokers take it from the token.
+    extensions: Mapping[str, str] = field(default_factory=lambda: _NO_EXTENSIONS)  #: KIP-342.
+
+    def __repr__(self) -> str:
+        return f"<Token of {self.principal!r}, expires_at={self.expires_at}, extensions={sorted(self.extensions)}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a token is a secret and cannot be pickled")
+
+
+def as_token(returned: object, wall: float, sub_claim: str = "sub") -> Token:
+    """Return the token that a token provider has returned.
+
+    Accepts a :class:`Token`, a str or bytes, confluent-kafka's tuple (token, expiry, principal, extensions), of which
+    the last two may be missing, and objects with the attributes ``token`` and ``expires_on``, as of ``azure-identity``.
+    If the token is a JWT, a missing expiry and principal are taken from its claims ``exp`` and ``sub_claim``.
+
+    Raises:
+        IllegalArgumentError: the value is none of these, or the token has expired at ``wall``.
+    """
+    token = _with_claims(_shaped(returned), sub_claim)
+    if token.expires_at is not None and token.expires_at <= wall:
+        raise IllegalArgumentError(
+            f"the token has expired {wall - token.expires_at:.0f} s ago by this machine's clock: the token is an old "
+            "one, or the clocks of this machine and of the token's issuer differ"
+        )
+    return token
+
+
+def claims_of(value: str) -> dict[str, Any]:
+    """Return the claims of a JWT without verifying them; empty if the token is not a JWT, or is encrypted."""
+    parts = value.split(".")
+    if len(parts) != 3:
+        return {}
+    payload = parts[1]
+    try:
+        text = base64.b64decode(payload + "=" * (-len(payload) % 4), altchars=b"-_", validate=True)
+        claims = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def as_seconds(number: object) -> float | None:
+    """Return a positive, finite number of seconds from JSON as a float; None if it is not one."""
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return None
+    try:
+        seconds = float(number)
+    except OverflowError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds > 0 else None
+
+
+def checked_value(value: object) -> str:
+    """Return a token's text without the white space around it.
+
+    Raises:
+        IllegalArgumentError: it is no text, empty, too long or has characters that a bearer token cannot have.
+    """
+    if isinstance(value, (bytes, bytearray)):
+        value = value.decode("latin-1")
+    if not isinstance(value, str):
+        raise IllegalArgumentError(f"a token is a str, not {type(value).__name__}")
+    if len(value) > TOKEN_CHARACTERS_MAX:
+        raise IllegalArgumentError(f"the token has {len(value)} characters, at most {TOKEN_CHARACTERS_MAX} are sent")
+    value = value.strip()
+    if not _B64TOKEN.fullmatch(value):
+        reason = "has characters that a bearer token cannot have (RFC 6750)" if value else "is empty"
+        raise IllegalArgumentError(f"the token {reason}")
+    return value
+
+
+def checked_extensions(extensions: object) -> Mapping[str, str]:
+    """Return SASL extensions (KIP-342) as a read-only mapping of text.
+
+    Raises:
+        IllegalArgumentError: it is no mapping of str to str. Values are not shown, as they may be secrets.
+    """
+    if extensions is None:
+        return _NO_EXTENSIONS
+    if not isinstance(extensions, Mapping):
+        raise IllegalArgumentError(f"SASL extensions are a mapping, not {type(extensions).__name__}")
+    for name, value in extensions.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise IllegalArgumentError(
+                f"SASL extensions map str to str, not {type(name).__name__} to {type(value).__name__}"
+            )
+    return MappingProxyType(dict(extensions))
+
+
+def refuse_coroutine(returned: object) -> None:
+    """Raise IllegalArgumentError for an awaitable: this client has no event loop that could run it."""
+    if inspect.isawaitable(returned):
+        if inspect.iscoroutine(returned):
+            returned.close()  # otherwise Python warns later that it was never awaited
+        raise IllegalArgumentError(
+            "sasl_oauth_token_provider returned an awaitable instead of a token: it must be a normal function, as this "
+            "client has no event loop; a function that calls asyncio.run() works"
+        )
+
+
+def _shaped(returned: object) -> Token:
+    """Return the token as given, before its claims are read."""
+    refuse_coroutine(returned)
+    if isinstance(returned, Token):
+        return _shaped((returned.value, returned.expires_at, returned.principal, returned.extensions))
+    if isinstance(returned, (str, bytes, bytearray)):
+        return Token(checked_value(returned))
+    # Before the sequences: azure's AccessToken is a named tuple, which may have more fields than two.
+    if hasattr(returned, "token") and hasattr(returned, "expires_on"):
+        return Token(checked_value(returned.token), _expiry(returned.expires_on))
+    if isinstance(returned, Sequence) and 2 <= len(returned) <= 4:
+        value, expiry, principal, extensions = (*returned, None, None)[:4]
+        if principal is not None and not isinstance(principal, str):
+            raise IllegalArgumentError(f"the principal of a token is a str, not {type(principal).__name__}")
+        return Token(checked_value(value), _expiry(expiry), principal or "", checked_extensions(extensions))
+    raise IllegalArgumentError(
+        f"sasl_oauth_token_provider returned {type(returned).__name__}, which is no token: it must return a str, or a "
+        "tuple of a str and the expiry in seconds since the epoch"
+    )
+
+
+def _expiry(given: object) -> float | None:
+    if given is None:
+        return None
+    seconds = as_seconds(given)
+    if seconds is None:
+        shown = repr(given) if isinstance(given, (int, float)) else type(given).__name__
+        raise IllegalArgumentError(f"the expiry of a token is a number of seconds since the epoch, not {shown}")
+    return seconds / 1000 if seconds >= _MILLISECONDS_FROM else seconds
+
+
+def _with_claims(token: Token, sub_claim: str) -> Token:
+    if token.expires_at is not None and token.principal:
+        return token
+    claims = claims_of(token.value)
+    expires_at = as_seconds(claims.get("exp")) if token.expires_at is None else token.expires_at
+    subject = claims.get(sub_claim)
+    principal = token.principal or (subject if isinstance(subject, str) else "")
+    return Token(token.value, expires_at, principal, token.extensions)
