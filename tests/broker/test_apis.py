@@ -17,7 +17,7 @@ CODES = {
     "TxnOffsetCommit": {0: 4}, "OffsetForLeaderEpoch": {2: 4}, "DeleteRecords": {0: 4}, "DescribeGroups": {0: 2},
     "OffsetFetch": {1: 4, 2: 1, 8: 2}, "AddPartitionsToTxn": {0: 4, 4: 1}, "Metadata": {0: 2, 13: 3},
     "FindCoordinator": {0: 1, 4: 2}, "CreateTopics": {2: 2}, "DeleteTopics": {1: 2}, "CreatePartitions": {0: 2},
-    "DescribeConfigs": {1: 2}, "DeleteGroups": {0: 2},
+    "DescribeConfigs": {1: 2}, "DeleteGroups": {0: 2}, "AlterUserScramCredentials": {0: 2},
 }  # fmt: skip
 #: The values of the first and the second entry of a list, by type.
 SAMPLES = {"string": ("a", "b"), "uuid": (b"a" * 16, b"b" * 16), "int32": (3, 5)}

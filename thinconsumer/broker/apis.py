@@ -21,6 +21,7 @@ from .api import (
     offset_for_leader_epoch,
     produce,
     sasl,
+    scram_credentials,
     transactions,
     txn_offset_commit,
 )
@@ -31,7 +32,7 @@ _MODULES = (
     delete_topics, delete_records, offset_for_leader_epoch, txn_offset_commit, describe_configs, create_partitions,
     describe_cluster,
 )  # fmt: skip
-_APIS = (*(module.API for module in _MODULES), *groups.APIS, *transactions.APIS, *sasl.APIS)
+_APIS = (*(module.API for module in _MODULES), *groups.APIS, *transactions.APIS, *sasl.APIS, *scram_credentials.APIS)
 
 #: The supported APIs by API key; ApiVersions lists them.
 APIS: Mapping[int, Api] = MappingProxyType({api.request.API_KEY: api for api in _APIS})

@@ -97,6 +97,9 @@ class Cluster:
             self.nodes[index + 1] = BrokerNode(self, index + 1, host, port, racks[index] if racks else None)
         for topic in stored.topics.values() if stored else ():
             self.controller.image.put_topic(topic)
+        self.controller.image.scram_credentials.update(
+            self.mechanisms.first_credentials(stored.scram_credentials if stored else {})
+        )
         for node in self.nodes.values():
             node.start()
             node.load_metadata()
@@ -303,8 +306,13 @@ class Cluster:
     def save_metadata(self) -> None:
         """Write the metadata to the storage directory; does nothing if the cluster exists only in memory."""
         if self._storage is not None:
-            topics = self.controller.image.topics.values()
-            self._storage.save(topics, cluster_id=self.cluster_id, next_producer_id=self._producer_ids_end)
+            image = self.controller.image
+            self._storage.save(
+                image.topics.values(),
+                cluster_id=self.cluster_id,
+                next_producer_id=self._producer_ids_end,
+                scram_credentials=image.scram_credentials,
+            )
 
     def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
         """Return a node's log of a partition; a new log if the node has none with this topic id."""

@@ -16,6 +16,7 @@ from ..types import TopicPartition
 from ..wire.error_codes import Code
 from .config import TopicConfig
 from .image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from .login.scram_credentials import ScramControlManager, ScramCredentials
 from .naming import OFFSETS_TOPIC as OFFSETS_TOPIC
 from .naming import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from .naming import topic_name_error
@@ -57,6 +58,7 @@ class Controller:
 
     def __init__(self, cluster: Cluster, cluster_id: str) -> None:
         self.image = ClusterImage(cluster_id)
+        self.scram = ScramControlManager(self.image.scram_credentials, self._commit_scram)
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
@@ -135,6 +137,11 @@ class Controller:
         self.image.put_topic(topic)
         self._cluster.save_metadata()
         self._publish(MetadataDelta(topic.name, lambda image: image.put_topic(topic)))
+
+    def _commit_scram(self, change: Callable[[ScramCredentials], None]) -> None:
+        change(self.image.scram_credentials)
+        self._cluster.save_metadata()
+        self._publish(MetadataDelta(None, lambda image: change(image.scram_credentials)))
 
     def ensure_internal_topic(self, name: str) -> TopicImage:
         """Return an internal topic; create it if it is missing."""

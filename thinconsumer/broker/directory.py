@@ -29,6 +29,7 @@ from ..records.batch import CRC_COVERS_FROM, HEADER, HEADER_SIZE, LOG_OVERHEAD, 
 from ..types import TopicPartition
 from .image import PartitionImage, TopicImage
 from .log.stored import LoadedLog
+from .login.scram_credentials import ScramCredentials, credential_from_json, credential_to_json
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class StoredCluster:
     cluster_id: str = ""
     next_producer_id: int = 0
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    scram_credentials: ScramCredentials = field(default_factory=dict)
 
 
 class NodeDirectory:
@@ -76,7 +78,14 @@ class NodeDirectory:
     def __repr__(self) -> str:
         return f"<NodeDirectory {str(self.path)!r}{'' if self._lock else ' closed'}>"
 
-    def save_topics(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
+    def save_topics(
+        self,
+        topics: Iterable[TopicImage],
+        *,
+        cluster_id: str,
+        next_producer_id: int,
+        scram_credentials: ScramCredentials | None = None,
+    ) -> None:
         """Save the metadata after a change, and delete the logs of topics that no longer exist.
 
         A topic that was deleted and created again has another id, so its old logs are deleted, too.
@@ -87,7 +96,7 @@ class NodeDirectory:
             kept = len(successor.partitions) if successor and successor.topic_id == topic.topic_id else 0
             for row in topic.partitions[kept:]:
                 self._delete_log(row.tp)
-        self.cluster = StoredCluster(cluster_id, next_producer_id, new)
+        self.cluster = StoredCluster(cluster_id, next_producer_id, new, dict(scram_credentials or {}))
         self._write_meta()
 
     def log_store(self, tp: TopicPartition) -> PartitionFile:
@@ -184,6 +193,7 @@ class NodeDirectory:
             "cluster_id": cluster.cluster_id,
             "next_producer_id": cluster.next_producer_id,
             "topics": [_topic_to_json(topic) for topic in cluster.topics.values()],
+            "scram_credentials": [credential_to_json(*item) for item in cluster.scram_credentials.items()],
             "log_start_offsets": self._starts,
         }
         path = self.path / META_NAME
@@ -213,8 +223,13 @@ class NodeDirectory:
                 )
             topics = [_topic_from_json(row) for row in meta["topics"]]
             self._starts = {str(name): _offset(at) for name, at in meta["log_start_offsets"].items()}
+            # Directories of earlier versions have no SCRAM credentials.
+            credentials = dict(credential_from_json(row) for row in meta.get("scram_credentials", ()))
             self.cluster = StoredCluster(
-                str(meta["cluster_id"]), _offset(meta["next_producer_id"]), {topic.name: topic for topic in topics}
+                str(meta["cluster_id"]),
+                _offset(meta["next_producer_id"]),
+                {topic.name: topic for topic in topics},
+                credentials,
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise IllegalStateError(
@@ -246,11 +261,20 @@ class ClusterDirectory:
         """Return the metadata last saved."""
         return self._stores[1].cluster
 
-    def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
+    def save(
+        self,
+        topics: Iterable[TopicImage],
+        *,
+        cluster_id: str,
+        next_producer_id: int,
+        scram_credentials: ScramCredentials | None = None,
+    ) -> None:
         """Save the metadata in every broker's directory, and delete the logs of topics that no longer exist."""
         kept = list(topics)
         for store in self._stores.values():
-            store.save_topics(kept, cluster_id=cluster_id, next_producer_id=next_producer_id)
+            store.save_topics(
+                kept, cluster_id=cluster_id, next_producer_id=next_producer_id, scram_credentials=scram_credentials
+            )
 
     def log_store(self, node_id: int, tp: TopicPartition) -> PartitionFile:
         """Return the store of one replica's log; see :meth:`NodeDirectory.log_store`."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..types import TopicPartition
+from .login.scram_credentials import ScramCredentials
 
 
 class BrokerImage(NamedTuple):
@@ -60,6 +61,7 @@ class ClusterImage:
     brokers: dict[int, BrokerImage] = field(default_factory=dict)
     topics: dict[str, TopicImage] = field(default_factory=dict)
     names_by_id: dict[bytes, str] = field(default_factory=dict)
+    scram_credentials: ScramCredentials = field(default_factory=dict)
 
     def topic(self, name: str | None, topic_id: bytes = bytes(16)) -> TopicImage | None:
         """Return a topic by its id, or by its name if the id is zero."""

@@ -123,7 +123,7 @@ class BrokerNode:
         security, mechanisms = self.security, self.cluster.mechanisms
         return Authenticator(
             security.sasl_enabled_mechanisms,
-            lambda name: mechanisms.new_exchange(name, self.image),
+            lambda name: mechanisms.new_exchange(name, self.image.scram_credentials),
             security.connections_max_reauth_ms,
             logged_in,
         )
@@ -140,6 +140,7 @@ class BrokerNode:
         self.has_metadata = True
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
+        self.image.scram_credentials.update(truth.scram_credentials)
         now = self.schedule.now
         for topic in truth.topics.values():
             delta = MetadataDelta(topic.name, partial(ClusterImage.put_topic, topic=topic))

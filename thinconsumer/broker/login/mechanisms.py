@@ -1,21 +1,48 @@
-"""The enabled SASL mechanisms of a cluster: a new exchange for each login."""
+"""The enabled SASL mechanisms of a cluster: a new exchange for each login, and the users' first SCRAM credentials."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...timers import Random
-from ..image import ClusterImage
 from ..security import ListenerSecurity
 from .exchange import Exchange
 from .plain import PlainExchange
+from .scram import ScramExchange
+from .scram_credentials import BY_NAME, ScramCredential, ScramCredentials
+
+SALT_SIZE = 16
+NONCE_SIZE = 24
 
 
 class Mechanisms:
-    """Makes the exchanges of all brokers' connections. ``random`` is the source of nonces."""
+    """Makes the exchanges of all brokers' connections. ``random`` is the source of nonces and salts."""
 
     def __init__(self, security: ListenerSecurity, random: Random) -> None:
         self._security = security
         self._random = random
 
-    def new_exchange(self, name: str, image: ClusterImage) -> Exchange:
-        """Return a new exchange of an enabled mechanism. ``image`` is the broker's metadata."""
+    def new_exchange(self, name: str, credentials: ScramCredentials) -> Exchange:
+        """Return a new exchange of an enabled mechanism. ``credentials`` are the SCRAM credentials of all users."""
+        if name in BY_NAME:
+            return ScramExchange(name, partial(_credential_of, credentials, name), self._bytes(NONCE_SIZE).hex())
         return PlainExchange(self._security.users)
+
+    def first_credentials(self, stored: ScramCredentials) -> ScramCredentials:
+        """Return the stored credentials, and new ones of the configured users that have none stored, for the enabled
+        SCRAM mechanisms.
+        """
+        credentials = dict(stored)
+        for name in self._security.sasl_enabled_mechanisms:
+            for user, password in self._security.users.items():
+                if name in BY_NAME and (name, user) not in stored:
+                    credential = ScramCredential.of_password(name, password, self._bytes(SALT_SIZE))
+                    credentials[name, user] = credential
+        return credentials
+
+    def _bytes(self, size: int) -> bytes:
+        return bytes(self._random.randrange(256) for _ in range(size))
+
+
+def _credential_of(credentials: ScramCredentials, mechanism: str, user: str) -> ScramCredential | None:
+    return credentials.get((mechanism, user))
