@@ -422,7 +422,7 @@ class Session:
 
     def describe_acls(self, version: int) -> Iterator[Message]:
         self.newest(next(self.create_acls(9)))
-        yield DescribeAclsRequest(
+        request = DescribeAclsRequest(
             resource_type_filter=1,
             resource_name_filter=None,
             pattern_type_filter=1,
@@ -431,6 +431,9 @@ class Session:
             operation=1,
             permission_type=1,
         )
+        while not self.newest(request).resources:
+            time.sleep(0.02)  # The controller has the ACL before the broker's metadata does.
+        yield request
 
 
 class Writer:
