@@ -1,0 +1,153 @@
+"""AWS_MSK_IAM against kafka-python's client and Amazon's signer."""
+
+import base64
+import datetime
+import json
+import logging
+import sys
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from thinconsumer.errors import (
+    IllegalArgumentError,
+    KafkaConfigurationError,
+    KafkaProtocolError,
+    SaslAuthenticationFailedError,
+)
+from thinconsumer.sasl.aws_msk_iam import AwsMskIam, SigningKeys, presigned_parameters, region_of
+
+pytest.importorskip("botocore")
+
+HOST = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
+WALL = 1_795_400_000.9
+MOMENT = datetime.datetime.fromtimestamp(WALL, datetime.timezone.utc)
+STATIC = SigningKeys("AKIAEXAMPLE", "secret/key+1", None)
+TEMPORARY = SigningKeys("ASIAEXAMPLE", "secret/key+2", "session+token/with==signs&more")
+
+
+class Clock(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return MOMENT
+
+
+@pytest.mark.parametrize("keys", [STATIC, TEMPORARY], ids=["static", "temporary"])
+def test_the_payload_equals_kafka_pythons(keys, monkeypatch):
+    msk = pytest.importorskip("kafka.net.sasl.msk")
+    monkeypatch.setattr(msk.datetime, "datetime", Clock)
+    client = msk.AwsMskIamClient(HOST, keys.access_key, keys.secret_key, "eu-west-1", keys.token)
+    theirs = json.loads(client.first_message())
+    ours = json.loads(AwsMskIam(HOST, keys, "eu-west-1", WALL).start())
+    assert ours.pop("user-agent").startswith("thinconsumer/")
+    theirs.pop("user-agent")
+    assert ours == theirs
+    assert ("x-amz-security-token" in ours) == (keys.token is not None)
+
+
+@pytest.mark.parametrize("keys", [STATIC, TEMPORARY], ids=["static", "temporary"])
+def test_the_parameters_equal_those_of_amazons_signer(keys, monkeypatch):
+    signer = pytest.importorskip("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+    from botocore import auth, credentials
+
+    class Provider(credentials.CredentialProvider):
+        def load(self):
+            return credentials.Credentials(*keys)
+
+    monkeypatch.setattr(auth, "get_current_datetime", lambda: MOMENT.replace(tzinfo=None))
+    token, _ = signer.generate_auth_token_from_credentials_provider("eu-west-1", Provider())
+    url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+    theirs = dict(parse_qsl(url.query))
+    theirs.pop("User-Agent")
+    assert presigned_parameters(url.hostname, keys, "eu-west-1", WALL) == theirs
+
+
+def test_the_payload_is_compact_json_with_the_signature_last():
+    text = AwsMskIam(HOST, TEMPORARY, "", WALL).start().decode()
+    assert " " not in text
+    fields = json.loads(text)
+    assert [*fields][:3] == ["version", "host", "user-agent"]
+    assert (fields["version"], fields["host"]) == ("2020_10_22", HOST)
+    assert [*fields][-1] == "x-amz-signature"
+    assert fields["x-amz-credential"] == "ASIAEXAMPLE/20261123/eu-west-1/kafka-cluster/aws4_request"
+    assert fields["x-amz-date"] == MOMENT.strftime("%Y%m%dT%H%M%SZ")
+
+
+@pytest.mark.parametrize(
+    ("host", "region"),
+    [
+        (HOST, "eu-west-1"),
+        (HOST.upper(), "eu-west-1"),
+        ("boot-x.c1.kafka-serverless.us-east-2.amazonaws.com", "us-east-2"),
+        ("b-1.demo.kafka.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("kafka.example.com", ""),
+        (f"{HOST}.evil.example", ""),
+        ("kafka.eu-west-1.amazonaws.com", ""),
+    ],
+)
+def test_the_region_is_read_from_the_host(host, region):
+    assert region_of(host) == region
+
+
+def test_an_unknown_region_is_an_error():
+    with pytest.raises(KafkaConfigurationError, match="sasl_aws_msk_iam_region"):
+        AwsMskIam("vpce.example", STATIC, "", WALL)
+
+
+def test_the_signed_host_is_the_payloads():
+    upper = json.loads(AwsMskIam(HOST.upper(), STATIC, "eu-west-1", WALL).start())
+    assert upper == json.loads(AwsMskIam(HOST, STATIC, "eu-west-1", WALL).start())
+
+
+@pytest.mark.parametrize("host", ["", "a/b", "a?b", "a@b", "a b", "::1", "a:9098", "ä", "a\n"])
+def test_hosts_that_would_change_the_request_are_rejected(host):
+    with pytest.raises(IllegalArgumentError, match="host name"):
+        AwsMskIam(host, STATIC, "eu-west-1", WALL)
+
+
+@pytest.mark.parametrize("keys", [SigningKeys("", "s", None), SigningKeys("a", "", None)])
+def test_empty_credentials_are_rejected(keys):
+    with pytest.raises(IllegalArgumentError, match="credentials are empty"):
+        AwsMskIam(HOST, keys, "eu-west-1", WALL)
+
+
+def test_an_empty_session_token_counts_as_none():
+    empty = STATIC._replace(token="")
+    assert AwsMskIam(HOST, empty, "", WALL).start() == AwsMskIam(HOST, STATIC, "", WALL).start()
+
+
+def test_the_brokers_answer_ends_the_login():
+    login = AwsMskIam(HOST, STATIC, "", WALL, credentials_expire_at=WALL + 3600)
+    assert login.respond(b'{"version":"2020_10_22","request-id":"1"}') is None
+    assert login.credentials_expire_at == WALL + 3600
+    with pytest.raises(KafkaProtocolError, match="after the end"):
+        login.respond(b"{}")
+
+
+def test_an_empty_answer_is_a_rejection():
+    with pytest.raises(SaslAuthenticationFailedError, match="empty"):
+        AwsMskIam(HOST, STATIC, "", WALL).respond(b"")
+
+
+@pytest.mark.parametrize("answer", [b"no JSON", b"[]", b"\xff", b"[" * 10_000, b"{" + b" " * 20_000 + b"}"])
+def test_malformed_answers_are_refused(answer):
+    with pytest.raises(KafkaProtocolError, match="no JSON object"):
+        AwsMskIam(HOST, STATIC, "", WALL).respond(answer)
+
+
+def test_secrets_are_neither_shown_nor_logged(caplog):
+    """Botocore's own way to sign logs the session token."""
+    caplog.set_level(logging.DEBUG)
+    login = AwsMskIam(HOST, TEMPORARY, "", WALL)
+    payload = json.loads(login.start())
+    echo = login.shown(f"{TEMPORARY.secret_key} {TEMPORARY.token} {payload['x-amz-signature']}")
+    for text in (repr(login), repr(TEMPORARY), caplog.text, echo):
+        assert TEMPORARY.secret_key not in text
+        assert TEMPORARY.token not in text
+        assert payload["x-amz-signature"] not in text
+
+
+def test_without_botocore_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    with pytest.raises(KafkaConfigurationError, match=r"thinconsumer\[msk-iam\]"):
+        AwsMskIam(HOST, STATIC, "", WALL)

@@ -1,0 +1,195 @@
+"""The login of a connection: order of requests, errors, and the session's lifetime."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.connection.authenticate import Login
+from thinconsumer.errors import (
+    IllegalArgumentError,
+    KafkaProtocolError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from thinconsumer.sasl.login import MESSAGES_MAX, SaslLogin
+from thinconsumer.sasl.mechanism import Mechanism
+from thinconsumer.sasl.oauthbearer import OAuthBearer
+from thinconsumer.sasl.plain import Plain
+from thinconsumer.sasl.scram import Scram
+from thinconsumer.wire.heartbeat import HeartbeatResponse
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+SECRET = "hush-hush-1"
+AGREED = SaslHandshakeResponse(mechanisms=["PLAIN", "OAUTHBEARER"])
+
+
+def answered(auth_bytes=b"", **fields):
+    return SaslAuthenticateResponse(auth_bytes=auth_bytes, **fields)
+
+
+def begun(mechanism=None, **options):
+    """Return a login that has sent the mechanism's first message."""
+    login = SaslLogin(mechanism or Plain("alice", SECRET), **options)
+    login.next_request(None, 0.0)
+    login.next_request(AGREED, 0.0)
+    return login
+
+
+def bearer(expires_at=None):
+    token = SimpleNamespace(value="abc.def", expires_at=expires_at, principal="alice", extensions={})
+    return OAuthBearer(token)
+
+
+def test_a_login_is_handshake_then_messages_then_nothing():
+    login = SaslLogin(Plain("alice", SECRET))
+    assert login.next_request(None, 0.0) == SaslHandshakeRequest(mechanism="PLAIN")
+    assert login.next_request(AGREED, 0.0) == SaslAuthenticateRequest(auth_bytes=b"\0alice\0hush-hush-1")
+    assert login.next_request(answered(), 0.0) is None
+    assert (login.session_lifetime, login.reauthenticate_after, login.credentials_expire_at) == (None, None, None)
+
+
+def test_it_is_a_login_for_connections():
+    login: Login = SaslLogin(Plain("alice", SECRET))
+    mechanism: Mechanism = Plain("alice", SECRET)
+    assert repr(login) == f"<SaslLogin {mechanism!r}>" == "<SaslLogin <Plain 'alice'>>"
+
+
+class Untouchable:
+    """A mechanism that must not be started."""
+
+    name = "PLAIN"
+    options = ()
+    credentials_expire_at = None
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (
+            SaslHandshakeResponse(error_code=33, mechanisms=["SCRAM-SHA-512", "GSSAPI"]),
+            UnsupportedSaslMechanismError,
+            "sasl_mechanism='PLAIN', but this listener offers: GSSAPI, SCRAM-SHA-512",
+        ),
+        (SaslHandshakeResponse(error_code=33), UnsupportedSaslMechanismError, "offers: none"),
+        (SaslHandshakeResponse(mechanisms=["GSSAPI"]), UnsupportedSaslMechanismError, "offers: GSSAPI"),
+        (
+            SaslHandshakeResponse(error_code=33, mechanisms=[f"M{n}" * 400 for n in range(10_000)]),
+            UnsupportedSaslMechanismError,
+            r"\.\.\.",
+        ),
+        (SaslHandshakeResponse(error_code=34), SaslAuthenticationFailedError, "check security_protocol"),
+        (SaslHandshakeResponse(error_code=58), SaslAuthenticationFailedError, "sasl_mechanism='PLAIN'"),
+        (answered(), KafkaProtocolError, "no request of the login expects"),
+        (HeartbeatResponse(), KafkaProtocolError, "HeartbeatResponse"),
+    ],
+)
+def test_no_credentials_are_sent_unless_the_handshake_succeeds(answer, error, text):
+    login = SaslLogin(Untouchable())
+    login.next_request(None, 0.0)
+    with pytest.raises(error, match=text) as caught:
+        login.next_request(answer, 0.0)
+    assert len(str(caught.value)) < 10_000
+
+
+def test_a_broker_that_lists_no_mechanism_is_taken_at_its_word():
+    login = SaslLogin(Plain("alice", SECRET))
+    login.next_request(None, 0.0)
+    assert login.next_request(SaslHandshakeResponse(), 0.0) is not None
+
+
+def test_a_rejected_password_names_the_options_and_not_the_password():
+    login = begun()
+    answer = answered(error_code=58, error_message=f"Authentication failed for {SECRET}\n: bad")
+    with pytest.raises(SaslAuthenticationFailedError) as caught:
+        login.next_request(answer, 0.0)
+    text = str(caught.value)
+    assert "sasl_plain_username, sasl_plain_password" in text
+    assert r"Authentication failed for <hidden>\n: bad" in text
+    assert SECRET not in text
+    assert caught.value.code == 58
+
+
+def test_a_rejection_without_a_message():
+    with pytest.raises(SaslAuthenticationFailedError, match="check sasl_plain_username"):
+        begun().next_request(answered(error_code=58, error_message=None), 0.0)
+
+
+def test_scram_takes_two_messages_and_needs_the_servers_proof():
+    login = SaslLogin(Scram("SCRAM-SHA-256", "user", "pencil", "rOprNGfwEbeRWgbNEkqO"))
+    login.next_request(None, 0.0)
+    login.next_request(SaslHandshakeResponse(mechanisms=["SCRAM-SHA-256"]), 0.0)
+    first = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    assert isinstance(login.next_request(answered(first), 0.0), SaslAuthenticateRequest)
+    last = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert login.next_request(answered(last, session_lifetime_ms=1000), 0.0) is None
+    assert login.session_lifetime == 1.0
+
+
+def test_a_rejected_token_ends_with_the_brokers_error():
+    login = begun(bearer())
+    assert login.next_request(answered(b'{"status":"invalid_token"}'), 0.0) == SaslAuthenticateRequest(auth_bytes=b"\1")
+    with pytest.raises(SaslAuthenticationFailedError, match="invalid_token.*sasl_oauth_token_provider"):
+        login.next_request(answered(error_code=58, error_message='{"status":"invalid_token"}'), 0.0)
+
+
+@pytest.mark.parametrize(("jitter", "factor"), [(0.0, 0.85), (0.5, 0.9), (1.0, 0.95)])
+def test_reauthentication_is_due_within_the_sessions_last_part(jitter, factor):
+    login = begun(jitter=jitter)
+    login.next_request(answered(session_lifetime_ms=60_000), 0.0)
+    assert login.session_lifetime == 60.0
+    assert login.reauthenticate_after == pytest.approx(60 * factor)
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "after"),
+    [(1030.0, 0.85 * 30), (1090.0, 0.85 * 60), (None, 0.85 * 60), (900.0, 0.85 * 60)],
+    ids=["before the session", "after the session", "never", "by a wrong clock"],
+)
+def test_credentials_that_expire_first_end_the_session(expires_at, after):
+    login = begun(bearer(expires_at), wall_time=lambda: 1000.0)
+    login.next_request(answered(session_lifetime_ms=60_000), 0.0)
+    assert login.reauthenticate_after == pytest.approx(after)
+    assert login.credentials_expire_at == expires_at
+
+
+@pytest.mark.parametrize("lifetime", [0, -1, -(2**63)])
+def test_without_a_lifetime_the_session_does_not_end(lifetime):
+    """Before version 1 of SaslAuthenticate there is none; these brokers cannot re-authenticate."""
+    login = begun(bearer(1030.0), wall_time=lambda: 1000.0)
+    login.next_request(answered(session_lifetime_ms=lifetime), 0.0)
+    assert (login.session_lifetime, login.reauthenticate_after) == (None, None)
+
+
+def test_an_endless_exchange_is_ended():
+    class Endless(Untouchable):
+        name = "PLAIN"
+
+        def start(self):
+            return b"x"
+
+        def respond(self, challenge):
+            return b"x"
+
+    login = begun(Endless())
+    for _ in range(MESSAGES_MAX - 1):
+        login.next_request(answered(b"y"), 0.0)
+    with pytest.raises(SaslAuthenticationFailedError, match=f"{MESSAGES_MAX} messages"):
+        login.next_request(answered(b"y"), 0.0)
+
+
+def test_oversized_and_unsolicited_messages_are_refused():
+    with pytest.raises(KafkaProtocolError, match="131073 bytes"):
+        begun().next_request(answered(bytes(131_073)), 0.0)
+    login = begun()
+    with pytest.raises(KafkaProtocolError, match="twice"):
+        login.next_request(AGREED, 0.0)
+    login = begun()
+    login.next_request(answered(), 0.0)
+    with pytest.raises(KafkaProtocolError, match="no request of the login expects"):
+        login.next_request(answered(), 0.0)
+
+
+def test_bad_credentials_are_no_login():
+    with pytest.raises(IllegalArgumentError):
+        SaslLogin(Plain("alice", "a\0b"))

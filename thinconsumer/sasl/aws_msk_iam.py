@@ -1,0 +1,183 @@
+"""AWS_MSK_IAM: logins to Amazon MSK by a presigned request, as ``aws-msk-iam-auth`` makes it.
+
+The client signs the request ``GET https://HOST/?Action=kafka-cluster:Connect`` (Signature Version 4) without sending
+it: the signature and its parameters, as JSON, are the login's only message. Botocore (the extra ``msk-iam``) computes
+the signature; it is imported on first use.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from typing import Any, NamedTuple, Protocol
+
+from .._version import __version__
+from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaProtocolError
+from .mechanism import NotPickled, authentication_failed, shown
+
+SERVICE = "kafka-cluster"
+ACTION = "kafka-cluster:Connect"
+PAYLOAD_VERSION = "2020_10_22"
+#: Seconds for which brokers accept the signature. An established connection outlasts it.
+EXPIRES = 900
+USER_AGENT = f"thinconsumer/{__version__}"
+_TIMESTAMP = "%Y%m%dT%H%M%SZ"
+#: MSK's host names, such as b-1.name.abc123.c2.kafka.eu-west-1.amazonaws.com.
+_MSK_HOST = re.compile(r".+\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
+#: Host names that can be signed. Other characters could add a path or parameters to the URL.
+_HOST = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
+_ANSWER_BYTES_MAX = 16_384
+
+
+class AwsCredentials(Protocol):
+    """Botocore's ``ReadOnlyCredentials`` has these attributes; ``token`` is None for long-term credentials."""
+
+    @property
+    def access_key(self) -> str:
+        """The access key id."""
+
+    @property
+    def secret_key(self) -> str:
+        """The secret access key."""
+
+    @property
+    def token(self) -> str | None:
+        """The session token of temporary credentials."""
+
+
+class SigningKeys(NamedTuple):
+    """What botocore signs with. A copy, so that credentials that renew themselves do not change between two steps."""
+
+    access_key: str
+    secret_key: str
+    token: str | None
+
+    def __repr__(self) -> str:
+        return f"<SigningKeys {self.access_key}>"
+
+
+def region_of(host: str) -> str:
+    """Return the region in the host name of an MSK broker; an empty text for other hosts."""
+    match = _MSK_HOST.fullmatch(host.lower())
+    return match[1] if match else ""
+
+
+def presigned_parameters(host: str, credentials: AwsCredentials, region: str, wall_time: float) -> dict[str, str]:
+    """Return the parameters of the presigned request, in the order of its URL, the signature last.
+
+    ``wall_time`` is the time of the signature in seconds since the epoch.
+
+    Raises:
+        IllegalArgumentError: the host name cannot be signed, or the credentials are empty.
+        KafkaConfigurationError: botocore is missing.
+    """
+    auth, awsrequest = _import_botocore()
+    if not _HOST.fullmatch(host):
+        raise IllegalArgumentError(f"the host name {host!r} cannot be part of an AWS signature")
+    if not credentials.access_key or not credentials.secret_key:
+        raise IllegalArgumentError("the AWS credentials are empty")
+    keys = SigningKeys(credentials.access_key, credentials.secret_key, credentials.token or None)
+    signer = auth.SigV4QueryAuth(keys, SERVICE, region, expires=EXPIRES)
+    request = awsrequest.AWSRequest(method="GET", url=f"https://{host}/")
+    moment = datetime.datetime.fromtimestamp(wall_time, datetime.timezone.utc)
+    request.context["timestamp"] = moment.strftime(_TIMESTAMP)
+    request.params = {
+        "Action": ACTION,
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": signer.scope(request),
+        "X-Amz-Date": request.context["timestamp"],
+        "X-Amz-Expires": str(EXPIRES),
+        "X-Amz-SignedHeaders": "host",
+    }
+    if keys.token:
+        request.params["X-Amz-Security-Token"] = keys.token
+    # The signer's add_auth() would read the clock, and log the session token at DEBUG.
+    to_sign = signer.string_to_sign(request, signer.canonical_request(request))
+    return {**request.params, "X-Amz-Signature": signer.signature(to_sign, request)}
+
+
+def iam_message(host: str, parameters: dict[str, str]) -> bytes:
+    """Return the login's message: the parameters under lower-case names, and what identifies this client."""
+    fields = {"version": PAYLOAD_VERSION, "host": host, "user-agent": USER_AGENT}
+    fields.update((name.lower(), value) for name, value in parameters.items())
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+class AwsMskIam(NotPickled):
+    """The client's side of AWS_MSK_IAM."""
+
+    name = "AWS_MSK_IAM"
+    options = ("sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile", "sasl_aws_msk_iam_role_arn")
+
+    def __init__(
+        self,
+        host: str,
+        credentials: AwsCredentials,
+        region: str,
+        wall_time: float,
+        *,
+        credentials_expire_at: float | None = None,
+    ) -> None:
+        """``host`` is the broker's name as dialled; an empty ``region`` is taken from it.
+
+        ``credentials_expire_at`` is the end of temporary credentials, which also ends the broker's session.
+
+        Raises:
+            KafkaConfigurationError: botocore is missing, or the region is unknown.
+            IllegalArgumentError: the host name cannot be signed, or the credentials are empty.
+        """
+        # The broker compares the payload's host with the signed one, which botocore writes in lower case.
+        self._host = host.lower()
+        self._region = region or region_of(host)
+        if not self._region:
+            raise KafkaConfigurationError(
+                f"sasl_aws_msk_iam_region is needed: the host name {host!r} contains no AWS region"
+            )
+        self._access_key = credentials.access_key
+        self._secrets = (credentials.secret_key, credentials.token or "")
+        self.credentials_expire_at = credentials_expire_at
+        parameters = presigned_parameters(self._host, credentials, self._region, wall_time)
+        self._signature = parameters["X-Amz-Signature"]
+        self._message = iam_message(self._host, parameters)
+        self._is_complete = False
+
+    def __repr__(self) -> str:
+        return f"<AwsMskIam {self._host} in {self._region} as {self._access_key}>"
+
+    def start(self) -> bytes:
+        """Return the only message."""
+        return self._message
+
+    def respond(self, challenge: bytes) -> None:
+        """Return None after the broker's answer, a JSON object with the id of the request.
+
+        Raises:
+            SaslAuthenticationFailedError: the answer is empty: the broker has not accepted the signature.
+            KafkaProtocolError: the answer is not a JSON object, or not the first one.
+        """
+        if self._is_complete:
+            raise KafkaProtocolError("AWS_MSK_IAM: the server sent a message after the end of the login")
+        if not challenge:
+            raise authentication_failed("the broker's answer to the AWS_MSK_IAM login is empty")
+        try:
+            answer = json.loads(challenge) if len(challenge) <= _ANSWER_BYTES_MAX else None
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise KafkaProtocolError("AWS_MSK_IAM: the server's answer is no JSON object")
+        self._is_complete = True
+
+    def shown(self, text: str) -> str:
+        """Return a server's text without the keys, the session token and the signature."""
+        return shown(text, *self._secrets, self._signature)
+
+
+def _import_botocore() -> tuple[Any, Any]:
+    try:
+        from botocore import auth, awsrequest
+    except ImportError as error:
+        raise KafkaConfigurationError(
+            "sasl_mechanism='AWS_MSK_IAM' needs the package botocore (pip install 'thinconsumer[msk-iam]')"
+        ) from error
+    return auth, awsrequest

@@ -1,0 +1,177 @@
+"""GSSAPI (RFC 4752): Kerberos logins, by the package ``gssapi`` (an extra), which is imported on first use.
+
+The system's Kerberos library reads its own files and asks the KDC by itself: :meth:`Gssapi.start` can block until it
+has a ticket for the broker. Both sides prove their identity. A security layer is never used, since Kafka has none.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..errors import IllegalStateError, KafkaConfigurationError, KafkaProtocolError, SaslAuthenticationFailedError
+from .mechanism import NotPickled, authentication_failed, shown
+
+#: The server's offer: the bit mask of its security layers, and the size of its buffer in 3 bytes.
+_OFFER_BYTES = 4
+_NO_LAYER = 1
+#: The answer: no security layer, a buffer of 0 bytes, as RFC 4752 requires then, and no authorization identity, so that
+#: the server takes the authenticated principal.
+_ANSWER = b"\x01\0\0\0"
+
+
+def service_name(service: str, host: str, domain: str = "") -> str:
+    """Return the broker's host-based service name; ``domain`` replaces the host (``sasl_kerberos_domain_name``)."""
+    return f"{service}@{domain or host}"
+
+
+def answer_offer(offer: bytes) -> bytes:
+    """Return the answer to the server's offer of security layers.
+
+    Raises:
+        KafkaProtocolError: the offer is malformed.
+        SaslAuthenticationFailedError: the server requires a security layer.
+    """
+    if len(offer) != _OFFER_BYTES:
+        raise KafkaProtocolError(f"GSSAPI: the server's offer of security layers has {len(offer)} bytes, not 4")
+    if not offer[0] & _NO_LAYER:
+        raise authentication_failed("GSSAPI: the server requires a security layer, which Kafka does not have")
+    return _ANSWER
+
+
+class Gssapi(NotPickled):
+    """The client's side of GSSAPI."""
+
+    name = "GSSAPI"
+    options = (
+        "sasl_kerberos_service_name",
+        "sasl_kerberos_domain_name",
+        "sasl_kerberos_principal",
+        "sasl_kerberos_keytab",
+    )
+
+    def __init__(
+        self,
+        service: str,
+        host: str,
+        principal: str = "",
+        keytab: str = "",
+        *,
+        target: Any = None,
+        wall: float | None = None,
+    ) -> None:
+        """``host`` is the broker's host name as it stands in its principal ``service/host@REALM``.
+
+        Without ``principal`` and ``keytab``, the default credentials are used: those of ``kinit`` or of the default
+        client keytab. ``target`` (``sasl_kerberos_name``) replaces ``service`` and ``host``: a text ``service@host`` or
+        a ``gssapi.Name``. ``wall`` is the present in seconds since the epoch, to tell when the ticket expires.
+
+        Raises:
+            KafkaConfigurationError: the package ``gssapi`` or the system's Kerberos library is missing.
+        """
+        self._gssapi = _import_gssapi()
+        self._target = target if target is not None else service_name(service, host)
+        self._principal = principal
+        self._keytab = keytab
+        self._wall = wall
+        self._context: Any = None
+        self._has_answered = False
+        self._is_complete = False
+        self._expires_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Gssapi {self._target} as {self._principal or 'the default principal'}>"
+
+    @property
+    def credentials_expire_at(self) -> float | None:
+        """When the ticket for the broker expires; None before the login, or without a limit."""
+        return self._expires_at
+
+    def start(self) -> bytes:
+        """Return the first token; asks the KDC for a ticket unless there is one."""
+        if self._context is not None:
+            raise IllegalStateError(f"{self!r} has been started already")
+        self._context = self._call(self._new_context)
+        return self._step(None)
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the next token, then the answer to the server's offer of security layers, then None."""
+        if self._context is None or self._is_complete:
+            raise KafkaProtocolError("GSSAPI: the server sent a message before the begin or after the end of the login")
+        if not self._context.complete:
+            return self._step(challenge)
+        if not self._has_answered:
+            offer = self._call(lambda: self._context.unwrap(challenge).message)
+            answer: bytes = self._call(lambda: self._context.wrap(answer_offer(offer), False).message)
+            self._has_answered = True
+            return answer
+        if challenge:
+            raise KafkaProtocolError("GSSAPI: the server sent a message after the end of the login")
+        self._is_complete = True
+        return None
+
+    def shown(self, text: str) -> str:
+        """Return a server's text; Kerberos sends no secret."""
+        return shown(text)
+
+    def _new_context(self) -> Any:
+        gssapi = self._gssapi
+        target = self._target
+        if isinstance(target, str):
+            target = gssapi.Name(target, name_type=gssapi.NameType.hostbased_service)
+        flag = gssapi.RequirementFlag
+        return gssapi.SecurityContext(
+            name=target,
+            creds=self._new_credentials(),
+            mech=gssapi.MechType.kerberos,
+            usage="initiate",
+            # Integrity is needed to wrap the answer, the other two by RFC 4752, section 3.1.
+            flags=[flag.mutual_authentication, flag.integrity, flag.out_of_sequence_detection],
+        )
+
+    def _new_credentials(self) -> Any:
+        """Return the credentials of the principal or keytab; None for the default ones."""
+        gssapi = self._gssapi
+        if not self._principal and not self._keytab:
+            return None
+        arguments: dict[str, Any] = {"usage": "initiate"}
+        if self._principal:
+            arguments["name"] = gssapi.Name(self._principal, name_type=gssapi.NameType.kerberos_principal)
+        if self._keytab:
+            # The cache in memory is this process's own: the user's tickets from kinit are neither used nor replaced.
+            arguments["store"] = {"client_keytab": self._keytab, "ccache": "MEMORY:thinconsumer"}
+        return gssapi.Credentials(**arguments)
+
+    def _step(self, challenge: bytes | None) -> bytes:
+        token: bytes | None = self._call(lambda: self._context.step(challenge))
+        if self._context.complete:
+            mutual = self._gssapi.RequirementFlag.mutual_authentication
+            if mutual not in self._context.actual_flags:
+                raise authentication_failed("GSSAPI: the broker has not proved its identity (mutual authentication)")
+            lifetime = self._context.lifetime
+            if self._wall is not None and lifetime is not None:
+                self._expires_at = self._wall + lifetime
+        return token or b""
+
+    def _call(self, function: Any) -> Any:
+        try:
+            return function()
+        except self._gssapi.exceptions.GSSError as error:
+            raise _explain(error, self) from error
+
+
+def _explain(error: Exception, login: Gssapi) -> SaslAuthenticationFailedError:
+    return authentication_failed(
+        f"{login!r} failed: {login.shown(str(error))} (check the broker's name in its principal, the ticket of kinit "
+        "or the keytab, and the clocks of client, broker and KDC)"
+    )
+
+
+def _import_gssapi() -> Any:
+    try:
+        return importlib.import_module("gssapi")
+    except (ImportError, OSError) as error:
+        raise KafkaConfigurationError(
+            "sasl_mechanism='GSSAPI' needs the package gssapi (pip install 'thinconsumer[gssapi]') and the system's "
+            f"Kerberos library: {error}"
+        ) from error

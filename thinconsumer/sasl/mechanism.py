@@ -1,0 +1,90 @@
+"""The interface of SASL mechanisms, and what they share: errors, UTF-8, and texts that a server has sent."""
+
+from __future__ import annotations
+
+from typing import NoReturn, Protocol
+
+from ..errors import IllegalArgumentError, SaslAuthenticationFailedError
+from ..wire.error_codes import Code
+
+#: Characters of a server's text that are shown in an error: a hostile server could send as many as a frame holds.
+SERVER_TEXT_MAX = 300
+HIDDEN = "<hidden>"
+
+
+class Mechanism(Protocol):
+    """The client's side of one SASL exchange. An object serves one login."""
+
+    @property
+    def name(self) -> str:
+        """The mechanism's registered name, such as ``"SCRAM-SHA-256"``."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The client options to check if the broker rejects the login, such as ``"sasl_plain_username"``."""
+
+    def start(self) -> bytes:
+        """Return the client's first message, which may be empty."""
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the answer to the server's message; None once the exchange is complete and the server is verified.
+
+        Raises:
+            SaslAuthenticationFailedError: the server rejects the login, or has not proved what it has to prove.
+            KafkaProtocolError: the message is malformed, or out of order.
+        """
+
+    def shown(self, text: str) -> str:
+        """Return a server's text for an error: short, printable, and without the secrets of this login."""
+
+    @property
+    def credentials_expire_at(self) -> float | None:
+        """Seconds since the epoch; None if the credentials do not expire."""
+
+
+class NotPickled:
+    """The base of objects that hold a secret: a pickle would carry it to disks and other machines."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} holds a secret and cannot be pickled")
+
+
+def encode(text: str, option: str) -> bytes:
+    """Return the text in UTF-8, as Java's client does for all mechanisms: without SASLprep (RFC 4013).
+
+    Raises:
+        IllegalArgumentError: the text contains NUL or a lone surrogate. The error names the option, not the text.
+    """
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        # The codec's error contains the text, so it must not be chained.
+        raise IllegalArgumentError(f"{option} contains a character that a login cannot transfer: NUL or a surrogate")
+    return encoded
+
+
+def _is_hidden(secret: str) -> bool:
+    """Return whether to hide a secret: not if it may be a word of the text, as in "Invalid username or password".
+
+    There, the gap would tell readers of a log what the password is.
+    """
+    return len(secret) >= 4 and not (len(secret) < 16 and secret.isalpha())
+
+
+def shown(text: str, *secrets: str) -> str:
+    """Return a server's text for an error: short, printable, and with :data:`HIDDEN` in place of ``secrets``."""
+    # Secrets are replaced before the text is cut and escaped: afterwards a part of one could remain.
+    for secret in sorted(filter(_is_hidden, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    escaped = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[: SERVER_TEXT_MAX + 1])
+    return escaped if len(escaped) <= SERVER_TEXT_MAX else f"{escaped[:SERVER_TEXT_MAX]}..."
+
+
+def authentication_failed(text: str) -> SaslAuthenticationFailedError:
+    """Return the error of a login that this client ends although the broker has sent no error code."""
+    code = Code.SASL_AUTHENTICATION_FAILED
+    return SaslAuthenticationFailedError(text, code=int(code), name=code.name, api="SaslAuthenticate")

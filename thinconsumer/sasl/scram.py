@@ -1,0 +1,218 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): client and server prove that they know the password.
+
+The password is not sent. As in Kafka, user names and passwords are UTF-8 without SASLprep, and there is no channel
+binding. The first functions are pure; :class:`Scram` adds the order of the messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import hashlib
+import hmac
+import re
+from typing import NamedTuple
+
+from ..errors import IllegalArgumentError, IllegalStateError, KafkaProtocolError
+from .mechanism import NotPickled, authentication_failed, encode, shown
+
+#: hashlib's name of each mechanism's hash.
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+#: Brokers accept no fewer (``ScramMechanism``). With few iterations, a recorded login, or one to an impostor of the
+#: broker, would suffice to guess the password fast.
+ITERATIONS_MIN = 4096
+#: A million iterations take about a second. Without a limit, a hostile server could stop the client for an hour.
+ITERATIONS_MAX = 1_000_000
+#: Kafka's salts have about 26 bytes.
+SALT_BYTES_MAX = 1024
+#: Longest accepted message of a server in bytes. Kafka's have about 150.
+MESSAGE_BYTES_MAX = 8192
+
+#: Without channel binding (RFC 5802, section 7): the GS2 header, and its base64 text as attribute ``c``.
+_GS2_HEADER = b"n,,"
+_CHANNEL_BINDING = b"c=biws"
+#: Printable ASCII without the comma, which separates attributes.
+_NONCE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
+_SERVER_FIRST = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]+)(?:,[A-Za-z]=[^,\0]+)*")
+_SERVER_FINAL = re.compile(r"([ve])=([^,\0]+)(?:,[A-Za-z]=[^,\0]+)*")
+
+
+class ServerFirst(NamedTuple):
+    """The server's first message: both nonces, and how the password is salted."""
+
+    nonce: str
+    salt: bytes
+    iterations: int
+
+
+class Proofs(NamedTuple):
+    """The proof that the client sends, and the signature by which the server proves that it knows the password."""
+
+    client: bytes
+    server: bytes
+
+
+def escape_name(username: str) -> str:
+    """Return the user name as SCRAM writes it: ``=`` and ``,`` as ``=3D`` and ``=2C``."""
+    return username.replace("=", "=3D").replace(",", "=2C")
+
+
+def parse_server_first(message: bytes, client_nonce: str) -> ServerFirst:
+    """Read the server's first message, and check it before anything is computed from it.
+
+    Raises:
+        KafkaProtocolError: the message is malformed or outside the limits, or its nonce does not continue
+            ``client_nonce``: it may be the recording of another login.
+        SaslAuthenticationFailedError: the message is an error of the server (``e=``).
+    """
+    text = _decode(message, "first")
+    if (match := _SERVER_FINAL.fullmatch(text)) and match[1] == "e":
+        raise authentication_failed(f"the server rejected the SCRAM login: {shown(match[2])}")
+    if text.startswith("m="):
+        raise KafkaProtocolError("SCRAM: the server requires an extension that this client does not know")
+    match = _SERVER_FIRST.fullmatch(text)
+    if match is None:
+        raise KafkaProtocolError("SCRAM: the server's first message is malformed")
+    nonce, salt_text, iterations_text = match.groups()
+    if not nonce.startswith(client_nonce) or nonce == client_nonce:
+        raise KafkaProtocolError("SCRAM: the server's nonce does not continue the client's")
+    salt = _decode_base64(salt_text, "salt")
+    if not 0 < len(salt) <= SALT_BYTES_MAX:
+        raise KafkaProtocolError(f"SCRAM: the server's salt has {len(salt)} bytes, allowed are 1 to {SALT_BYTES_MAX}")
+    # The length is checked first, because int() of a text of thousands of digits raises ValueError or is slow.
+    iterations = int(iterations_text) if len(iterations_text) <= 10 else ITERATIONS_MAX + 1
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+        raise KafkaProtocolError(
+            f"SCRAM: the server asks for {iterations_text[:20]} iterations, "
+            f"allowed are {ITERATIONS_MIN} to {ITERATIONS_MAX}"
+        )
+    return ServerFirst(nonce, salt, iterations)
+
+
+def parse_server_final(message: bytes) -> bytes:
+    """Return the server's signature from its last message.
+
+    Raises:
+        KafkaProtocolError: the message is malformed.
+        SaslAuthenticationFailedError: the message is an error of the server (``e=``), or empty.
+    """
+    if not message:
+        raise authentication_failed("the server ended the SCRAM login without proving that it knows the password")
+    match = _SERVER_FINAL.fullmatch(_decode(message, "last"))
+    if match is None:
+        raise KafkaProtocolError("SCRAM: the server's last message is malformed")
+    if match[1] == "e":
+        raise authentication_failed(f"the server rejected the SCRAM login: {shown(match[2])}")
+    return _decode_base64(match[2], "signature")
+
+
+def salt_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    """Return SaltedPassword of RFC 5802, the form in which AlterUserScramCredentials transfers a password."""
+    return hashlib.pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
+
+
+def compute_proofs(mechanism: str, salted_password: bytes, auth_message: bytes) -> Proofs:
+    """Return ClientProof and ServerSignature of RFC 5802, section 3."""
+    algorithm = HASHES[mechanism]
+    client_key = hmac.digest(salted_password, b"Client Key", algorithm)
+    stored_key = hashlib.new(algorithm, client_key).digest()
+    client_signature = hmac.digest(stored_key, auth_message, algorithm)
+    server_key = hmac.digest(salted_password, b"Server Key", algorithm)
+    proof = bytes(left ^ right for left, right in zip(client_key, client_signature, strict=True))
+    return Proofs(proof, hmac.digest(server_key, auth_message, algorithm))
+
+
+def _decode(message: bytes, which: str) -> str:
+    if len(message) > MESSAGE_BYTES_MAX:
+        raise KafkaProtocolError(f"SCRAM: the server's {which} message has {len(message)} bytes")
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        raise KafkaProtocolError(f"SCRAM: the server's {which} message is not UTF-8") from None
+
+
+def _decode_base64(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise KafkaProtocolError(f"SCRAM: the server's {what} is not base64") from None
+
+
+class _State(enum.Enum):
+    START = "start"
+    SERVER_FIRST = "waiting for the server's first message"
+    SERVER_FINAL = "waiting for the server's last message"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+class Scram(NotPickled):
+    """The client's side of SCRAM-SHA-256 or SCRAM-SHA-512."""
+
+    options = ("sasl_plain_username", "sasl_plain_password")
+    credentials_expire_at = None
+
+    def __init__(self, name: str, username: str, password: str, nonce: str) -> None:
+        """``nonce`` must be unpredictable and new for each login: printable ASCII without a comma.
+
+        Raises:
+            IllegalArgumentError: the mechanism is unknown, or a text cannot be transferred.
+        """
+        if name not in HASHES:
+            raise IllegalArgumentError(f"unknown SCRAM mechanism {name!r}, known are {', '.join(HASHES)}")
+        if not username:
+            raise IllegalArgumentError("sasl_plain_username is empty")
+        if not _NONCE.fullmatch(nonce):
+            raise IllegalArgumentError("a SCRAM nonce consists of printable ASCII without commas")
+        self.name = name
+        self._username = username
+        self._password = encode(password, "sasl_plain_password")
+        self._nonce = nonce
+        self._first = b"n=%b,r=%b" % (encode(escape_name(username), "sasl_plain_username"), nonce.encode())
+        self._server_signature = b""
+        self._state = _State.START
+
+    def __repr__(self) -> str:
+        return f"<Scram {self.name} {self._username!r}, {self._state.value}>"
+
+    def start(self) -> bytes:
+        """Return the first message: the user name and the nonce."""
+        if self._state is not _State.START:
+            raise IllegalStateError(f"{self!r} has been started already")
+        self._state = _State.SERVER_FIRST
+        return _GS2_HEADER + self._first
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the client's proof; None after the server's signature was verified."""
+        before, self._state = self._state, _State.FAILED
+        if before is _State.SERVER_FIRST:
+            answer = self._prove(challenge)
+            self._state = _State.SERVER_FINAL
+            return answer
+        if before is _State.SERVER_FINAL:
+            self._verify(challenge)
+            self._state = _State.COMPLETE
+            return None
+        raise KafkaProtocolError(f"SCRAM: the server sent a message although the login is {before.value!r}")
+
+    def shown(self, text: str) -> str:
+        """Return a server's text without the password."""
+        return shown(text, self._password.decode())
+
+    def _prove(self, challenge: bytes) -> bytes:
+        if not challenge:
+            raise authentication_failed("the server ended the SCRAM login without proving that it knows the password")
+        server = parse_server_first(challenge, self._nonce)
+        without_proof = b"%b,r=%b" % (_CHANNEL_BINDING, server.nonce.encode())
+        salted = salt_password(self.name, self._password, server.salt, server.iterations)
+        proofs = compute_proofs(self.name, salted, b",".join((self._first, challenge, without_proof)))
+        self._server_signature = proofs.server
+        return b"%b,p=%b" % (without_proof, base64.b64encode(proofs.client))
+
+    def _verify(self, challenge: bytes) -> None:
+        if not hmac.compare_digest(parse_server_final(challenge), self._server_signature):
+            raise authentication_failed(
+                "the server's SCRAM signature is wrong: it does not know the password of this user, "
+                "so it may not be the broker it claims to be"
+            )
