@@ -29,6 +29,7 @@ ANNOTATIONS: dict[type, str] = {
     kinds.Function: "Callable[..., Any]",
     kinds.Assignors: "list[Any] | tuple[Any, ...]",
     security_kinds.SecretText: "str",
+    security_kinds.JaasText: "str",
     security_kinds.PemText: "str",
     security_kinds.ExistingFile: "str | Path",
     security_kinds.HttpUrl: "str",

@@ -9,13 +9,22 @@ import warnings
 
 import pytest
 
-from thinconsumer.config import OPTIONS, ConsumerConfig, Deserializer, HostPort, OffsetResetPolicy, dotted
+from thinconsumer.config import (
+    OPTIONS,
+    ConsumerConfig,
+    Deserializer,
+    HostPort,
+    OffsetResetPolicy,
+    SecurityOptions,
+    dotted,
+)
 from thinconsumer.config.kinds import Boolean, Integer, MillisecondsOrNever
 from thinconsumer.config.typed import ConsumerOptions
 from thinconsumer.errors import KafkaConfigurationError
 
 CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+JAAS = "software.amazon.msk.auth.iam.IAMLoginModule required;"
 KEY = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
 #: Every option's documented default, another value or its text, and that value parsed.
@@ -109,7 +118,7 @@ CASES = {
     "sasl_mechanism": (None, "scram-sha-256", "SCRAM-SHA-256"),
     "sasl_plain_username": (None, "u", "u"),
     "sasl_plain_password": (None, "p", "p"),
-    "sasl_jaas_config": (None, "x required;", "x required;"),
+    "sasl_jaas_config": (None, JAAS, JAAS),
     "sasl_oauth_token_provider": (None, len, len),
     "sasl_oauthbearer_token_endpoint_url": (None, "https://a/t", "https://a/t"),
     "sasl_oauthbearer_client_credentials_client_id": (None, "c", "c"),
@@ -146,8 +155,18 @@ def test_every_option_has_a_case():
 
 
 def build(name, value):
-    """Return the option's value in a config with a group, so that group options have an effect."""
+    """Return the option's value in a config with a group, so that group options have an effect.
+
+    Options of TLS and SASL are only parsed: alone most of them have no effect, or break a rule (test_security_rules).
+    """
+    if name in SecurityOptions.options():
+        option = OPTIONS[name]
+        return option.default if value is None else option.kind.parse(from_text(option, value))
     return getattr(ConsumerConfig.from_config({"group.id": "g", dotted(name): value}), name)
+
+
+def from_text(option, value):
+    return option.kind.from_text(value) if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -8,6 +8,12 @@ from thinconsumer.config import ConfigurationWarning, ConsumerConfig
 from thinconsumer.config.rules import INITIAL_AND_MAXIMUM, LESS_THAN
 from thinconsumer.errors import KafkaConfigurationError
 
+
+def login_for(pair):
+    """Return the options without which a pair of options has no effect, and causes a warning."""
+    return {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"} if pair[0].startswith("sasl_") else {}
+
+
 #: For each rule: options that just satisfy it, and a change that breaks it.
 EDGES = {
     ("heartbeat_interval_ms", "session_timeout_ms"): (
@@ -27,7 +33,7 @@ EDGES = {
         {"fetch_min_bytes": 70000, "max_buffered_bytes": 70000},
         {"fetch_min_bytes": 70001},
     ),
-    **{pair: ({pair[0]: 20, pair[1]: 20}, {pair[0]: 21}) for pair in INITIAL_AND_MAXIMUM},
+    **{pair: ({**login_for(pair), pair[0]: 20, pair[1]: 20}, {pair[0]: 21}) for pair in INITIAL_AND_MAXIMUM},
     ("receive_message_max_bytes", "fetch_max_bytes"): (
         {"receive_message_max_bytes": 3000, "fetch_max_bytes": 1000, "max_partition_fetch_bytes": 2000},
         {"receive_message_max_bytes": 2999},
@@ -65,11 +71,12 @@ def test_one_error_names_all_broken_rules():
 @pytest.mark.parametrize(("first", "longest"), INITIAL_AND_MAXIMUM)
 def test_the_default_of_a_backoff_pair_adapts_to_the_given_option(first, longest):
     """A program may set only one of the two options."""
-    config = ConsumerConfig.from_options(**{first: 50000})
+    login = login_for((first, longest))
+    config = ConsumerConfig.from_options(**login, **{first: 50000})
     assert (getattr(config, first), getattr(config, longest)) == (50000, 50000)
-    config = ConsumerConfig.from_options(**{longest: 7})
+    config = ConsumerConfig.from_options(**login, **{longest: 7})
     assert (getattr(config, first), getattr(config, longest)) == (7, 7)
-    config = ConsumerConfig.from_options(**{first: 8})
+    config = ConsumerConfig.from_options(**login, **{first: 8})
     assert getattr(config, longest) == getattr(ConsumerConfig(), longest)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import KafkaConfigurationError
-from . import rules
+from . import rules, security_rules
+from .aliases import ALIASES
+from .jaas import login_of, parse_jaas
 from .kinds import did_you_mean
 from .unsupported import LIBRDKAFKA_NAMES, find_unsupported
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from .declare import Option
 
 Options = Mapping[str, "Option"]
+
+
+#: This package's name of options that have another name in librdkafka, for hints in errors.
+_OTHER_NAMES = {**LIBRDKAFKA_NAMES, **{name.replace(".", "_"): ours for name, ours in ALIASES.items()}}
 
 
 class ConfigurationWarning(UserWarning):
@@ -42,33 +48,82 @@ def from_dotted_names(options: Options, given: Mapping[str, Any]) -> dict[str, A
 
 
 def _build(options: Options, given: Mapping[str, Any], text_allowed: bool) -> dict[str, Any]:
-    spell = dotted if text_allowed else str  # Turns an option's Python name into the spelling that the caller uses.
     problems: list[str] = []
     notes: list[str] = []
     values = {name: option.default for name, option in options.items()}
-    parsed: list[str] = []
+    spelt_as: dict[str, str] = {}  # The caller's spelling of each given option.
+
+    def spell(name: str) -> str:
+        return spelt_as.get(name) or (dotted(name) if text_allowed else name)
+
     for spelt, value in given.items():
         name = spelt.replace(".", "_") if text_allowed else spelt
-        if name not in options or spelt != spell(name):
-            _not_an_option(spelt, name, value, options, spell, problems, notes)
+        if text_allowed and spelt in ALIASES:
+            name = ALIASES[spelt]
+        elif name not in options or spelt != (dotted(name) if text_allowed else name):
+            _not_an_option(spelt, name, value, options, text_allowed, problems, notes)
             continue
+        if name in spelt_as:
+            problems.append(f"{spelt_as[name]} and {spelt} are the same option: give one of them")
+            continue
+        spelt_as[name] = spelt
         try:
             values[name] = _parse(options[name], value, text_allowed)
-            parsed.append(name)
         except ValueError as error:
             problems.append(f"{spelt}={options[name].kind.show(value)}: {error}")
     if not problems:
         # With an invalid option ``values`` holds its default instead, so the rules between options would compare values
         # that the user did not give. They are therefore only checked if every single option is valid.
-        values = rules.derive_defaults(values, parsed)
+        _take_jaas(options, values, spelt_as, spell, problems, notes)
+    if not problems:
+        values = security_rules.derive_host_name_check(rules.derive_defaults(values, spelt_as), spelt_as)
+        servers = given.get(spelt_as.get("bootstrap_servers", ""))
         problems = rules.broken_rules(values, spell)
-        needs_group = [name for name, option in options.items() if option.needs_group]
-        notes += rules.warnings_for(values, parsed, needs_group, spell)
+        problems += security_rules.broken_security_rules(values, spelt_as, servers, spell)
     if problems:
         raise KafkaConfigurationError(_sentence(problems))
+    needs_group = [name for name, option in options.items() if option.needs_group]
+    notes += rules.warnings_for(values, spelt_as, needs_group, spell)
+    notes += security_rules.security_warnings(values, spelt_as, spell)
     for note in notes:
         warnings.warn(note, ConfigurationWarning, stacklevel=_levels_to_the_caller())
     return values
+
+
+def _take_jaas(
+    options: Options,
+    values: dict[str, Any],
+    given: Collection[str],
+    spell: Callable[[str], str],
+    problems: list[str],
+    notes: list[str],
+) -> None:
+    """Set the options that a given ``sasl_jaas_config`` contains; they must not be given with another value, too."""
+    text = values["sasl_jaas_config"]
+    if text is None:
+        return
+    name = spell("sasl_jaas_config")
+    login = login_of(parse_jaas(text))
+    if values["sasl_mechanism"] is None and len(login.mechanisms) == 1:
+        values["sasl_mechanism"] = login.mechanisms[0]
+    if values["sasl_mechanism"] not in (*login.mechanisms, None):
+        problems.append(
+            f"{spell('sasl_mechanism')} is {values['sasl_mechanism']!r}, but {name} has the login module "
+            f"{login.module}, which is for {' and '.join(login.mechanisms)}"
+        )
+    for option, value in login.values.items():
+        try:
+            parsed = options[option].kind.parse(value)
+        except ValueError as error:
+            problems.append(f"{name}: what it has for {spell(option)} {error}")
+            continue
+        if option in given and values[option] not in (parsed, options[option].default):
+            problems.append(f"{spell(option)} is not the same as in {name}: give it in one place")
+        values[option] = parsed
+    if login.ignored:
+        notes.append(
+            f"{name}: options of {login.module} without effect: {login.ignored}; known are {', '.join(login.known)}"
+        )
 
 
 def _parse(option: Option, value: Any, text_allowed: bool) -> Any:
@@ -80,13 +135,7 @@ def _parse(option: Option, value: Any, text_allowed: bool) -> Any:
 
 
 def _not_an_option(
-    spelt: str,
-    name: str,
-    value: object,
-    options: Options,
-    spell: Callable[[str], str],
-    problems: list[str],
-    notes: list[str],
+    spelt: str, name: str, value: object, options: Options, text_allowed: bool, problems: list[str], notes: list[str]
 ) -> None:
     """Report a given name that is no option: as an error in ``problems``, or as a warning in ``notes``.
 
@@ -101,12 +150,13 @@ def _not_an_option(
                 f"{spelt} {'is refused' if row.refused else 'has no effect'}: {row.reason}"
             )
         return
-    hint = did_you_mean(spelt, map(spell, options))
-    if plain in LIBRDKAFKA_NAMES or plain in options:
-        hint = f"; did you mean {spell(LIBRDKAFKA_NAMES.get(plain, plain))!r}?"
-    elif "." in spelt and spell is str:
+    spell = dotted if text_allowed else str
+    hint = did_you_mean(spelt, [*map(spell, options), *(ALIASES if text_allowed else ())])
+    if plain in _OTHER_NAMES or plain in options:
+        hint = f"; did you mean {spell(_OTHER_NAMES.get(plain, plain))!r}?"
+    elif "." in spelt and not text_allowed:
         hint = did_you_mean(plain, options)
-    if "." in spelt and spell is str:
+    if "." in spelt and not text_allowed:
         hint += " (dotted names go to from_config)"
     problems.append(f"unknown option {spelt!r}{hint}")
 

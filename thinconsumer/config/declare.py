@@ -46,3 +46,11 @@ def as_passed(value: object) -> object:
     if isinstance(value, tuple) and value and isinstance(value[0], HostPort):
         return ",".join(map(str, value))
     return value
+
+
+def is_changed(value: object, default: object) -> bool:
+    """Return whether a value differs from the default.
+
+    The ``==`` of a user's class is never called, since options that take such objects have the default None.
+    """
+    return value is not default and (default is None or value != default)

@@ -27,6 +27,9 @@ from .values import (
     parse_server,
 )
 
+#: What errors and ``repr`` show instead of a secret.
+HIDDEN = "'***'"
+
 #: Kafka's STRING has its length in a signed 16-bit field.
 STRING_BYTES_MAX = 2**15 - 1
 
@@ -62,7 +65,8 @@ def type_error(expected: str, value: object) -> ValueError:
 class _SafeRepr(reprlib.Repr):
     """Formats an option's value with bounded length and without secrets.
 
-    User info in URLs is masked. An object is shown as its class name, since its ``__repr__`` might contain a secret.
+    User info in URLs is masked, and so is a text that was meant for another option: PEM text, or credentials for JAAS.
+    An object is shown as its class name, since its ``__repr__`` might contain a secret.
     """
 
     def __init__(self) -> None:
@@ -70,6 +74,8 @@ class _SafeRepr(reprlib.Repr):
         self.maxstring = 80
 
     def repr_str(self, x: str, level: int) -> str:
+        if "-----BEGIN" in x or "LoginModule" in x:
+            return HIDDEN
         return super().repr_str(mask_user_info(x), level)
 
     def repr_instance(self, x: Any, level: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .declare import Option, as_passed, section
+from .declare import Option, as_passed, is_changed, section
 from .kinds import Boolean, Choice, Integer, Text
 from .security_kinds import (
     STORE_TYPES,
@@ -24,6 +24,7 @@ from .security_kinds import (
     Fraction,
     HostNameCheck,
     HttpUrl,
+    JaasText,
     KerberosName,
     PemText,
     SecretText,
@@ -140,13 +141,16 @@ class SecurityOptions:
         "How to log in. None: as `sasl_jaas_config` says, if its module has only one mechanism.",
     )
     sasl_plain_username: str | None = _login(
-        _WORD, None, "User name for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.", origin=_KAFKA_PYTHON
+        Text(may_be_empty=False, pattern=r"[^\0]*", pattern_says="without NUL characters"),
+        None,
+        "User name for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.",
+        origin=_KAFKA_PYTHON,
     )
     sasl_plain_password: str | None = _login(
         _PASSWORD, None, "Password for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.", origin=_KAFKA_PYTHON
     )
     sasl_jaas_config: str | None = _login(
-        SecretText("an entry of a JAAS file", one_line=False),
+        JaasText(),
         None,
         "Credentials in the form of Java's client: `org.apache.kafka.common.security.plain.PlainLoginModule required "
         'username="u" password="p";`. Also the login modules of SCRAM, OAUTHBEARER, Kerberos and AWS_MSK_IAM.',
@@ -258,7 +262,6 @@ class SecurityOptions:
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name), option) for name, option in self.options().items())
-        changed = (
-            f"{name}={option.kind.show(as_passed(value))}" for name, value, option in values if value != option.default
-        )
-        return f"{type(self).__name__}({', '.join(changed)})"
+        changed = (entry for entry in values if is_changed(entry[1], entry[2].default))
+        shown = (f"{name}={option.kind.show(as_passed(value))}" for name, value, option in changed)
+        return f"{type(self).__name__}({', '.join(shown)})"

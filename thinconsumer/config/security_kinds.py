@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .kinds import STRING_BYTES_MAX, Kind, did_you_mean, safe_repr, type_error
+from .jaas import login_of, parse_jaas
+from .kinds import HIDDEN, STRING_BYTES_MAX, Kind, did_you_mean, safe_repr, type_error
 from .values import ASYNC_DEF, is_async
 
 #: Maximum length of a PEM text: a bundle of all public certificate authorities takes a quarter of it.
 PEM_CHARS_MAX = 2**20
 URL_CHARS_MAX = 2048
-HIDDEN = "'***'"
 
 KEYTOOL = (
     "convert it with: keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12, "
@@ -74,13 +74,26 @@ class SecretText(Kind):
         return Secret(value)
 
     def from_text(self, text: str) -> object:
-        return text
+        return text.strip()  # As Java's client does.
 
     def show(self, value: object) -> str:
         return HIDDEN
 
     def describe(self) -> str:
         return f"str, {self.what}; never shown"
+
+
+@dataclass(frozen=True, slots=True)
+class JaasText(SecretText):
+    """One entry of a JAAS file, see :mod:`.jaas`; becomes a :class:`Secret`."""
+
+    what: str = "entry of a JAAS file"
+    one_line: bool = False
+
+    def parse(self, value: object) -> Secret:
+        text = SecretText.parse(self, value)
+        login_of(parse_jaas(text))
+        return text
 
 
 _PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----", re.DOTALL)
@@ -164,9 +177,6 @@ class ExistingFile(Kind):
         if start in _JAVA_MAGIC:
             raise ValueError(f"refused: {_JKS}")
         return path
-
-    def show(self, value: object) -> str:
-        return HIDDEN if isinstance(value, str) and "-----BEGIN" in value else safe_repr(value)
 
     def describe(self) -> str:
         return "path of a file"

@@ -13,6 +13,9 @@ _METRICS = "how metrics are counted cannot be configured"
 _JAVA_CLASS = "Java classes cannot be loaded"
 _TOKENS = "tokens are checked by brokers only"
 _TICKETS = "tickets are renewed by the Kerberos library or by k5start, not by clients"
+_PROVIDER = "unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them"
+_GRANT = "only client_credentials is supported; pass sasl_oauth_token_provider for other ways to get tokens"
+_ONE_TRUST = "token endpoints are verified with the same certificates as brokers: use ssl.ca.location for both"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _PROXY = "proxies are not supported"
 
@@ -83,6 +86,22 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "sasl_oauthbearer_jwks_endpoint_refresh_ms": Unsupported(False, _TOKENS, (3600000,)),
     "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms": Unsupported(False, _TOKENS, (100,)),
     "sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms": Unsupported(False, _TOKENS, (10000,)),
+    "enable_ssl_certificate_verification": Unsupported(
+        True,
+        "without it, whoever is on the way to the broker can read and change everything. To trust the broker's "
+        "certificate, put it, or the one of its authority, into a PEM file and name that as ssl.ca.location",
+        (True, None),
+    ),
+    "enable_sasl_oauthbearer_unsecure_jwt": Unsupported(True, _PROVIDER, (False, None)),
+    "https_ca_location": Unsupported(True, _ONE_TRUST, (None,)),
+    "https_ca_pem": Unsupported(True, _ONE_TRUST, (None,)),
+    "sasl_oauthbearer_config": Unsupported(True, _PROVIDER, ("", None)),
+    "sasl_oauthbearer_grant_type": Unsupported(True, _GRANT, ("client_credentials", None)),
+    "sasl_oauthbearer_method": Unsupported(True, "it must be default or oidc", ("default", "oidc", None)),
+    "ssl_ca_certificate_stores": Unsupported(True, "pass ssl_context to use other stores", ("Root", None)),
+    "ssl_curves_list": Unsupported(True, "pass ssl_context to set it", ("", None)),
+    "ssl_sigalgs_list": Unsupported(True, "pass ssl_context to set it", ("", None)),
+    "ssl_providers": Unsupported(True, "pass ssl_context to set it", ("", None)),
     "sasl_kerberos_kinit_cmd": Unsupported(False, _TICKETS, ("/usr/bin/kinit", "", None)),
     "sasl_kerberos_ticket_renew_window_factor": Unsupported(False, _TICKETS, (0.8,)),
     "sasl_kerberos_ticket_renew_jitter": Unsupported(False, _TICKETS, (0.05,)),

@@ -90,6 +90,15 @@ def parse_server(entry: str) -> HostPort:
     return HostPort(host, _port(port if colon else None, shown))
 
 
+def server_schemes(servers: object) -> set[str]:
+    """Return the schemes of bootstrap servers, in upper case, as the user passed them: one str, or several."""
+    entries = servers.split(",") if isinstance(servers, str) else servers
+    if not isinstance(entries, (list, tuple)):
+        return set()
+    matches = (_SCHEME.match(entry.strip()) for entry in entries if isinstance(entry, str))
+    return {match.group(1).upper() for match in matches if match}
+
+
 def _ipv6(host: str, shown: str) -> str:
     try:
         ipaddress.IPv6Address(host)

@@ -1,0 +1,271 @@
+"""Rules between options of TLS and SASL: contradictions, missing credentials, risks, and options without effect."""
+
+import ssl
+import warnings
+
+import pytest
+
+from thinconsumer.config import ClientOptions, ConfigurationWarning, ConsumerConfig
+from thinconsumer.config.aliases import ALIASES
+from thinconsumer.config.security_rules import DEFAULTS
+from thinconsumer.config.values import server_schemes
+from thinconsumer.errors import KafkaConfigurationError
+
+FILE = __file__
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nc4na\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN PRIVATE KEY-----\nc4na\n-----END PRIVATE KEY-----\n"
+TLS = {"security_protocol": "SSL"}
+SASL = {"security_protocol": "SASL_SSL"}
+PLAIN = {**SASL, "sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "c4nary"}
+OAUTH = {**SASL, "sasl_mechanism": "OAUTHBEARER"}
+ENDPOINT = {
+    **OAUTH,
+    "sasl_oauthbearer_token_endpoint_url": "https://idp/token",
+    "sasl_oauthbearer_client_credentials_client_id": "c",
+    "sasl_oauthbearer_client_credentials_client_secret": "c4nary",
+}
+
+
+def dots(options):
+    return {name.replace("_", "."): value for name, value in options.items()}
+
+
+#: Options that obey every rule and cause no warning.
+GOOD = [
+    {},
+    TLS,
+    {**TLS, "bootstrap_servers": "SSL://a:1,ssl://b:2,c"},
+    {**TLS, "ssl_cafile": FILE, "ssl_certfile": FILE, "ssl_keyfile": FILE, "ssl_password": "p", "ssl_crlfile": FILE},
+    {**TLS, "ssl_certfile": FILE},
+    {**TLS, "ssl_keystore_location": FILE, "ssl_keystore_password": "p", "ssl_truststore_location": FILE},
+    {**TLS, "ssl_keystore_type": "PEM", "ssl_keystore_key": KEY, "ssl_keystore_certificate_chain": CERTIFICATE},
+    {**TLS, "ssl_password": "p", "ssl_key_password": "p", "ssl_certfile": FILE},
+    {**TLS, "ssl_protocol": "TLSv1.2"},
+    {**TLS, "ssl_check_hostname": True, "ssl_endpoint_identification_algorithm": "https", "ssl_cafile": None},
+    {**TLS, "ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "ssl_check_hostname": True, "ssl_cafile": None},
+    PLAIN,
+    {**PLAIN, "security_protocol": "SASL_PLAINTEXT", "bootstrap_servers": "localhost,127.0.0.2,[::1]:9"},
+    {**PLAIN, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "bootstrap_servers": "a"},
+    {**OAUTH, "sasl_oauth_token_provider": len},
+    {**ENDPOINT, "sasl_login_retry_backoff_ms": 5},
+    {**ENDPOINT, "security_protocol": "SASL_PLAINTEXT", "ssl_cafile": FILE, "bootstrap_servers": "127.0.0.1"},
+    {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": "http://localhost:8080/token"},
+    {**SASL, "sasl_mechanism": "GSSAPI", "sasl_kerberos_domain_name": "d"},
+    {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_msk_iam_profile": "p"},
+]
+
+
+@pytest.mark.parametrize("options", GOOD)
+def test_accepted_without_a_warning(options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ConsumerConfig.from_options(**options)
+        ClientOptions.from_options(**options)
+        ClientOptions.from_config(dots(options))
+
+
+BAD = [
+    ({"bootstrap_servers": "a,SSL://b:1"}, "bootstrap_servers has a server with SSL://, but security_protocol is"),
+    ({**TLS, "bootstrap_servers": ["PLAINTEXT://a"]}, "has a server with PLAINTEXT://, but security_protocol is 'SSL'"),
+    (
+        {**TLS, "ssl_context": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "ssl_check_hostname": False},
+        "accordingly and leave out ssl_check_hostname",
+    ),
+    (
+        {**TLS, "ssl_check_hostname": False, "ssl_endpoint_identification_algorithm": "https"},
+        "ssl_check_hostname and ssl_endpoint_identification_algorithm contradict each other",
+    ),
+    (
+        {**TLS, "ssl_cafile": FILE, "ssl_truststore_certificates": CERTIFICATE},
+        "more than one option for the certificates to trust: give only one of ssl_cafile, ssl_truststore_certificates",
+    ),
+    ({**TLS, "ssl_certfile": FILE, "ssl_keystore_location": FILE}, "only one of ssl_certfile, ssl_keystore_location"),
+    ({**TLS, "ssl_ciphers": "A", "ssl_cipher_suites": ["B"]}, "only one of ssl_ciphers, ssl_cipher_suites"),
+    (
+        {**TLS, "ssl_password": "c4nary1", "ssl_key_password": "c4nary2"},
+        "ssl_password and ssl_key_password are not the same, but for the same key",
+    ),
+    ({**TLS, "ssl_keyfile": FILE}, "ssl_keyfile needs ssl_certfile"),
+    ({**TLS, "ssl_keystore_key": KEY}, "ssl_keystore_key needs ssl_keystore_certificate_chain"),
+    ({**TLS, "ssl_keystore_certificate_chain": CERTIFICATE}, "ssl_keystore_certificate_chain needs ssl_keystore_key"),
+    ({**TLS, "ssl_keystore_password": "c4nary"}, "ssl_keystore_password needs ssl_keystore_location"),
+    ({**TLS, "ssl_truststore_password": "c4nary"}, "ssl_truststore_password needs ssl_truststore_location"),
+    (
+        {**TLS, "ssl_keystore_type": "PEM", "ssl_keystore_location": FILE, "ssl_keystore_password": "c4nary"},
+        "ssl_keystore_password is not for PEM, where a key has ssl_key_password",
+    ),
+    (
+        {**TLS, "ssl_truststore_type": "PKCS12", "ssl_truststore_certificates": CERTIFICATE},
+        "ssl_truststore_certificates is PEM text, but ssl_truststore_type is 'PKCS12'",
+    ),
+    ({**TLS, "ssl_protocol": "TLSv1.2", "ssl_enabled_protocols": "TLSv1.3"}, "which ssl_enabled_protocols does not"),
+    (SASL, "sasl_mechanism is missing: security_protocol='SASL_SSL' needs one of PLAIN, SCRAM-SHA-256"),
+    ({**SASL, "sasl_mechanism": "PLAIN"}, "sasl_plain_username and sasl_plain_password are missing, which PLAIN needs"),
+    ({**PLAIN, "sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_password": None}, "sasl_plain_password is missing"),
+    (OAUTH, "OAUTHBEARER needs sasl_oauth_token_provider, or sasl_oauthbearer_token_endpoint_url with"),
+    ({**ENDPOINT, "sasl_oauth_token_provider": len}, "more than one option for the source of tokens"),
+    (
+        {**OAUTH, "sasl_oauthbearer_client_credentials_client_secret": "c4nary"},
+        "sasl_oauthbearer_token_endpoint_url and sasl_oauthbearer_client_credentials_client_id are missing, to request",
+    ),
+    (
+        {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "AWS_MSK_IAM"},
+        "AWS_MSK_IAM needs security_protocol='SASL_SSL'",
+    ),
+    ({**TLS, "ssl_keystore_type": "JKS"}, "keytool -importkeystore"),
+    ({**TLS, "ssl_protocol": "TLSv1"}, "RFC 8996"),
+    ({**PLAIN, "sasl_plain_username": "u\0c4nary"[:2]}, "without NUL characters"),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), BAD)
+def test_a_broken_rule_is_one_error_in_the_spelling_of_the_caller(options, says):
+    for build in (ConsumerConfig.from_options, ClientOptions.from_options):
+        with pytest.raises(KafkaConfigurationError) as caught:
+            build(**options)
+        assert says in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert "c4na" not in str(caught.value)
+    with pytest.raises(KafkaConfigurationError) as caught:
+        ConsumerConfig.from_config(dots(options))
+    for name in DEFAULTS:
+        if name in says:
+            assert name.replace("_", ".") in str(caught.value)
+
+
+RISKS = [
+    ({**TLS, "ssl_check_hostname": False}, ["ssl_check_hostname switches off the check of host names: whoever"]),
+    (
+        {**TLS, "ssl_endpoint_identification_algorithm": ""},
+        ["ssl_check_hostname switches off the check of host names: whoever"],
+    ),
+    (
+        {**PLAIN, "security_protocol": "SASL_PLAINTEXT", "bootstrap_servers": "localhost,broker.example:1"},
+        ["PLAIN sends the password in the clear to broker.example"],
+    ),
+    (
+        {**OAUTH, "sasl_oauth_token_provider": len, "security_protocol": "SASL_PLAINTEXT", "bootstrap_servers": "10.1"},
+        ["OAUTHBEARER sends the token in the clear to 10.1"],
+    ),
+    (
+        {**ENDPOINT, "sasl_oauthbearer_token_endpoint_url": "http://idp/token"},
+        ["sasl_oauthbearer_token_endpoint_url sends the client secret in the clear: use https"],
+    ),
+    (
+        {"ssl_cafile": FILE, "sasl_plain_password": "c4nary"},
+        [
+            "with security_protocol='PLAINTEXT', these options have no effect: ssl_cafile",
+            "with security_protocol='PLAINTEXT', these options have no effect: sasl_plain_password",
+        ],
+    ),
+    (
+        {**OAUTH, "sasl_oauth_token_provider": len, "sasl_plain_password": "c4nary"},
+        ["with sasl_mechanism='OAUTHBEARER', these options have no effect: sasl_plain_password"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "says"), RISKS)
+def test_risks_and_options_without_effect_are_warnings(options, says):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ConsumerConfig.from_options(**options)
+    assert [warning.category for warning in caught] == [ConfigurationWarning] * len(says)
+    for warning, start in zip(caught, says, strict=True):
+        assert str(warning.message).startswith(start)
+        assert "c4nary" not in str(warning.message)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ConsumerConfig.from_config(dots(options))
+    assert len(caught) == len(says)
+
+
+def test_javas_name_is_used_for_the_risk_in_a_config_with_dots():
+    with pytest.warns(ConfigurationWarning, match=r"^ssl\.endpoint\.identification\.algorithm switches off"):
+        ConsumerConfig.from_config({"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": ""})
+
+
+def test_both_options_for_the_host_name_check_agree_in_the_config():
+    with pytest.warns(ConfigurationWarning):
+        java = ConsumerConfig.from_options(**TLS, ssl_endpoint_identification_algorithm="")
+    with pytest.warns(ConfigurationWarning):
+        python = ConsumerConfig.from_options(**TLS, ssl_check_hostname=False)
+    assert java == python
+    assert (java.ssl_check_hostname, java.ssl_endpoint_identification_algorithm) == (False, "")
+
+
+# -- librdkafka's names
+
+SAMPLES = {
+    "sasl_mechanism": "PLAIN",
+    "ssl_truststore_certificates": CERTIFICATE,
+    "ssl_keystore_certificate_chain": CERTIFICATE,
+    "ssl_keystore_key": KEY,
+    "sasl_oauth_token_provider": len,
+}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), ALIASES.items())
+def test_librdkafkas_names(theirs, ours):
+    """An alias sets the option, and errors name the alias."""
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        for given in (theirs, ours.replace("_", ".")):
+            value = SAMPLES.get(ours, FILE)
+            try:
+                built = ConsumerConfig.from_config({given: value})
+            except KafkaConfigurationError as error:
+                assert " needs " in str(error)  # a key without its certificate
+                assert given in str(error)
+            else:
+                assert getattr(built, ours) == value
+    with pytest.raises(KafkaConfigurationError, match=f"{theirs} and {ours.replace('_', '.')} are the same option"):
+        ConsumerConfig.from_config({theirs: value, ours.replace("_", "."): value})
+    with pytest.raises(KafkaConfigurationError, match=f"did you mean '{ours}'"):
+        ConsumerConfig.from_options(**{theirs.replace(".", "_"): value})
+
+
+def test_a_configuration_of_confluent_kafka():
+    config = ConsumerConfig.from_config(
+        {
+            "bootstrap.servers": "pkc-1.eu.confluent.cloud:9092",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "key",
+            "sasl.password": "c4nary",
+            "ssl.ca.location": FILE,
+            "enable.ssl.certificate.verification": "true",
+            "group.id": "g",
+        }
+    )
+    assert (config.sasl_mechanism, config.sasl_plain_username, config.ssl_cafile) == ("PLAIN", "key", FILE)
+    config = ConsumerConfig.from_config(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "c",
+            "sasl.oauthbearer.client.secret": "c4nary",
+            "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+            "sasl.oauthbearer.extensions": "logicalCluster=lkc,identityPoolId=p",
+        }
+    )
+    assert config.sasl_oauthbearer_extensions == {"logicalCluster": "lkc", "identityPoolId": "p"}
+
+
+@pytest.mark.parametrize("value", [False, "false", "no"])
+def test_certificates_are_always_verified(value):
+    with pytest.raises(KafkaConfigurationError, match=r"can read and change everything.*ssl\.ca\.location"):
+        ConsumerConfig.from_config({"security.protocol": "SSL", "enable.ssl.certificate.verification": value})
+
+
+def test_a_missing_credential_is_named_as_in_the_given_spelling():
+    with pytest.raises(KafkaConfigurationError, match=r"sasl\.plain\.password is missing"):
+        ConsumerConfig.from_config({"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN", "sasl.username": "u"})
+
+
+def test_schemes_of_servers():
+    assert server_schemes("ssl://a, b,PLAINTEXT://c") == {"SSL", "PLAINTEXT"}
+    assert server_schemes(["SASL_SSL://a:1"]) == {"SASL_SSL"}
+    for value in (None, 7, [7], "a:1"):
+        assert server_schemes(value) == set()

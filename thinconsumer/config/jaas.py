@@ -1,0 +1,239 @@
+"""Credentials in ``sasl.jaas.config``: parses the entry of a JAAS file and turns it into options of this package.
+
+The syntax is the one that Java's client reads with ``StreamTokenizer``: ``MODULE FLAG NAME=VALUE ... ;``, with values
+bare or in quotes, Java's escapes and comments. Errors contain neither values nor names that the user wrote, since a
+missing quote turns a part of a password into a name. They count characters from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+OPTIONS_MAX = 100
+CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+_SPACE_AND_COMMENTS = re.compile(r"(?:[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z0-9_.$\u00a0-\U0010ffff-]+")
+_QUOTED = re.compile(r""""((?:[^"\\\r\n]|\\[^\r\n])*)"|'((?:[^'\\\r\n]|\\[^\r\n])*)'""")
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v": "\v"}
+
+
+@dataclass(frozen=True, slots=True)
+class JaasEntry:
+    """A login module's class name and its options."""
+
+    module: str
+    options: Mapping[str, str] = field(repr=False)
+
+
+def parse_jaas(text: str) -> JaasEntry:
+    """Return the only entry in the text.
+
+    Raises:
+        ValueError: the text is not one entry; the message contains nothing of it.
+    """
+    reader = _Reader(text)
+    if reader.at_end():
+        raise ValueError("has no login module")
+    module = reader.word("the name of a login module")
+    flag = reader.word(f"a control flag ({', '.join(CONTROL_FLAGS)})")
+    if flag.lower() not in CONTROL_FLAGS:
+        raise ValueError(f"the word after the login module must be one of {', '.join(CONTROL_FLAGS)}")
+    options: dict[str, str] = {}
+    while not reader.accept(";"):
+        if reader.at_end():
+            raise ValueError("must end with ';'")
+        name = reader.word("the name of an option, or ';'")
+        if not reader.accept("="):
+            raise reader.error("'=' after the name of an option")
+        value = reader.value()
+        if name in options:
+            raise reader.error("each option only once; the repeated one ends")
+        if len(options) == OPTIONS_MAX:
+            raise ValueError(f"has more than {OPTIONS_MAX} options")
+        options[name] = value
+    if not reader.at_end():
+        raise ValueError("has text after ';', but must have one login module only")
+    return JaasEntry(module, options)
+
+
+class _Reader:
+    """A position in the text, after any white space and comments."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._skip()
+
+    def _skip(self) -> None:
+        match = _SPACE_AND_COMMENTS.match(self._text, self._at)
+        assert match is not None  # it matches an empty text, too
+        self._at = match.end()
+
+    def at_end(self) -> bool:
+        return self._at == len(self._text)
+
+    def accept(self, character: str) -> bool:
+        """Pass the character if it is the next one; return whether it was."""
+        if not self._text.startswith(character, self._at):
+            return False
+        self._at += 1
+        self._skip()
+        return True
+
+    def error(self, expected: str) -> ValueError:
+        return ValueError(f"expected {expected} at character {self._at + 1}")
+
+    def word(self, expected: str) -> str:
+        match = _WORD.match(self._text, self._at)
+        if match is None:
+            raise self.error(expected)
+        self._at = match.end()
+        self._skip()
+        return match[0]
+
+    def value(self) -> str:
+        match = _QUOTED.match(self._text, self._at)
+        if match is None:
+            if self._text[self._at : self._at + 1] in ("'", '"'):
+                raise self.error("a value whose quote is closed on the same line; the value that begins")
+            return self.word("a value, in quotes unless it has only letters and digits,")
+        self._at = match.end()
+        self._skip()
+        return _ESCAPE.sub(_unescaped, match[match.lastindex or 0])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPED.get(escaped, escaped)
+
+
+@dataclass(slots=True)
+class Login:
+    """What a JAAS entry asks for: the mechanisms that its module has, option values by Python name, how many of its
+    options have no effect, and the names that the module has.
+    """
+
+    module: str
+    mechanisms: tuple[str, ...]
+    values: dict[str, object] = field(repr=False)
+    ignored: int
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A login module: its mechanisms, the options of this package by the module's, and its options without effect."""
+
+    mechanisms: tuple[str, ...]
+    options: Mapping[str, str]
+    without_effect: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    refuse: Callable[[Mapping[str, str]], None] = lambda options: None
+
+
+def _refuse_delegation_tokens(options: Mapping[str, str]) -> None:
+    if options.get("tokenauth", "").lower() == "true":
+        raise ValueError("tokenauth=true is refused: delegation tokens are not supported")
+
+
+def _refuse_unsecured_tokens(options: Mapping[str, str]) -> None:
+    if any(name.startswith("unsecuredLogin") for name in options):
+        raise ValueError("unsecured tokens are not made here: pass sasl_oauth_token_provider, which returns them")
+
+
+def _refuse_ticket_caches(options: Mapping[str, str]) -> None:
+    if "ticketCache" in options:
+        raise ValueError("ticketCache is refused: set the environment variable KRB5CCNAME to its path instead")
+
+
+def _refuse_access_keys(options: Mapping[str, str]) -> None:
+    if "awsRoleAccessKeyId" in options or "awsRoleSecretAccessKey" in options:
+        raise ValueError("access keys for the role are refused: put them into a profile, and name it as awsProfileName")
+
+
+_PASSWORD = {"username": "sasl_plain_username", "password": "sasl_plain_password"}
+_EXTENSION = "extension_"
+_KAFKA = "org.apache.kafka.common.security."
+#: By class name. Some distributions of Spark rename the package of Kafka's client; see :func:`_find`.
+MODULES: dict[str, _Module] = {
+    f"{_KAFKA}plain.PlainLoginModule": _Module(("PLAIN",), _PASSWORD, needs=("username", "password")),
+    f"{_KAFKA}scram.ScramLoginModule": _Module(
+        ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+        _PASSWORD,
+        without_effect=("tokenauth",),
+        needs=("username", "password"),
+        refuse=_refuse_delegation_tokens,
+    ),
+    f"{_KAFKA}oauthbearer.OAuthBearerLoginModule": _Module(
+        ("OAUTHBEARER",),
+        {
+            "clientId": "sasl_oauthbearer_client_credentials_client_id",
+            "clientSecret": "sasl_oauthbearer_client_credentials_client_secret",
+            "scope": "sasl_oauthbearer_scope",
+        },
+        refuse=_refuse_unsecured_tokens,
+    ),
+    "com.sun.security.auth.module.Krb5LoginModule": _Module(
+        ("GSSAPI",),
+        {
+            "principal": "sasl_kerberos_principal",
+            "keyTab": "sasl_kerberos_keytab",
+            "serviceName": "sasl_kerberos_service_name",
+        },
+        without_effect=(
+            "useKeyTab", "useTicketCache", "storeKey", "doNotPrompt", "refreshKrb5Config", "renewTGT", "isInitiator",
+            "useFirstPass", "tryFirstPass", "storePass", "clearPass", "debug", "client",
+        ),
+        refuse=_refuse_ticket_caches,
+    ),
+    "software.amazon.msk.auth.iam.IAMLoginModule": _Module(
+        ("AWS_MSK_IAM",),
+        {
+            "awsProfileName": "sasl_aws_msk_iam_profile",
+            "awsRoleArn": "sasl_aws_msk_iam_role_arn",
+            "awsRoleSessionName": "sasl_aws_msk_iam_role_session_name",
+            "awsRoleExternalId": "sasl_aws_msk_iam_role_external_id",
+            "awsStsRegion": "sasl_aws_msk_iam_sts_region",
+        },
+        without_effect=("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs"),
+        refuse=_refuse_access_keys,
+    ),
+}  # fmt: skip
+
+
+def login_of(entry: JaasEntry) -> Login:
+    """Return what the entry asks for.
+
+    Raises:
+        ValueError: the module is unknown, lacks an option, or has one that must not be ignored. No message has a value.
+    """
+    name, module = _find(entry.module)
+    short = name.rpartition(".")[2]
+    missing = [needed for needed in module.needs if not entry.options.get(needed)]
+    if missing:
+        raise ValueError(f"{short} needs {' and '.join(missing)}")
+    module.refuse(entry.options)
+    given = dict(entry.options)
+    if module.mechanisms == ("GSSAPI",) and given.get("useKeyTab", "").lower() != "true":
+        given.pop("keyTab", None)  # As in Java, which uses the ticket cache in this case.
+    values: dict[str, object] = {ours: given[theirs] for theirs, ours in module.options.items() if given.get(theirs)}
+    extensions = {}
+    if module.mechanisms == ("OAUTHBEARER",):
+        extensions = {key[len(_EXTENSION) :]: given[key] for key in given if key.startswith(_EXTENSION)}
+    if extensions:
+        values["sasl_oauthbearer_extensions"] = extensions
+    known = (*module.options, *module.without_effect)
+    ignored = sum(key not in known and not (extensions and key.startswith(_EXTENSION)) for key in given)
+    return Login(short, module.mechanisms, values, ignored, tuple(module.options))
+
+
+def _find(name: str) -> tuple[str, _Module]:
+    """Return the known module and its class name. A prefix is accepted: Databricks' ``kafkashaded.`` for example."""
+    for known, module in MODULES.items():
+        if name == known or name.endswith(f".{known}"):
+            return known, module
+    raise ValueError(f"its login module is none of {', '.join(MODULES)}")

@@ -1,0 +1,228 @@
+"""The rules between options of TLS and SASL. No text that they make contains a value that may be a secret."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from .declare import is_changed
+from .security import SASL_MECHANISMS, SecurityOptions
+from .values import server_schemes
+
+Values = Mapping[str, Any]
+Spell = Callable[[str], str]
+
+DEFAULTS: dict[str, Any] = {name: option.default for name, option in SecurityOptions.options().items()}
+_TLS = tuple(name for name in DEFAULTS if name.startswith("ssl_"))
+_SASL = tuple(name for name in DEFAULTS if name.startswith("sasl_"))
+_ALGORITHM = "ssl_endpoint_identification_algorithm"
+_ENDPOINT = "sasl_oauthbearer_token_endpoint_url"
+_CLIENT_ID = "sasl_oauthbearer_client_credentials_client_id"
+_CLIENT_SECRET = "sasl_oauthbearer_client_credentials_client_secret"
+_PROVIDER = "sasl_oauth_token_provider"
+
+#: Each alternative is a way to state the same thing, and at most one of them may be used.
+_TRUST = (("ssl_cafile",), ("ssl_truststore_location",), ("ssl_truststore_certificates",))
+_IDENTITY = (
+    ("ssl_certfile", "ssl_keyfile"),
+    ("ssl_keystore_location",),
+    ("ssl_keystore_certificate_chain", "ssl_keystore_key"),
+)
+_CIPHERS = (("ssl_ciphers",), ("ssl_cipher_suites",))
+_TOKENS = ((_PROVIDER,), (_ENDPOINT,))
+
+#: Pairs of an option and one that it needs.
+_NEEDS = (
+    ("ssl_keyfile", "ssl_certfile"),
+    ("ssl_keystore_key", "ssl_keystore_certificate_chain"),
+    ("ssl_keystore_certificate_chain", "ssl_keystore_key"),
+    ("ssl_keystore_password", "ssl_keystore_location"),
+    ("ssl_truststore_password", "ssl_truststore_location"),
+)
+#: The beginnings of the names of options that each mechanism uses.
+_PREFIXES = {
+    "PLAIN": ("sasl_plain_",),
+    "SCRAM-SHA-256": ("sasl_plain_",),
+    "SCRAM-SHA-512": ("sasl_plain_",),
+    "OAUTHBEARER": ("sasl_oauth", "sasl_login_"),
+    "GSSAPI": ("sasl_kerberos_",),
+    "AWS_MSK_IAM": ("sasl_aws_msk_iam_", "sasl_login_"),
+}
+_EVERY_MECHANISM = ("sasl_mechanism", "sasl_jaas_config")
+
+
+def derive_host_name_check(values: Values, given: Collection[str]) -> dict[str, Any]:
+    """Return the values in which kafka-python's and Java's option for the check of host names agree, if one is
+    given.
+    """
+    derived = dict(values)
+    if _ALGORITHM in given and "ssl_check_hostname" not in given:
+        derived["ssl_check_hostname"] = derived[_ALGORITHM] != ""
+    elif "ssl_check_hostname" in given and _ALGORITHM not in given:
+        derived[_ALGORITHM] = "https" if derived["ssl_check_hostname"] else ""
+    return derived
+
+
+def broken_security_rules(values: Values, given: Collection[str], servers: object, spell: Spell) -> list[str]:
+    """Return a sentence for each rule that the values break. ``given`` are the names of the options that the user gave,
+    and ``servers`` the bootstrap servers as passed, or None.
+    """
+    chosen = _chosen(values, given)
+    return [
+        *_scheme_problems(values, servers, spell),
+        *_tls_problems(values, chosen, spell),
+        *_login_problems(values, chosen, spell),
+    ]
+
+
+def security_warnings(values: Values, given: Collection[str], spell: Spell) -> list[str]:
+    """Return a sentence for each accepted option that is a risk, or has no effect. The values must obey the rules."""
+    return [*_risks(values, spell), *_without_effect(values, _chosen(values, given), spell)]
+
+
+def _chosen(values: Values, given: Collection[str]) -> list[str]:
+    """Return the options of TLS and SASL that the user gave and that differ from their default. Programs that spell out
+    defaults, as those of kafka-python's documentation, do not choose anything by that.
+    """
+    return [name for name in DEFAULTS if name in given and is_changed(values[name], DEFAULTS[name])]
+
+
+def _scheme_problems(values: Values, servers: object, spell: Spell) -> Iterator[str]:
+    protocol = values["security_protocol"]
+    wrong = sorted({scheme for scheme in server_schemes(servers) if scheme != protocol})
+    if wrong:
+        yield (
+            f"{spell('bootstrap_servers')} has a server with {wrong[0]}://, but {spell('security_protocol')} is "
+            f"{protocol!r}: make them agree, or write host:port only"
+        )
+
+
+def _tls_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
+    others = [name for name in chosen if name in _TLS and name != "ssl_context"]
+    if values["ssl_context"] is not None:
+        if others:
+            yield (
+                f"{spell('ssl_context')} is used instead of all other TLS options: leave it out, or set up the context "
+                f"accordingly and leave out {', '.join(map(spell, others))}"
+            )
+        return
+    if values["ssl_check_hostname"] != (values[_ALGORITHM] != ""):
+        yield f"{spell('ssl_check_hostname')} and {spell(_ALGORITHM)} contradict each other: give one of them"
+    yield from _alternatives(chosen, _TRUST, "certificates to trust", spell)
+    yield from _alternatives(chosen, _IDENTITY, "certificate and private key of the client", spell)
+    yield from _alternatives(chosen, _CIPHERS, "cipher suites", spell)
+    passwords = {values[name] for name in ("ssl_password", "ssl_key_password") if values[name] is not None}
+    if len(passwords) > 1:
+        yield f"{spell('ssl_password')} and {spell('ssl_key_password')} are not the same, but for the same key"
+    for name, needed in _NEEDS:
+        if name in chosen and needed not in chosen:
+            yield f"{spell(name)} needs {spell(needed)}"
+    for store, text in (("ssl_truststore", "certificates"), ("ssl_keystore", "key")):
+        kind = f"{store}_type"
+        if values[kind] == "PEM" and f"{store}_password" in chosen:
+            yield f"{spell(f'{store}_password')} is not for PEM, where a key has {spell('ssl_key_password')}"
+        if values[kind] == "PKCS12" and f"{store}_{text}" in chosen:
+            yield f"{spell(f'{store}_{text}')} is PEM text, but {spell(kind)} is 'PKCS12'"
+    if values["ssl_protocol"] == "TLSv1.2" and "TLSv1.2" not in values["ssl_enabled_protocols"]:
+        yield f"{spell('ssl_protocol')} is 'TLSv1.2', which {spell('ssl_enabled_protocols')} does not contain"
+
+
+def _alternatives(chosen: Collection[str], ways: Iterable[tuple[str, ...]], what: str, spell: Spell) -> Iterator[str]:
+    used = [names for way in ways if (names := [name for name in way if name in chosen])]
+    if len(used) > 1:
+        yield f"more than one option for the {what}: give only one of {', '.join(spell(names[0]) for names in used)}"
+
+
+def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
+    protocol, mechanism = values["security_protocol"], values["sasl_mechanism"]
+    if not protocol.startswith("SASL_"):
+        return
+    if mechanism is None:
+        words = ", ".join(SASL_MECHANISMS)
+        yield f"{spell('sasl_mechanism')} is missing: {spell('security_protocol')}={protocol!r} needs one of {words}"
+    elif "sasl_plain_" in _PREFIXES[mechanism]:
+        missing = [spell(name) for name in ("sasl_plain_username", "sasl_plain_password") if not values[name]]
+        if missing:
+            are = "are" if len(missing) > 1 else "is"
+            yield f"{' and '.join(missing)} {are} missing, which {mechanism} needs"
+    elif mechanism == "OAUTHBEARER":
+        yield from _token_problems(values, chosen, spell)
+    elif mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
+        yield f"AWS_MSK_IAM needs {spell('security_protocol')}='SASL_SSL': it must not be used without TLS"
+
+
+def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
+    yield from _alternatives(chosen, _TOKENS, "source of tokens", spell)
+    if values[_PROVIDER] is not None:
+        return
+    missing = [spell(name) for name in (_ENDPOINT, _CLIENT_ID, _CLIENT_SECRET) if values[name] is None]
+    if len(missing) == 3:
+        yield (
+            f"OAUTHBEARER needs {spell(_PROVIDER)}, or {spell(_ENDPOINT)} with {spell(_CLIENT_ID)} and "
+            f"{spell(_CLIENT_SECRET)}"
+        )
+    elif missing:
+        yield f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing, to request tokens"
+
+
+def _risks(values: Values, spell: Spell) -> Iterator[str]:
+    protocol, mechanism = values["security_protocol"], values["sasl_mechanism"]
+    if _uses_tls(values) and values["ssl_context"] is None and not values["ssl_check_hostname"]:
+        name = spell("ssl_check_hostname")
+        if "." in name:
+            name = spell(_ALGORITHM)
+        yield (
+            f"{name} switches off the check of host names: whoever has a certificate of the same authorities can pose "
+            "as the broker, and read and change everything, passwords too. Use a certificate with the broker's name"
+        )
+    remote = next((server.host for server in values["bootstrap_servers"] if not _is_loopback(server.host)), None)
+    if protocol == "SASL_PLAINTEXT" and mechanism in ("PLAIN", "OAUTHBEARER") and remote is not None:
+        sent = "the password" if mechanism == "PLAIN" else "the token"
+        yield (
+            f"{mechanism} sends {sent} in the clear to {remote}, since {spell('security_protocol')} is "
+            "'SASL_PLAINTEXT': use 'SASL_SSL'" + (", or a SCRAM mechanism" if mechanism == "PLAIN" else "")
+        )
+    url = _used_endpoint(values)
+    if url is not None and url.lower().startswith("http:"):
+        from urllib.parse import urlsplit  # on demand: no other option needs it
+
+        if not _is_loopback(urlsplit(url).hostname or ""):
+            yield f"{spell(_ENDPOINT)} sends the client secret in the clear: use https"
+
+
+def _without_effect(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
+    protocol, mechanism = values["security_protocol"], values["sasl_mechanism"]
+    tls, logins = ([name for name in chosen if name in family] for family in (_TLS, _SASL))
+    if tls and not _uses_tls(values):
+        yield _idle(tls, f"with {spell('security_protocol')}={protocol!r}", spell)
+    if not protocol.startswith("SASL_"):
+        if logins:
+            yield _idle(logins, f"with {spell('security_protocol')}={protocol!r}", spell)
+        return
+    idle = [name for name in logins if not name.startswith((*_EVERY_MECHANISM, *_PREFIXES[mechanism]))]
+    if idle:
+        yield _idle(idle, f"with {spell('sasl_mechanism')}={mechanism!r}", spell)
+
+
+def _idle(names: Iterable[str], where: str, spell: Spell) -> str:
+    return f"{where}, these options have no effect: {', '.join(map(spell, names))}"
+
+
+def _uses_tls(values: Values) -> bool:
+    """Return whether any connection uses TLS: to brokers, or to a token endpoint."""
+    url = _used_endpoint(values)
+    return bool(values["security_protocol"].endswith("SSL") or (url is not None and url.lower().startswith("https:")))
+
+
+def _used_endpoint(values: Values) -> str | None:
+    uses = values["security_protocol"].startswith("SASL_") and values["sasl_mechanism"] == "OAUTHBEARER"
+    url: str | None = values[_ENDPOINT]
+    return url if uses and values[_PROVIDER] is None else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower().rstrip(".") == "localhost"
