@@ -1,5 +1,7 @@
 """Logins over a connection: responses, delays, closed connections, fault rules and the principal."""
 
+import base64
+
 import pytest
 
 from thinconsumer.broker import Delay, Edit, ListenerSecurity, Reply
@@ -204,3 +206,28 @@ def test_mechanisms_of_a_failed_api_versions_may_be_asked_again(connect):
     assert client.ask(HELLO).api_keys
     client.send(HELLO)
     assert client.closed
+
+
+def encoded(text):
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=")
+
+
+def bearer(expires_at):
+    token = encoded('{"alg":"none"}') + b"." + encoded(f'{{"sub":"alice","exp":{expires_at}}}') + b"."
+    return b"n,,\x01auth=Bearer " + token + b"\x01\x01"
+
+
+def test_tokens_limit_the_session_and_are_rejected_in_two_steps(connect):
+    client = connect(sasl_enabled_mechanisms=("OAUTHBEARER",))
+    assert log_in(client, bearer(1_700_000_007), "OAUTHBEARER").session_lifetime_ms == 7000
+    assert client.connection.principal == "User:alice"
+    client.cluster.advance(6.0)
+    assert log_in(client, bearer(1_700_000_009), "OAUTHBEARER").session_lifetime_ms == 3000
+    client.cluster.advance(9.1)
+    other = type(client)(client.cluster, 1)
+    rejected = log_in(other, bearer(1_700_000_009), "OAUTHBEARER")
+    assert (rejected.error_code, rejected.auth_bytes) == (0, b'{"status":"invalid_token"}')
+    other.send(SaslAuthenticateRequest(auth_bytes=b"\x01"))
+    client.cluster.advance(9.2)
+    assert other.answers()[0].error_message == '{"status":"invalid_token"}'
+    assert other.closed

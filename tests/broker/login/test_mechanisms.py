@@ -13,6 +13,12 @@ def test_plain():
     assert exchange.user == "alice"
 
 
+def test_oauthbearer():
+    security = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=("OAUTHBEARER",))
+    exchange = Mechanisms(security, random.Random(1)).new_exchange("OAUTHBEARER", {})
+    assert b"invalid_token" in exchange.evaluate(b"n,,\x01auth=Bearer x\x01\x01", 0.0)
+
+
 def test_configured_users_get_scram_credentials_unless_they_have_stored_ones():
     enabled = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     security = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=enabled, users={"alice": "a"})

@@ -7,9 +7,11 @@ from functools import partial
 from ...timers import Random
 from ..security import ListenerSecurity
 from .exchange import Exchange
+from .oauthbearer import OAuthBearerExchange
 from .plain import PlainExchange
 from .scram import ScramExchange
 from .scram_credentials import BY_NAME, ScramCredential, ScramCredentials
+from .web_tokens import TokenVerifier
 
 SALT_SIZE = 16
 NONCE_SIZE = 24
@@ -21,11 +23,15 @@ class Mechanisms:
     def __init__(self, security: ListenerSecurity, random: Random) -> None:
         self._security = security
         self._random = random
+        # The verifier is made even if OAUTHBEARER is not enabled, so that an invalid key is always reported.
+        self._tokens = TokenVerifier(security)
 
     def new_exchange(self, name: str, credentials: ScramCredentials) -> Exchange:
         """Return a new exchange of an enabled mechanism. ``credentials`` are the SCRAM credentials of all users."""
         if name in BY_NAME:
             return ScramExchange(name, partial(_credential_of, credentials, name), self._bytes(NONCE_SIZE).hex())
+        if name == "OAUTHBEARER":
+            return OAuthBearerExchange(self._tokens.accept)
         return PlainExchange(self._security.users)
 
     def first_credentials(self, stored: ScramCredentials) -> ScramCredentials:
