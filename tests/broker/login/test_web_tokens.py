@@ -4,7 +4,7 @@ import base64
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.broker.login import web_tokens
@@ -103,10 +103,8 @@ def key_pairs():
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
     form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    for algorithm, key in (
-        ("RS256", rsa.generate_private_key(65537, 2048)),
-        ("ES256", ec.generate_private_key(ec.SECP256R1())),
-    ):
+    keys = {"RS256": rsa.generate_private_key(65537, 2048), "ES256": ec.generate_private_key(ec.SECP256R1())}
+    for algorithm, key in keys.items():
         yield algorithm, key, key.public_key().public_bytes(*form).decode()
 
 
@@ -163,6 +161,7 @@ def test_missing_package_is_named(monkeypatch):
         verifier(key="-----BEGIN PUBLIC KEY-----\n")
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=50) | st.binary(max_size=60).map(lambda data: f"{encoded(b'{}')}.{encoded(data)}."))
 def test_any_text_is_rejected_with_a_token_error(text):
     with pytest.raises(TokenError):

@@ -1,6 +1,6 @@
 """The mechanism OAUTHBEARER on the broker's side (RFC 7628, KIP-255, KIP-342). Follows ``OAuthBearerSaslServer``.
 
-A rejected token is answered with an error in JSON. The client then sends a dummy message, and only then the login fails.
+A rejected token is answered with an error in JSON. The client then sends a dummy message, after which the login fails.
 """
 
 from __future__ import annotations
