@@ -153,8 +153,8 @@ def test_without_h11_the_extra_is_named(monkeypatch):
 
 
 def test_an_opaque_token():
-    token = credentials(extensions={"a": "b"}).token(answer(access_token="abc", expires_in=60), NOW - 2, NOW)
-    assert (token.value, token.expires_at, token.principal, token.extensions) == ("abc", NOW + 58, "app", {"a": "b"})
+    token = credentials().token(answer(access_token="abc", expires_in=60), NOW - 2, NOW)
+    assert (token.value, token.expires_at, token.principal) == ("abc", NOW + 58, "app")
 
 
 def test_a_jwt():
@@ -222,7 +222,7 @@ def test_an_error_shows_the_servers_words_bounded_and_without_secrets():
     with pytest.raises(TokenEndpointError) as caught:
         credentials().token(answer(400, error="e", error_description=echo), NOW, NOW)
     text = str(caught.value)
-    assert "e: *** *** *** [31m xxx" in text
+    assert r"e: <hidden> <hidden> <hidden> \x1b[31m\n\u202exxx" in text
     assert len(text) < 500 and text.isprintable()
     assert "c4n4ry" not in text + repr(credentials()) and basic not in text
 
@@ -275,7 +275,7 @@ def test_responses(data, size):
         (OK + b"a" * (HEADERS_BYTES_MAX + 1), "not valid HTTP", False),
         (OK + b"a: b\r\n" * HEADERS_BYTES_MAX, "not valid HTTP", False),
         (b"HTTP/1.1 101 Switching\r\n\r\n", "not valid HTTP|without a response", False),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 30_000, "more than", False),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 6_000, "more than", False),
         (OK + b"Content-Length: 99999999999\r\n\r\n" + b"a" * (BODY_BYTES_MAX + 1), "more than", False),
         (OK + b"\r\n" + b"a" * (BODY_BYTES_MAX + 1), "more than", False),
         (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * (BODY_BYTES_MAX + 1), "more than", False),

@@ -11,7 +11,6 @@ import ipaddress
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -19,16 +18,16 @@ from urllib.parse import quote_plus, urlsplit
 
 from .._version import __version__
 from ..errors import IllegalArgumentError, KafkaConfigurationError, KafkaError
+from .mechanism import shown
 from .tokens import Token, as_seconds, as_token, claims_of
 
 #: Maximum size of a response's body.
 BODY_BYTES_MAX = 64 * 1024
 #: Maximum size of a response's status line and headers, and of a chunk's header.
 HEADERS_BYTES_MAX = 16 * 1024
-#: Maximum number of bytes of a response. With chunks of one byte, the framing takes five times the body's size.
-RESPONSE_BYTES_MAX = 512 * 1024
-#: Maximum length of the server's own words in an error text.
-SHOWN_CHARACTERS = 300
+#: Maximum number of bytes of a response, with headers and the framing of chunks. A body in chunks of one byte takes h11
+#: long to decode: 1.5 s for 64 KiB.
+RESPONSE_BYTES_MAX = 128 * 1024
 URL_OPTION = "sasl_oauthbearer_token_endpoint_url"
 ID_OPTION = "sasl_oauthbearer_client_credentials_client_id"
 SECRET_OPTION = "sasl_oauthbearer_client_credentials_client_secret"
@@ -125,7 +124,6 @@ class ClientCredentials:
         url_encode: Java's ``sasl.oauthbearer.header.urlencode``: whether the client id and secret are form-encoded
             before they are put into the header, as RFC 6749, section 2.3.1 says. Few servers insist; Java's default
             is not to.
-        extensions: SASL extensions that are sent with each token.
 
     Raises:
         KafkaConfigurationError: the extra ``oidc`` is not installed, or the client id or secret is malformed.
@@ -139,7 +137,6 @@ class ClientCredentials:
         *,
         scope: str = "",
         url_encode: bool = False,
-        extensions: Mapping[str, str] | None = None,
         sub_claim: str = "sub",
     ) -> None:
         self.endpoint = endpoint
@@ -154,8 +151,8 @@ class ClientCredentials:
             )
         self._client_id = client_id
         encoded = (quote_plus(client_id), quote_plus(client_secret))
-        shown = ":".join(encoded if url_encode else (client_id, client_secret))
-        basic = b64encode(shown.encode()).decode("ascii")
+        pair = encoded if url_encode else (client_id, client_secret)
+        basic = b64encode(":".join(pair).encode()).decode("ascii")
         self._authorization = f"Basic {basic}"
         #: Every form of the secret that a server could repeat in an error.
         self._secrets = (basic, client_secret, encoded[1])
@@ -163,7 +160,6 @@ class ClientCredentials:
         self._body = b"grant_type=client_credentials"
         if scope.strip():
             self._body += f"&scope={quote_plus(scope.strip())}".encode()
-        self._extensions = extensions
         self._sub_claim = sub_claim
 
     def __repr__(self) -> str:
@@ -210,7 +206,7 @@ class ClientCredentials:
         try:
             principal = "" if self._sub_claim in claims_of(value) else self._client_id
             expires_at = sent_at + expires_in if is_known else None
-            return as_token((value, expires_at, principal, self._extensions), wall, self._sub_claim)
+            return as_token((value, expires_at, principal), wall, self._sub_claim)
         except IllegalArgumentError as error:
             reason = str(error)
         raise self._error(reason, retriable=True)
@@ -236,17 +232,7 @@ class ClientCredentials:
 
     def _shown(self, value: object) -> str:
         """Return the server's words for an error text: printable, short, and without the client secret."""
-        if not isinstance(value, str):
-            return ""
-        text = self._without_secrets(value)
-        text = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-        text = self._without_secrets(text)
-        return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
-
-    def _without_secrets(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return shown(value, *self._secrets) if isinstance(value, str) else ""
 
 
 class HttpExchange:

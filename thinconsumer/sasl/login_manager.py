@@ -1,0 +1,362 @@
+"""The logins of one client: the mechanism that its options choose, and the token or credentials to log in with.
+
+A manager of the engine: it fetches a token before the first broker is dialled, and replaces it before it expires. If a
+replacement fails, the old token is used until its expiry. OIDC tokens are fetched over the client's own driver; token
+providers and botocore block, so the shell calls them between two steps (:meth:`LoginManager.provider_call`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..config import CommonOptions
+from ..connection.authenticate import Login, NewLogin
+from ..connection.request import Answer, Request
+from ..driver import Address, Command
+from ..errors import (
+    IllegalArgumentError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+)
+from ..failures import OutageLog
+from ..timers import NEVER, Random
+from ..wire import Message
+from ..wire.error_codes import Code
+from .login import SaslLogin
+from .mechanism import Mechanism, shown
+from .refresh import Refresh
+from .tokens import Token, claims_of
+
+if TYPE_CHECKING:
+    from .aws_credentials import LoadedCredentials
+    from .oidc import ClientCredentials
+    from .token_fetch import TokenFetch
+
+log = logging.getLogger(__name__)
+
+
+class FailedLogin:
+    """A login that could not begin, because there are no credentials or the package of the mechanism is missing."""
+
+    reauthenticate_after = None
+
+    def __init__(self, error: KafkaError) -> None:
+        self._error = error
+
+    def next_request(self, answer: Message | None, now: float) -> Message | None:
+        """Raise the error."""
+        raise self._error
+
+
+class LoginManager:
+    """Makes the logins of connections; see the module. Without SASL, it does nothing and takes no time.
+
+    Args:
+        wall_time: returns seconds since the epoch. Tokens and AWS credentials expire by this clock.
+
+    Raises:
+        KafkaConfigurationError: the options choose a mechanism without its credentials, or an extra is not installed.
+    """
+
+    asker = "logins"
+
+    def __init__(self, options: CommonOptions, random: Random, wall_time: Callable[[], float]) -> None:
+        #: Makes the login of a connection to a host; None if ``security_protocol`` has no SASL.
+        self.new_login: NewLogin | None = None
+        self._options = options
+        self._random = random
+        self._wall_time = wall_time
+        self._what = "credentials"  #: What is fetched and replaced, for error texts.
+        self._refresh: Refresh | None = None  #: None if there is nothing to fetch.
+        self._call: Callable[[], object] | None = None  #: Returns a token or credentials. May block.
+        self._token: Token | None = None
+        self._aws: LoadedCredentials | None = None
+        self._oidc: ClientCredentials | None = None
+        self._fetch: TokenFetch | None = None
+        self._commands: list[Command] = []
+        self._error: KafkaError | None = None
+        self._last_failure = ""
+        self._outages = OutageLog(log)
+        if options.security_protocol.startswith("SASL_"):
+            self.new_login = self._new_login
+            self._set_up()
+
+    def __repr__(self) -> str:
+        return f"<LoginManager {self._options.security_protocol} {self._options.sasl_mechanism}>"
+
+    # -- for connections
+
+    def may_dial(self) -> bool:
+        """Return whether there are credentials to log in with. A client without them must not dial."""
+        return self._refresh is None or self._refresh.is_valid(self._wall_time())
+
+    def waits_for(self) -> str:
+        """Return why :meth:`may_dial` is false; an empty text if it is true."""
+        if self.may_dial():
+            return ""
+        assert self._refresh is not None
+        state = f"the last {self._what} expired" if self._refresh.is_obtained else f"no {self._what} yet"
+        return f"{state}: {self._last_failure}" if self._last_failure else state
+
+    def take_error(self) -> KafkaError | None:
+        """Return, once, the error of a first token or first credentials that cannot be had.
+
+        Rejected credentials are such an error at once, and so is an exception of a token provider. A token endpoint
+        that cannot be reached is one after ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
+        """
+        error, self._error = self._error, None
+        return error
+
+    # -- as a manager of the engine
+
+    def step(self, now: float) -> list[Request]:
+        """Begin to fetch a token if one is due, and take its result. Returns no requests: brokers are not asked."""
+        if self._oidc is None:
+            return []
+        assert self._refresh is not None
+        if self._fetch is None and self._refresh.is_due(now, self._wall_time()):
+            self._fetch = self._new_fetch(self._oidc, now)
+        if self._fetch is not None:
+            self._fetch.step(now)
+            if self._fetch.is_over:
+                self._settle(self._fetch, now)
+        return []
+
+    def handle(self, answer: Answer, now: float) -> bool | None:
+        """Do nothing: this manager sends no requests."""
+        return True
+
+    def wake_at(self, now: float) -> float:
+        """Return when :meth:`step` or :meth:`provider_call` has something to do."""
+        if self._fetch is not None:
+            return self._fetch.wake_at()
+        return NEVER if self._refresh is None else self._refresh.due_at
+
+    def restart(self, now: float) -> None:
+        """Begin the fetch under way anew: its connection is closed."""
+        self._fetch = None
+        self._commands.clear()
+
+    # -- for the driver
+
+    def take_commands(self) -> list[Command]:
+        """Return the commands of the fetch under way since the last call."""
+        commands, self._commands = self._commands, []
+        return commands if self._fetch is None else commands + self._fetch.take_commands()
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
+        """Take the result of a name lookup; a lookup of another host is ignored."""
+        if self._fetch is not None:
+            self._fetch.resolved(host, port, addresses, error, now)
+
+    # -- for the shell
+
+    def provider_call(self, now: float) -> Callable[[], object] | None:
+        """Return a function to call between two steps if a token or credentials are due. It may block, and may raise.
+
+        The caller passes its result to :meth:`provided` or :meth:`provider_failed`. If it does neither, because Ctrl-C
+        has interrupted the function, the function remains due.
+        """
+        if self._call is None:
+            return None
+        assert self._refresh is not None
+        return self._call if self._refresh.is_due(now, self._wall_time()) else None
+
+    def provided(self, returned: object, now: float) -> None:
+        """Take what the function returned."""
+        try:
+            if self._options.sasl_mechanism == "AWS_MSK_IAM":
+                self._take_aws(returned, now)
+            else:
+                self._take_token(self._as_token(returned), now)
+        except IllegalArgumentError as error:
+            self.provider_failed(error, now)
+
+    def provider_failed(self, error: BaseException, now: float) -> None:
+        """Take the exception that the function raised."""
+        if isinstance(error, KafkaError):
+            text = str(error)
+        else:
+            source = "AWS credentials" if self._options.sasl_mechanism == "AWS_MSK_IAM" else "sasl_oauth_token_provider"
+            text = f"{source}: {_describe(error)}"
+        is_final = isinstance(error, IllegalArgumentError)
+        self._failed(error, text, now, retriable=not is_final, shows_at_once=True)
+
+    # -- setting up
+
+    def _set_up(self) -> None:
+        options = self._options
+        if options.sasl_mechanism == "AWS_MSK_IAM":
+            from .aws_credentials import RELOAD_AFTER, load_credentials, session_maker
+
+            self._what = "AWS credentials"
+            self._call = partial(load_credentials, options, session_maker())
+            self._refresh = Refresh(options, self._random, RELOAD_AFTER)
+        elif options.sasl_mechanism == "OAUTHBEARER":
+            self._what = "OAUTHBEARER token"
+            self._refresh = Refresh(options, self._random)
+            if options.sasl_oauth_token_provider is not None:
+                from .token_provider import provider_call
+
+                self._call = provider_call(options.sasl_oauth_token_provider)
+            else:
+                self._oidc = self._client_credentials()
+        elif options.sasl_mechanism not in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"):
+            raise KafkaConfigurationError(
+                f"security_protocol={options.security_protocol!r} needs sasl_mechanism, which is "
+                f"{options.sasl_mechanism!r}"
+            )
+
+    def _client_credentials(self) -> ClientCredentials:
+        from .oidc import ClientCredentials, TokenEndpoint
+
+        options = self._options
+        url = options.sasl_oauthbearer_token_endpoint_url
+        if not url:
+            raise KafkaConfigurationError(
+                "sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider or sasl_oauthbearer_token_endpoint_url"
+            )
+        endpoint = TokenEndpoint.parse(url)
+        if endpoint.scheme == "http" and not endpoint.is_loopback:
+            log.warning("%s: the client secret and the tokens are sent without TLS, use https", endpoint)
+        return ClientCredentials(
+            endpoint,
+            options.sasl_oauthbearer_client_credentials_client_id or "",
+            options.sasl_oauthbearer_client_credentials_client_secret or "",
+            scope=options.sasl_oauthbearer_scope or "",
+            url_encode=options.sasl_oauthbearer_header_urlencode,
+            sub_claim=options.sasl_oauthbearer_sub_claim_name,
+        )
+
+    def _new_fetch(self, credentials: ClientCredentials, now: float) -> TokenFetch:
+        from .token_fetch import TokenFetch
+
+        options = self._options
+        connect_ms = options.sasl_login_connect_timeout_ms or options.socket_connection_setup_timeout_ms
+        read_ms = options.sasl_login_read_timeout_ms or options.request_timeout_ms
+        return TokenFetch(credentials, connect_ms / 1000, read_ms / 1000, self._wall_time, now)
+
+    # -- results
+
+    def _settle(self, fetch: TokenFetch, now: float) -> None:
+        self._fetch = None
+        self._commands += fetch.take_commands()
+        if fetch.token is not None:
+            try:
+                self._take_token(self._as_token(fetch.token), now)
+            except IllegalArgumentError as unusable:
+                self._failed(unusable, str(unusable), now, retriable=False)
+            return
+        error = fetch.error
+        assert error is not None
+        is_rejected = isinstance(error, KafkaConnectionError) and error.is_certificate_rejected
+        self._failed(error, str(error), now, retriable=error.retriable and not is_rejected)
+
+    def _as_token(self, returned: object) -> Token:
+        from .token_provider import token_of
+
+        options = self._options
+        claim = options.sasl_oauthbearer_sub_claim_name
+        return token_of(returned, options.sasl_oauthbearer_extensions, self._wall_time(), claim)
+
+    def _take_token(self, token: Token, now: float) -> None:
+        self._token = token
+        self._succeeded(token.expires_at, now)
+        if log.isEnabledFor(logging.DEBUG):
+            scope = claims_of(token.value).get(self._options.sasl_oauthbearer_scope_claim_name)
+            log.debug("new token: %r, scope %.200r", token, scope)
+
+    def _take_aws(self, returned: object, now: float) -> None:
+        from .aws_credentials import LoadedCredentials
+
+        assert isinstance(returned, LoadedCredentials)
+        if returned.expires_at is not None and returned.expires_at <= self._wall_time():
+            raise IllegalArgumentError("the AWS credentials have expired, by this machine's clock")
+        self._aws = returned
+        self._succeeded(returned.expires_at, now)
+        log.debug("new AWS credentials: %r", returned)
+
+    def _succeeded(self, expires_at: float | None, now: float) -> None:
+        assert self._refresh is not None
+        self._refresh.succeeded(expires_at, now, self._wall_time())
+        self._last_failure = ""
+        self._error = None
+        self._outages.recovered(None, now, f"new {self._what}")
+
+    def _failed(
+        self, error: BaseException, text: str, now: float, *, retriable: bool, shows_at_once: bool = False
+    ) -> None:
+        assert self._refresh is not None
+        self._refresh.failed(now, retriable=retriable)
+        self._last_failure = text
+        is_valid = self._refresh.is_valid(self._wall_time())
+        state = "the old one is still used" if is_valid else "no broker can be asked until there is one"
+        self._outages.failed("credentials", now, f"cannot get {self._what} ({state}): {text}")
+        if not self._refresh.is_obtained and (shows_at_once or not retriable or self._refresh.has_lasted(now)):
+            code = Code.SASL_AUTHENTICATION_FAILED
+            self._error = SaslAuthenticationFailedError(
+                f"no {self._what}: {text}", code=int(code), name=code.name, retriable=retriable
+            )
+            self._error.__cause__ = error
+
+    # -- logins
+
+    def _new_login(self, host: str) -> Login:
+        # Called within a step: an exception here would end the step in the middle.
+        if not self.may_dial():
+            return FailedLogin(KafkaConnectionError(f"cannot log in: {self.waits_for()}", host=host))
+        try:
+            mechanism = self._mechanism(host)
+        except KafkaError as error:
+            return FailedLogin(error)
+        return SaslLogin(mechanism, jitter=self._random.random(), wall_time=self._wall_time)
+
+    def _mechanism(self, host: str) -> Mechanism:
+        options = self._options
+        name = options.sasl_mechanism
+        if name == "OAUTHBEARER":
+            from .oauthbearer import OAuthBearer
+
+            assert self._token is not None
+            return OAuthBearer(self._token)
+        if name == "AWS_MSK_IAM":
+            return self._aws_mechanism(host)
+        if name == "GSSAPI":
+            from .gssapi import Gssapi
+
+            return Gssapi(
+                options.sasl_kerberos_service_name,
+                options.sasl_kerberos_domain_name or host,
+                options.sasl_kerberos_principal or "",
+                options.sasl_kerberos_keytab or "",
+                target=options.sasl_kerberos_name,
+                wall=self._wall_time(),
+            )
+        username, password = options.sasl_plain_username or "", options.sasl_plain_password or ""
+        if name == "PLAIN":
+            from .plain import Plain
+
+            return Plain(username, password)
+        from .scram import Scram
+
+        assert name is not None
+        return Scram(name, username, password, f"{self._random.randrange(2**192):048x}")
+
+    def _aws_mechanism(self, host: str) -> Mechanism:
+        from .aws_msk_iam import AwsMskIam, region_of
+
+        keys = self._aws
+        assert keys is not None
+        region = self._options.sasl_aws_msk_iam_region or region_of(host) or keys.region
+        return AwsMskIam(host, keys, region, self._wall_time(), credentials_expire_at=keys.expires_at)
+
+
+def _describe(error: BaseException) -> str:
+    """Return an exception's type and words for a log line."""
+    text = shown(" ".join(str(error).split()))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
