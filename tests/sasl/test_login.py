@@ -5,7 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.connection.authenticate import Login
+from thinconsumer.connection.connection import Connection, ConnectionSettings
+from thinconsumer.driver import Address
 from thinconsumer.errors import (
+    AuthorizationError,
     IllegalArgumentError,
     KafkaProtocolError,
     SaslAuthenticationFailedError,
@@ -16,6 +19,8 @@ from thinconsumer.sasl.mechanism import Mechanism
 from thinconsumer.sasl.oauthbearer import OAuthBearer
 from thinconsumer.sasl.plain import Plain
 from thinconsumer.sasl.scram import Scram
+from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
+from thinconsumer.wire.header import decode_request_header, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatResponse
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -193,3 +198,83 @@ def test_oversized_and_unsolicited_messages_are_refused():
 def test_bad_credentials_are_no_login():
     with pytest.raises(IllegalArgumentError):
         SaslLogin(Plain("alice", "a\0b"))
+
+
+class Wire:
+    """A connection that logs in with PLAIN; the test is its broker, which supports ``ranges`` by API key."""
+
+    def __init__(self, ranges):
+        def new_login(host):
+            return SaslLogin(Plain("alice", SECRET))
+
+        settings = ConnectionSettings("me", 100_000, 5, 540.0, "SASL_PLAINTEXT", new_login)
+        address = Address(0, ("10.0.0.1", 9092))
+        self.connection = Connection(settings, "kafka", address, 1, 30.0, 0.0, self.ignore, self.ignore)
+        self.connection.connection_made(0.0)
+        self.sent = [self.take()]
+        keys = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()]
+        self.reply(ApiVersionsResponse(api_keys=keys), ApiVersionsResponse.VERSIONS[1])
+
+    def ignore(self, _):
+        pass
+
+    def take(self):
+        data = b"".join(self.connection.data_to_send())
+        self.connection.data_sent(len(data), 0.0)
+        return data
+
+    def reply(self, message, version):
+        """Send a response; what the connection writes next is added to ``sent``."""
+        frame = encode_response(message, version, len(self.sent) - 1)
+        data = len(frame).to_bytes(4, "big") + frame
+        self.connection.get_buffer()[: len(data)] = data
+        self.connection.buffer_updated(len(data), 0.0)
+        self.sent.append(self.take())
+
+    @property
+    def versions(self):
+        """API key and version of each request."""
+        return [decode_request_header(data[4:])[:2] for data in self.sent if data]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_connection_logs_in_with_every_version_of_sasl_authenticate(version):
+    wire = Wire({17: (0, 1), 36: (0, version)})
+    assert SECRET.encode() not in b"".join(wire.sent)
+    wire.reply(AGREED, 1)
+    assert wire.versions[1:] == [(17, 1), (36, version)]
+    assert SECRET.encode() in wire.sent[-1]
+    wire.reply(answered(session_lifetime_ms=1000), version)
+    assert wire.connection.is_ready
+
+
+@pytest.mark.parametrize(
+    ("ranges", "text"),
+    [
+        ({17: (0, 0)}, "needs SaslAuthenticate versions 0 to 2, but broker 1 does not have this API"),
+        ({17: (0, 1)}, "needs SaslAuthenticate versions 0 to 2, but broker 1 does not have this API"),
+        ({17: (0, 1), 36: (3, 4)}, "needs SaslAuthenticate versions 0 to 2, but broker 1 has versions 3 to 4"),
+        ({36: (0, 2)}, "needs SaslHandshake versions 0 to 1, but broker 1 does not have this API"),
+        ({17: (2, 3), 36: (0, 2)}, "needs SaslHandshake versions 0 to 1, but broker 1 has versions 2 to 3"),
+    ],
+    ids=["handshake 0 only", "no authenticate", "newer authenticate", "no handshake", "newer handshake"],
+)
+def test_brokers_without_a_common_version_get_no_password(ranges, text):
+    """After SaslHandshake 0 alone, Kafka expects the mechanism's messages without headers; they are never sent."""
+    wire = Wire(ranges)
+    if 17 in ranges and ranges[17][0] <= 1:
+        wire.reply(AGREED, ranges[17][1])
+    assert text in str(wire.connection.error)
+    assert SECRET.encode() not in b"".join(wire.sent)
+    assert SECRET not in str(wire.connection.error)
+
+
+@pytest.mark.parametrize(
+    "answer", [SaslHandshakeResponse(error_code=33, mechanisms=["GSSAPI"]), SaslHandshakeResponse(error_code=34)]
+)
+def test_a_refused_handshake_ends_the_connection_before_the_password(answer):
+    wire = Wire({17: (0, 1), 36: (0, 2)})
+    wire.reply(answer, 1)
+    assert wire.connection.has_ended
+    assert isinstance(wire.connection.error, AuthorizationError)
+    assert SECRET.encode() not in b"".join(wire.sent)
