@@ -12,7 +12,7 @@ from thinconsumer.errors import (
     KafkaProtocolError,
     SaslAuthenticationFailedError,
 )
-from thinconsumer.sasl.gssapi import Gssapi, answer_offer, service_name
+from thinconsumer.sasl.gssapi import Gssapi, answer_offer, memory_cache, service_name
 
 
 class GSSError(Exception):
@@ -120,9 +120,15 @@ def test_credentials_of_a_principal_and_keytab(fake):
     Gssapi("kafka", "b", "alice@REALM", "/etc/alice.keytab").start()
     _, principal, credentials, context = fake.made
     assert principal == ("name", "alice@REALM", {"name_type": "principal"})
-    store = {"client_keytab": "/etc/alice.keytab", "ccache": "MEMORY:thinconsumer"}
+    store = {"client_keytab": "/etc/alice.keytab", "ccache": memory_cache("alice@REALM", "/etc/alice.keytab")}
     assert credentials == ("credentials", {"usage": "initiate", "name": principal, "store": store})
     assert context.arguments["creds"] is credentials
+
+
+def test_principals_and_keytabs_do_not_share_a_ticket_cache():
+    caches = {memory_cache(principal, keytab) for principal in ("", "a", "b") for keytab in ("k", "l", "a")}
+    assert len(caches) == 9
+    assert all(cache.startswith("MEMORY:thinconsumer-") for cache in caches)
 
 
 def test_credentials_of_a_keytab_alone(fake):
@@ -175,9 +181,10 @@ def test_errors_of_the_library_name_the_remedy(fake, messages):
     assert isinstance(info.value.__cause__, GSSError)
 
 
-def test_missing_credentials_are_reported(fake):
+@pytest.mark.parametrize("error", [GSSError, NotImplementedError, ValueError])
+def test_missing_credentials_are_reported(fake, error):
     def no_credentials(**arguments):
-        raise GSSError("No Kerberos credentials available")
+        raise error("No Kerberos credentials available")
 
     fake.SecurityContext = no_credentials
     with pytest.raises(SaslAuthenticationFailedError, match="No Kerberos credentials"):

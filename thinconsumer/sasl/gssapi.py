@@ -6,6 +6,7 @@ has a ticket for the broker. Both sides prove their identity. A security layer i
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from typing import Any
 
@@ -37,6 +38,16 @@ def answer_offer(offer: bytes) -> bytes:
     if not offer[0] & _NO_LAYER:
         raise authentication_failed("GSSAPI: the server requires a security layer, which Kafka does not have")
     return _ANSWER
+
+
+def memory_cache(principal: str, keytab: str) -> str:
+    """Return the name of a ticket cache in this process's memory.
+
+    The tickets of kinit are neither used nor replaced. Two clients with different principals have different caches:
+    Kerberos refuses a cache that belongs to another principal.
+    """
+    digest = hashlib.sha256(repr((principal, keytab)).encode()).hexdigest()
+    return f"MEMORY:thinconsumer-{digest[:16]}"
 
 
 class Gssapi(NotPickled):
@@ -138,8 +149,7 @@ class Gssapi(NotPickled):
         if self._principal:
             arguments["name"] = gssapi.Name(self._principal, name_type=gssapi.NameType.kerberos_principal)
         if self._keytab:
-            # The cache in memory is this process's own: the user's tickets from kinit are neither used nor replaced.
-            arguments["store"] = {"client_keytab": self._keytab, "ccache": "MEMORY:thinconsumer"}
+            arguments["store"] = {"client_keytab": self._keytab, "ccache": memory_cache(self._principal, self._keytab)}
         return gssapi.Credentials(**arguments)
 
     def _step(self, challenge: bytes | None) -> bytes:
@@ -156,7 +166,9 @@ class Gssapi(NotPickled):
     def _call(self, function: Any) -> Any:
         try:
             return function()
-        except self._gssapi.exceptions.GSSError as error:
+        except (self._gssapi.exceptions.GSSError, NotImplementedError, ValueError) as error:
+            # NotImplementedError: the system's library cannot read a given keytab (Heimdal without credential stores).
+            # ValueError: the principal is not UTF-8. Either would otherwise end the client's step.
             raise _explain(error, self) from error
 
 
