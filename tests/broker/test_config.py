@@ -21,6 +21,16 @@ def test_numbers_below_their_minimum_are_rejected(name):
         BrokerConfig(replication_s=float("nan"))
 
 
+def test_configs_of_the_authorizer_are_checked():
+    standard = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    config = BrokerConfig.of({"authorizer.class.name": standard, "super.users": "User:a;User:b"})
+    assert (config.authorizer_class_name, config.super_users) == (standard, "User:a;User:b")
+    assert config.allow_everyone_if_no_acl_found is False
+    for name, value in (("authorizer.class.name", "com.example.Mine"), ("super.users", "admin")):
+        with pytest.raises(IllegalArgumentError, match=f"configuration {name}"):
+            BrokerConfig.of({name: value})
+
+
 def test_topic_configs_take_precedence_over_broker_configs():
     broker = BrokerConfig(message_max_bytes=5000, min_insync_replicas=2, unclean_leader_election_enable=True)
     config = TopicConfig.parse({"min.insync.replicas": "3"}, broker)

@@ -21,7 +21,9 @@ class ForwardingNode:
     def __init__(self):
         self.schedule = Schedule()
         self.is_reachable = True
-        self.cluster = SimpleNamespace(reachable=lambda one, other: self.is_reachable)
+        self.cluster = SimpleNamespace(
+            reachable=lambda one, other: self.is_reachable, controller=SimpleNamespace(authorizer="the controller's")
+        )
         self.handled = 0
         self.answers = []
         self.call = ApiCall(self, CreateTopicsRequest(), 7, self.answers.append)
@@ -47,6 +49,7 @@ def test_request_is_handled_immediately_if_the_controller_is_reachable():
     assert node.forward(node.call) is ANSWER
     node.schedule.advance(100.0)
     assert (node.handled, node.answers) == (1, [])
+    assert node.call.authorizer == "the controller's"
 
 
 def test_request_waits_for_the_controller(waiting):

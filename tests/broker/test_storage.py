@@ -54,6 +54,16 @@ def test_records_topics_and_ids_are_restored(started):
     assert after.produce("t", [b"d"]) == 3
 
 
+def test_acls_are_restored(started):
+    before = started()
+    before.create_acls("User:alice", ["READ", "WRITE"], topic="t", prefixed=True)
+    before.create_acls("User:*", "ALL", cluster=True, deny=True, host="10.0.0.1")
+    before.delete_acls("User:alice", "WRITE", topic="t", prefixed=True)
+    after = started(seed=2)
+    assert len(after.controller.image.acls) == 2
+    assert after.controller.image.acls == before.controller.image.acls == after.nodes[2].image.acls
+
+
 def test_moved_leaders_are_restored(started):
     before = started()
     before.produce("t", [b"a"])

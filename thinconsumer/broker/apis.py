@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from .api import (
+    acls,
     api_versions,
     create_partitions,
     create_topics,
@@ -32,7 +33,14 @@ _MODULES = (
     delete_topics, delete_records, offset_for_leader_epoch, txn_offset_commit, describe_configs, create_partitions,
     describe_cluster,
 )  # fmt: skip
-_APIS = (*(module.API for module in _MODULES), *groups.APIS, *transactions.APIS, *sasl.APIS, *scram_credentials.APIS)
+_APIS = (
+    *(module.API for module in _MODULES),
+    *groups.APIS,
+    *transactions.APIS,
+    *acls.APIS,
+    *sasl.APIS,
+    *scram_credentials.APIS,
+)
 
 #: The supported APIs by API key; ApiVersions lists them.
 APIS: Mapping[int, Api] = MappingProxyType({api.request.API_KEY: api for api in _APIS})

@@ -15,6 +15,7 @@ from ..wire import Message
 from .security import ANONYMOUS
 
 if TYPE_CHECKING:
+    from .acl.authorizer import Authorizer
     from .login.authenticator import Authenticator
     from .node import BrokerNode
 
@@ -34,6 +35,7 @@ class ApiCall:
     connection_id: int = 0
     disconnect: Callable[[], None] | None = None
     principal: str = ANONYMOUS  #: The authenticated user: ``User:alice``.
+    authorizer: Authorizer | None = None  #: Decides what the principal may do; None: everything.
     authenticator: Authenticator | None = None  #: The login of the connection; None if the listener has no SASL.
     #: Set by a handler that replies later: a function that frees the handler's state for this call. It is called if the
     #: connection ends before the response.

@@ -15,6 +15,7 @@ from ..timers import Random
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import Code
+from .acl.bindings import AclFilter, acl_bindings
 from .apis import APIS
 from .call import Api
 from .config import BrokerConfig, TopicConfig
@@ -100,6 +101,7 @@ class Cluster:
         self.controller.image.scram_credentials.update(
             self.mechanisms.first_credentials(stored.scram_credentials if stored else {})
         )
+        self.controller.image.acls.add(stored.acls if stored else ())
         for node in self.nodes.values():
             node.start()
             node.load_metadata()
@@ -140,6 +142,15 @@ class Cluster:
     def expand(self, topic: str, partitions: int) -> None:
         """Increase the partition count of a topic. Raises: ControllerError."""
         self.controller.create_partitions(topic, partitions)
+
+    def create_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
+        """Create ACLs; see :meth:`.operations.BrokerOperations.create_acls`. Raises: IllegalArgumentError."""
+        self.controller.acls.create(acl_bindings(principal, operations, **resources))
+
+    def delete_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
+        """Delete the ACLs that :meth:`create_acls` created with the same arguments. Raises: IllegalArgumentError."""
+        bindings = acl_bindings(principal, operations, **resources)
+        self.controller.acls.delete([AclFilter(*binding) for binding in bindings])
 
     def produce(
         self,
@@ -312,6 +323,7 @@ class Cluster:
                 cluster_id=self.cluster_id,
                 next_producer_id=self._producer_ids_end,
                 scram_credentials=image.scram_credentials,
+                acls=image.acls,
             )
 
     def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import IllegalArgumentError
+from .acl.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
+from .acl.index import AclIndex
 from .topic_configs import TOPIC_CONFIGS, check_topic_config, parse_list
 
 
@@ -20,7 +22,8 @@ class BrokerConfig:
     """Configuration shared by all brokers. Field names are Kafka's with ``_`` for ``.``.
 
     Raises:
-        IllegalArgumentError: A number is below its minimum.
+        IllegalArgumentError: A number is below its minimum, the authorizer's class is unknown, or a super user has no
+            type.
     """
 
     num_partitions: int = 1
@@ -53,6 +56,10 @@ class BrokerConfig:
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
+    #: Kafka's StandardAuthorizer makes the brokers check ACLs; without an authorizer every client may do everything.
+    authorizer_class_name: str = ""
+    super_users: str = ""  #: Principals that may do everything, separated by semicolons: "User:admin;User:CN=ops".
+    allow_everyone_if_no_acl_found: bool = False
 
     coordinator_load_s: float = 0.0  #: Seconds for which a new coordinator responds COORDINATOR_LOAD_IN_PROGRESS.
     replication_s: float = 0.0  #: Mean delay after which followers copy a batch; 0: they copy it immediately.
@@ -62,11 +69,19 @@ class BrokerConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if isinstance(value, str):
+                continue
             lowest = 1 if field.name in _POSITIVE else 0
             if not value >= lowest:
                 raise IllegalArgumentError(
                     f"Invalid value {value} for configuration {field.name}: must be at least {lowest}"
                 )
+        if self.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
+            raise IllegalArgumentError(
+                f"Invalid value {self.authorizer_class_name!r} for configuration authorizer.class.name: must be empty "
+                f"or {STANDARD_AUTHORIZER}"
+            )
+        parse_super_users(self.super_users)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> BrokerConfig:
@@ -85,6 +100,13 @@ class BrokerConfig:
                 raise IllegalArgumentError(f"unknown broker config {name!r}{hint}")
             values[own] = _parsed(name, value, kinds[own])
         return cls(**values)
+
+
+def new_authorizer(config: BrokerConfig, acls: AclIndex) -> Authorizer | None:
+    """Return the authorizer that decides by ``acls``, or None if the configuration has none."""
+    if not config.authorizer_class_name:
+        return None
+    return Authorizer(acls, parse_super_users(config.super_users), is_open=config.allow_everyone_if_no_acl_found)
 
 
 #: Broker configs that must be at least 1; all other numeric ones may also be 0.

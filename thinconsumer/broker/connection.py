@@ -203,6 +203,7 @@ class ServerConnection:
             client_id=header.client_id or "",
             client_host=self.transport.client_host,
             connection_id=self.connection_id,
+            authorizer=self.node.authorizer,
             disconnect=self.close,
             principal=self.principal,
             authenticator=self._authenticator,

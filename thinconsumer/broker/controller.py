@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import IllegalArgumentError
 from ..types import TopicPartition
 from ..wire.error_codes import Code
-from .config import TopicConfig
+from .acl.control import AclControlManager
+from .acl.index import AclIndex
+from .config import TopicConfig, new_authorizer
 from .image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from .login.scram_credentials import ScramControlManager, ScramCredentials
 from .naming import OFFSETS_TOPIC as OFFSETS_TOPIC
@@ -59,6 +61,9 @@ class Controller:
     def __init__(self, cluster: Cluster, cluster_id: str) -> None:
         self.image = ClusterImage(cluster_id)
         self.scram = ScramControlManager(self.image.scram_credentials, self._commit_scram)
+        self.acls = AclControlManager(self.image.acls, self._commit_acls)
+        #: Decides about requests that brokers forward to the controller; None if the cluster has no authorizer.
+        self.authorizer = new_authorizer(cluster.config, self.image.acls)
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
@@ -142,6 +147,11 @@ class Controller:
         change(self.image.scram_credentials)
         self._cluster.save_metadata()
         self._publish(MetadataDelta(None, lambda image: change(image.scram_credentials)))
+
+    def _commit_acls(self, change: Callable[[AclIndex], None]) -> None:
+        change(self.image.acls)
+        self._cluster.save_metadata()
+        self._publish(MetadataDelta(None, lambda image: change(image.acls)))
 
     def ensure_internal_topic(self, name: str) -> TopicImage:
         """Return an internal topic; create it if it is missing."""

@@ -27,6 +27,7 @@ import crc32c as _crc32c
 from ..errors import IllegalArgumentError, IllegalStateError
 from ..records.batch import CRC_COVERS_FROM, HEADER, HEADER_SIZE, LOG_OVERHEAD, OFFSET_MAX
 from ..types import TopicPartition
+from .acl.bindings import AclBinding, acl_from_json, acl_to_json
 from .image import PartitionImage, TopicImage
 from .log.stored import LoadedLog
 from .login.scram_credentials import ScramCredentials, credential_from_json, credential_to_json
@@ -51,6 +52,7 @@ class StoredCluster:
     next_producer_id: int = 0
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     scram_credentials: ScramCredentials = field(default_factory=dict)
+    acls: tuple[AclBinding, ...] = ()
 
 
 class NodeDirectory:
@@ -85,6 +87,7 @@ class NodeDirectory:
         cluster_id: str,
         next_producer_id: int,
         scram_credentials: ScramCredentials | None = None,
+        acls: Iterable[AclBinding] = (),
     ) -> None:
         """Save the metadata after a change, and delete the logs of topics that no longer exist.
 
@@ -96,7 +99,7 @@ class NodeDirectory:
             kept = len(successor.partitions) if successor and successor.topic_id == topic.topic_id else 0
             for row in topic.partitions[kept:]:
                 self._delete_log(row.tp)
-        self.cluster = StoredCluster(cluster_id, next_producer_id, new, dict(scram_credentials or {}))
+        self.cluster = StoredCluster(cluster_id, next_producer_id, new, dict(scram_credentials or {}), tuple(acls))
         self._write_meta()
 
     def log_store(self, tp: TopicPartition) -> PartitionFile:
@@ -194,6 +197,7 @@ class NodeDirectory:
             "next_producer_id": cluster.next_producer_id,
             "topics": [_topic_to_json(topic) for topic in cluster.topics.values()],
             "scram_credentials": [credential_to_json(*item) for item in cluster.scram_credentials.items()],
+            "acls": [acl_to_json(binding) for binding in cluster.acls],
             "log_start_offsets": self._starts,
         }
         path = self.path / META_NAME
@@ -225,11 +229,14 @@ class NodeDirectory:
             self._starts = {str(name): _offset(at) for name, at in meta["log_start_offsets"].items()}
             # Directories of earlier versions have no SCRAM credentials.
             credentials = dict(credential_from_json(row) for row in meta.get("scram_credentials", ()))
+            # Directories of earlier versions have no ACLs.
+            acls = tuple(acl_from_json(row) for row in meta.get("acls", ()))
             self.cluster = StoredCluster(
                 str(meta["cluster_id"]),
                 _offset(meta["next_producer_id"]),
                 {topic.name: topic for topic in topics},
                 credentials,
+                acls,
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise IllegalStateError(
@@ -268,12 +275,17 @@ class ClusterDirectory:
         cluster_id: str,
         next_producer_id: int,
         scram_credentials: ScramCredentials | None = None,
+        acls: Iterable[AclBinding] = (),
     ) -> None:
         """Save the metadata in every broker's directory, and delete the logs of topics that no longer exist."""
-        kept = list(topics)
+        kept, kept_acls = list(topics), tuple(acls)
         for store in self._stores.values():
             store.save_topics(
-                kept, cluster_id=cluster_id, next_producer_id=next_producer_id, scram_credentials=scram_credentials
+                kept,
+                cluster_id=cluster_id,
+                next_producer_id=next_producer_id,
+                scram_credentials=scram_credentials,
+                acls=kept_acls,
             )
 
     def log_store(self, node_id: int, tp: TopicPartition) -> PartitionFile:

@@ -15,7 +15,8 @@ RETRY_S = 0.1
 
 def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
     """Return a handler that calls ``handle`` as soon as the broker can reach the controller. After 30 s without the
-    controller it responds REQUEST_TIMED_OUT instead, in the response that ``refuse`` builds.
+    controller it responds REQUEST_TIMED_OUT instead, in the response that ``refuse`` builds. The controller
+    decides with its own ACLs what the client may do.
     """
 
     def forward(call: ApiCall) -> Message | None:
@@ -23,6 +24,7 @@ def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
 
         def attempt() -> Message | None:
             if call.node.cluster.reachable(call.node.node_id, CONTROLLER):
+                call.authorizer = call.node.cluster.controller.authorizer
                 return handle(call)
             if call.node.schedule.now >= give_up:
                 return refuse(call.request, call.version, int(Code.REQUEST_TIMED_OUT))

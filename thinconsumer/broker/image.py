@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..types import TopicPartition
+from .acl.index import AclIndex
 from .login.scram_credentials import ScramCredentials
 
 
@@ -62,6 +63,7 @@ class ClusterImage:
     topics: dict[str, TopicImage] = field(default_factory=dict)
     names_by_id: dict[bytes, str] = field(default_factory=dict)
     scram_credentials: ScramCredentials = field(default_factory=dict)
+    acls: AclIndex = field(default_factory=AclIndex)
 
     def topic(self, name: str | None, topic_id: bytes = bytes(16)) -> TopicImage | None:
         """Return a topic by its id, or by its name if the id is zero."""

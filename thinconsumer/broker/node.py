@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..types import TopicPartition
 from ..wire.error_codes import Code
-from .config import TopicConfig
+from .config import TopicConfig, new_authorizer
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, MetadataDelta
 from .fetch_sessions import FetchSessionCache
 from .group.coordinator import GroupCoordinator
@@ -71,6 +71,7 @@ class BrokerNode:
 
     def _reset(self) -> None:
         self.image = ClusterImage(self.cluster.cluster_id)
+        self.authorizer = new_authorizer(self.config, self.image.acls)  #: None if the cluster has no authorizer.
         self.partitions: dict[TopicPartition, PartitionReplica] = {}
         self.group_coordinator = GroupCoordinator(self)
         self.transaction_coordinator = TransactionCoordinator(self)
@@ -141,6 +142,7 @@ class BrokerNode:
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
         self.image.scram_credentials.update(truth.scram_credentials)
+        self.image.acls.add(truth.acls)
         now = self.schedule.now
         for topic in truth.topics.values():
             delta = MetadataDelta(topic.name, partial(ClusterImage.put_topic, topic=topic))

@@ -48,6 +48,28 @@ class BrokerOperations(abc.ABC):
         """Increase the partition count of a topic."""
         self._perform("expand", topic, partitions)
 
+    def create_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
+        """Allow a principal operations, or deny them; the brokers need the config ``authorizer.class.name``.
+
+        ``create_acls("User:alice", ["READ", "DESCRIBE"], topic="orders", group="billing")`` creates an ACL for each
+        operation on each resource.
+
+        Args:
+            principal: For example "User:alice", or "User:*" for everyone.
+            operations: Kafka's names: "READ", "WRITE", "ALL", ...
+            resources: ``topic``, ``group`` and ``transactional_id`` are names; "*" means all. ``cluster=True`` is the
+                cluster. ``prefixed=True`` makes the names prefixes, ``deny=True`` denies the operations, and ``host``
+                limits the ACLs to one IP address.
+
+        Raises:
+            IllegalArgumentError: An unknown operation, no resource, or a principal without its type.
+        """
+        self._perform("create_acls", principal, _listed(operations), **resources)
+
+    def delete_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
+        """Delete the ACLs that :meth:`create_acls` created with the same arguments."""
+        self._perform("delete_acls", principal, _listed(operations), **resources)
+
     def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
         """Append one batch like a producer with ``acks=1``; return its base offset."""
         return int(self._perform("produce", topic, list(values), partition, **batch))
@@ -95,3 +117,7 @@ class BrokerOperations(abc.ABC):
     def heal(self) -> None:
         """End all network cuts."""
         self._perform("heal")
+
+
+def _listed(operations: str | Iterable[str]) -> list[str]:
+    return [operations] if isinstance(operations, str) else list(operations)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class ConfigType(enum.IntEnum):
     """Config types, numbered as in DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3

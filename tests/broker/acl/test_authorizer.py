@@ -1,10 +1,8 @@
-"""Decisions by ACLs: patterns, hosts, implied operations, DENY before ALLOW, super users, and any resource of a type."""
+"""Decisions by ACLs: patterns, hosts, implied operations, DENY before ALLOW, super users, any resource of a type."""
 
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from thinconsumer.broker.acl.authorizer import Authorizer, parse_super_users
 from thinconsumer.broker.acl.bindings import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
@@ -148,36 +146,3 @@ def test_super_users_are_separated_by_semicolons() -> None:
     for bad in ("admin", "User:", ":admin", "User:a;b"):
         with pytest.raises(IllegalArgumentError, match=r"super\.users"):
             parse_super_users(bad)
-
-
-NAMES = st.sampled_from(["*", "a", "ab", "abc", "abd", "b"])
-BINDINGS = st.builds(
-    AclBinding,
-    st.just(TOPIC),
-    NAMES,
-    st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
-    st.sampled_from([ALICE, "User:*", "User:bob"]),
-    st.sampled_from(["*", HOST]),
-    st.sampled_from([Op.READ, Op.ALL, Op.WRITE]),
-    st.sampled_from([AclPermission.ALLOW, AclPermission.DENY]),
-)
-
-
-@given(st.lists(BINDINGS, max_size=8), st.lists(BINDINGS, max_size=8), NAMES)
-def test_the_index_finds_what_a_walk_finds(kept: list[AclBinding], removed: list[AclBinding], name: str) -> None:
-    index = AclIndex([*removed, *kept])
-    index.remove(one for one in removed if one not in kept)
-    index.remove(one for one in removed if one not in kept)
-    expected = {
-        one
-        for one in kept
-        if one.resource_name in (name, "*")
-        and one.pattern_type is PatternType.LITERAL
-        or one.pattern_type is PatternType.PREFIXED
-        and name.startswith(one.resource_name)
-    }
-    found = list(index.applying_to(TOPIC, name))
-    assert set(found) == expected and len(found) == len(expected)
-    assert set(index) == set(kept) and len(index) == len(set(kept))
-    assert not list(index.applying_to(GROUP, name))
-    assert repr(index) == f"<AclIndex of {len(index)} ACLs>"

@@ -84,7 +84,8 @@ class Authorizer:
         """
         if self.is_allowed(principal, host, operation, resource_type, "hardcode"):
             return True
-        denied, allowed = [], []
+        denied: list[AclBinding] = []
+        allowed: list[AclBinding] = []
         for binding in self._of_type(resource_type):
             if _concerns(binding, principal, host) and binding.operation in (operation, AclOperation.ALL):
                 (denied if binding.permission is AclPermission.DENY else allowed).append(binding)

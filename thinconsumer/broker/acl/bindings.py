@@ -14,7 +14,6 @@ from ...errors import IllegalArgumentError
 
 WILDCARD = "*"  #: As a literal resource name, as a host, and as the name of a user: matches all of them.
 ANYONE = "User:*"  #: The principal of ACLs that apply to every principal.
-ANONYMOUS = "User:ANONYMOUS"  #: The principal of a connection without a login.
 CLUSTER_NAME = "kafka-cluster"  #: The name of the only resource of the type CLUSTER.
 
 _NumberT = TypeVar("_NumberT", bound="_Number")
@@ -118,7 +117,14 @@ class AclBinding(NamedTuple):
 
     @classmethod
     def of(
-        cls, resource_type: int, name: str, pattern_type: int, principal: str, host: str, operation: int, permission: int
+        cls,
+        resource_type: int,
+        name: str,
+        pattern_type: int,
+        principal: str,
+        host: str,
+        operation: int,
+        permission: int,
     ) -> AclBinding:
         """Build an ACL from the numbers of the protocol."""
         return cls(

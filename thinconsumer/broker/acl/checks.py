@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ...wire.error_codes import Code
 from .bindings import CLUSTER_NAME, SUPPORTED_OPERATIONS, AclOperation, ResourceType, operations_as_bits
 
 if TYPE_CHECKING:
-    from ..call import ApiCall
+    from ...wire import Message
+    from ..call import ApiCall, ErrorResponse, Handler
 
 _NONE: frozenset[str] = frozenset()
 _ALL_BITS = {kind: operations_as_bits(operations) for kind, operations in SUPPORTED_OPERATIONS.items()}
@@ -32,6 +34,17 @@ def is_authorized(call: ApiCall, operation: AclOperation, resource_type: Resourc
 def is_authorized_on_cluster(call: ApiCall, operation: AclOperation) -> bool:
     """Return whether the client may perform an operation on the cluster."""
     return is_authorized(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def needs_cluster(operation: AclOperation, handle: Handler, refuse: ErrorResponse) -> Handler:
+    """Return a handler that calls ``handle`` only for clients that may perform an operation on the cluster."""
+
+    def checked(call: ApiCall) -> Message | None:
+        if is_authorized_on_cluster(call, operation):
+            return handle(call)
+        return refuse(call.request, call.version, int(Code.CLUSTER_AUTHORIZATION_FAILED))
+
+    return checked
 
 
 def is_authorized_for_any(call: ApiCall, operation: AclOperation, resource_type: ResourceType) -> bool:

@@ -30,6 +30,11 @@ class AclIndex:
     def __contains__(self, binding: AclBinding) -> bool:
         return binding in self._bindings
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AclIndex) and self._bindings == other._bindings
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"<AclIndex of {len(self)} ACLs>"
 

@@ -13,6 +13,8 @@ from ...wire.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from ...wire.error_codes import Code
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names
 from ..call import Api, ApiCall
 from ..controller import ControllerError
 from ..forwarding import to_controller
@@ -29,7 +31,11 @@ def _handle(call: ApiCall) -> Message:
         for name, count in counts.items()
         if count > 1
     ]
-    results += [_grow(call, topic) for topic in request.topics if counts[topic.name] == 1]
+    names = (name for name, count in counts.items() if count == 1)
+    denied = denied_names(call, AclOperation.ALTER, ResourceType.TOPIC, names)
+    code = int(Code.TOPIC_AUTHORIZATION_FAILED)
+    results += [CreatePartitionsTopicResult(name=name, error_code=code) for name in denied]
+    results += [_grow(call, topic) for topic in request.topics if counts[topic.name] == 1 and topic.name not in denied]
     return CreatePartitionsResponse(results=results)
 
 

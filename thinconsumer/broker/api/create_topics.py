@@ -6,6 +6,7 @@ validated first, then each topic is created independently. Version 5 adds the co
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 from ...errors import IllegalArgumentError
 from ...wire import Message
@@ -17,6 +18,8 @@ from ...wire.create_topics import (
     CreateTopicsResponse,
 )
 from ...wire.error_codes import BY_CODE, Code
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized, is_authorized_on_cluster
 from ..call import Api, ApiCall
 from ..controller import ControllerError
 from ..forwarding import to_controller
@@ -32,6 +35,11 @@ def _handle(call: ApiCall) -> Message:
     request: CreateTopicsRequest = call.request
     counts = Counter(topic.name for topic in request.topics)
     candidates = [one for one in request.topics if counts[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
+    denied: Collection[str] = ()
+    if not is_authorized_on_cluster(call, AclOperation.CREATE):
+        names = (topic.name for topic in candidates)
+        denied = denied_names(call, AclOperation.CREATE, ResourceType.TOPIC, names)
+        candidates = [topic for topic in candidates if topic.name not in denied]
     if sum(_records(topic) for topic in candidates) > RECORDS_MAX:
         excess = ControllerError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         return CreateTopicsResponse(topics=[_failed(topic.name, excess) for topic in request.topics])
@@ -40,6 +48,8 @@ def _handle(call: ApiCall) -> Message:
         _failed(topic.name, errors[topic.name]) if topic.name in errors else _create(call, topic)
         for topic in candidates
     ]
+    refusal = ControllerError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    results += [_failed(name, refusal) for name in denied]
     for name, count in counts.items():
         if count > 1:
             results.append(_failed(name, ControllerError(Code.INVALID_REQUEST, "Duplicate topic name.")))
@@ -91,6 +101,16 @@ def _create(call: ApiCall, topic: CreatableTopic) -> CreatableTopicResult:
         )
     except ControllerError as error:
         return _failed(topic.name, error)
+    if not is_authorized(call, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        # As in Kafka the response then has neither configs nor counts.
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=created.topic_id,
+            error_code=0,
+            error_message=None,
+            topic_config_error_code=int(Code.TOPIC_AUTHORIZATION_FAILED),
+            configs=[],
+        )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=created.topic_id,

@@ -17,6 +17,8 @@ from ...wire.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ...wire.error_codes import Code
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names
 from ..call import Api, ApiCall
 from ..naming import is_internal
 from ..partition import PartitionReplica
@@ -38,7 +40,14 @@ def _handle(call: ApiCall) -> Message | None:
     """Advance the log start offsets of the partitions; respond when all live followers have advanced theirs, too."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
-    targets = [_advance_start(call, tp, offset) for tp, offset in last.items()]
+    names = (topic.name for topic in request.topics)
+    denied = denied_names(call, AclOperation.DELETE, ResourceType.TOPIC, names)
+    targets = [
+        _LowWatermarkTarget(tp, int(Code.TOPIC_AUTHORIZATION_FAILED))
+        if tp.topic in denied
+        else _advance_start(call, tp, offset)
+        for tp, offset in last.items()
+    ]
     deadline = call.node.schedule.now + request.timeout_ms / 1000
 
     def check_followers() -> None:

@@ -5,10 +5,13 @@ deleted and gets INVALID_REQUEST.
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 from ...wire import ZERO_UUID, Message
 from ...wire.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from ...wire.error_codes import Code
+from ...wire.error_codes import BY_CODE, Code
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized_on_cluster
 from ..call import Api, ApiCall
 from ..controller import Controller, ControllerError
 from ..forwarding import to_controller
@@ -21,6 +24,7 @@ def _handle(call: ApiCall) -> Message:
     controller = call.node.cluster.controller
     results: list[DeletableTopicResult] = []
     names, ids = _count(request, results)
+    hidden, undeletable = _denied_topics(call, names, ids)
     to_delete: dict[bytes, str] = {}
     for topic_id, count in ids.items():
         name = controller.image.names_by_id.get(topic_id)
@@ -28,14 +32,20 @@ def _handle(call: ApiCall) -> Message:
             results.append(_failed(None, topic_id, Code.INVALID_REQUEST, "Duplicate topic id."))
         elif name is None:
             results.append(_failed(None, topic_id, Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."))
+        elif name in undeletable:
+            results.append(_unauthorized(None if name in hidden else name, topic_id))
         else:
             to_delete[topic_id] = name
     for name, count in names.items():
         topic = controller.image.topics.get(name)
         if count > 1:
             results.append(_failed(name, ZERO_UUID, Code.INVALID_REQUEST, "Duplicate topic name."))
+        elif name in hidden:
+            results.append(_unauthorized(name, ZERO_UUID))
         elif topic is None:
             results.append(_failed(name, ZERO_UUID, Code.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic."))
+        elif name in undeletable:
+            results.append(_unauthorized(name, ZERO_UUID))
         elif ids[topic.topic_id]:
             to_delete.pop(topic.topic_id, None)
             results.append(
@@ -84,6 +94,23 @@ def _count(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) ->
                 _failed(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Both topic name and id were specified.")
             )
     return names, ids
+
+
+def _denied_topics(call: ApiCall, names: Counter[str], ids: Counter[bytes]) -> tuple[Collection[str], Collection[str]]:
+    """Return the requested topics that the client may not describe, and those that it may not delete."""
+    if is_authorized_on_cluster(call, AclOperation.DELETE):
+        return (), ()
+    names_by_id = call.node.cluster.controller.image.names_by_id
+    requested = {*names, *(names_by_id[topic_id] for topic_id in ids if topic_id in names_by_id)}
+    return (
+        denied_names(call, AclOperation.DESCRIBE, ResourceType.TOPIC, requested),
+        denied_names(call, AclOperation.DELETE, ResourceType.TOPIC, requested),
+    )
+
+
+def _unauthorized(name: str | None, topic_id: bytes) -> DeletableTopicResult:
+    code = Code.TOPIC_AUTHORIZATION_FAILED
+    return _failed(name, topic_id, code, BY_CODE[code].text)
 
 
 def _delete(controller: Controller, name: str, topic_id: bytes) -> DeletableTopicResult:

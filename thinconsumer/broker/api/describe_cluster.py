@@ -7,8 +7,9 @@ fenced brokers, which this broker never lists: its copy of the cluster metadata 
 from ...wire import Message
 from ...wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...wire.error_codes import Code
+from ..acl.checks import cluster_operations
 from ..call import Api, ApiCall, error_code_in
-from .metadata import CLUSTER_OPERATIONS, any_broker
+from .metadata import any_broker
 
 BROKERS, CONTROLLERS = 1, 2
 
@@ -31,7 +32,7 @@ def _handle(call: ApiCall) -> Message:
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(call)
     return response
 
 

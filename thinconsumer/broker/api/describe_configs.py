@@ -19,6 +19,8 @@ from ...wire.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ...wire.error_codes import BY_CODE, Code
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import is_authorized, is_authorized_on_cluster
 from ..call import Api, ApiCall
 from ..config import BrokerConfig
 from ..controller import ControllerError
@@ -29,6 +31,9 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 #: Broker configs that Kafka can change at run time; all others are described as read-only.
 _DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leader.election.enable", "max.connections"))
+#: Configs that Kafka's broker passes to the authorizer without knowing them: it lists them only if they are set, and
+#: hides their values as if they were passwords.
+_OF_AUTHORIZER = frozenset(("super.users", "allow.everyone.if.no.acl.found"))
 _LONG = frozenset(("replica.lag.time.max.ms",))
 
 
@@ -48,7 +53,20 @@ def _result(resource: DescribeConfigsResource, code: int = 0, message: str = "")
     return DescribeConfigsResult(error_code=code, error_message=message, resource_type=kind, resource_name=name)
 
 
+def _authorization_error(call: ApiCall, resource: DescribeConfigsResource) -> Code | None:
+    kind, name, operation = resource.resource_type, resource.resource_name, AclOperation.DESCRIBE_CONFIGS
+    if kind == TOPIC:
+        allowed = is_authorized(call, operation, ResourceType.TOPIC, name)
+        return None if allowed else Code.TOPIC_AUTHORIZATION_FAILED
+    if kind == GROUP:
+        allowed = is_authorized(call, operation, ResourceType.GROUP, name)
+        return None if allowed else Code.GROUP_AUTHORIZATION_FAILED
+    return None if is_authorized_on_cluster(call, operation) else Code.CLUSTER_AUTHORIZATION_FAILED
+
+
 def _describe(call: ApiCall, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    if (denied := _authorization_error(call, resource)) is not None:
+        return _result(resource, int(denied), BY_CODE[denied].text)
     try:
         rows = _DESCRIBERS[resource.resource_type](call, resource.resource_name)
     except ControllerError as error:
@@ -84,17 +102,28 @@ def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     rows = [_broker_row("node.id", ConfigType.INT, (str(node.node_id), ConfigSource.STATIC))]
     if node.rack is not None:
         rows.append(_broker_row("broker.rack", ConfigType.STRING, (node.rack, ConfigSource.STATIC)))
-    rows += [
-        _broker_field(field.name.replace("_", "."), getattr(config, field.name), field.default)
-        for field in dataclasses.fields(BrokerConfig)
-        if not field.name.endswith("_s")  # fields with _s configure this simulation; Kafka has no such configs
-    ]
+    for field in dataclasses.fields(BrokerConfig):
+        name, value = field.name.replace("_", "."), getattr(config, field.name)
+        if name in _OF_AUTHORIZER:
+            if value != field.default:
+                rows.append(_hidden_row(name))
+        elif not field.name.endswith("_s"):  # fields with _s configure this simulation; Kafka has no such configs
+            rows.append(_broker_field(name, value, field.default))
     return rows
+
+
+def _hidden_row(name: str) -> DescribeConfigsResourceResult:
+    row = _row(name, ConfigType.UNKNOWN, [], read_only=True, value=None)
+    row.config_source, row.is_sensitive = int(ConfigSource.STATIC), True
+    row.synonyms = [DescribeConfigsSynonym(name=name, value=None, source=row.config_source)]
+    return row
 
 
 def _broker_field(name: str, value: Any, default: Any) -> DescribeConfigsResourceResult:
     kind = ConfigType.BOOLEAN if isinstance(value, bool) else ConfigType.LONG if name in _LONG else ConfigType.INT
     text, usual = (str(one).lower() for one in (value, default))
+    if isinstance(value, str):
+        kind, text, usual = ConfigType.STRING, value, default
     values = [(text, ConfigSource.DYNAMIC_DEFAULT)] if name == "min.insync.replicas" else []
     if text != usual:
         values.append((text, ConfigSource.STATIC))
@@ -107,7 +136,7 @@ def _broker_row(name: str, kind: ConfigType, *values: tuple[str, ConfigSource]) 
 
 
 def _row(
-    name: str, kind: ConfigType, synonyms: Sequence[ConfigSynonym], *, read_only: bool, value: str
+    name: str, kind: ConfigType, synonyms: Sequence[ConfigSynonym], *, read_only: bool, value: str | None
 ) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=name,

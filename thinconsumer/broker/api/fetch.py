@@ -7,6 +7,7 @@ topic ids, 16 the current leader (KIP-951). As in Kafka, a request with existing
 existing ones have enough data; the errors of the missing ones are sent with that response, not earlier.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ...types import TopicPartition
@@ -15,6 +16,8 @@ from ...wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from ...wire.error_codes import Code
 from ...wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ...wire.produce import PartitionProduceResponse
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized_on_cluster
 from ..call import Api, ApiCall
 from ..delayed_fetch import DelayedFetch
 from ..fetch_sessions import CachedPartition, FetchContext, FetchContextKind, replica_id_of
@@ -34,8 +37,10 @@ def _handle(call: ApiCall) -> Message | None:
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []
     unknown: list[tuple[CachedPartition, PartitionData]] = []
-    for one in context.partitions_to_read(node.image.names_by_id):
-        code = _unknown_code(call, one)
+    to_read = context.partitions_to_read(node.image.names_by_id)
+    denied = _denied_topics(call, to_read)
+    for one in to_read:
+        code = _refusal_code(call, one, denied)
         if code:
             unknown.append((one, error_row(one.partition, code, is_known=False)))
         else:
@@ -96,8 +101,22 @@ def _fetch_params(call: ApiCall) -> FetchParams:
     )
 
 
-def _unknown_code(call: ApiCall, one: CachedPartition) -> Code | None:
+def _denied_topics(call: ApiCall, to_read: Iterable[CachedPartition]) -> Collection[str | None]:
+    """Return the topics that the client may not read; a follower may read all topics or, without authorization, none,
+    not even unknown ones (None).
+    """
+    if replica_id_of(call.request, call.version) < 0:
+        names = (one.topic for one in to_read if one.topic is not None)
+        return denied_names(call, AclOperation.READ, ResourceType.TOPIC, names)
+    if is_authorized_on_cluster(call, AclOperation.CLUSTER_ACTION):
+        return ()
+    return {one.topic for one in to_read}
+
+
+def _refusal_code(call: ApiCall, one: CachedPartition, denied: Collection[str | None]) -> Code | None:
     image = call.node.image
+    if one.topic in denied:
+        return Code.TOPIC_AUTHORIZATION_FAILED
     if one.topic is None:
         return Code.UNKNOWN_TOPIC_ID
     if image.partition(one.topic, one.partition) is None:

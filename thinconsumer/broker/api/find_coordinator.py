@@ -8,11 +8,17 @@ groups (KIP-932), which this broker does not support. Follows ``KafkaApis.handle
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import is_authorized, is_authorized_on_cluster
 from ..call import Api, ApiCall
 from ..image import BrokerImage
 
 MANY_FROM = 4
-KINDS = (0, 1)  #: Supported key types: 0 is a group id, 1 a transactional id.
+#: Supported key types: 0 is a group id, 1 a transactional id; with the type for ACLs, and the code if they deny.
+KINDS = {
+    0: (ResourceType.GROUP, Code.GROUP_AUTHORIZATION_FAILED),
+    1: (ResourceType.TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
 SHARE = 2  #: Key type of share group state (KIP-932).
 SHARE_FROM = 6
 NO_BROKER = BrokerImage(-1, "", -1)
@@ -23,6 +29,8 @@ def _handle(call: ApiCall) -> Message | None:
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
         return _refuse(request, call.version, int(Code.INVALID_REQUEST))
+    if request.key_type == SHARE and not is_authorized_on_cluster(call, AclOperation.CLUSTER_ACTION):
+        return _refuse(request, call.version, int(Code.CLUSTER_AUTHORIZATION_FAILED))
     if call.version < MANY_FROM:
         return _single(*_look_up(call, request.key))
     return FindCoordinatorResponse(
@@ -47,6 +55,9 @@ def _look_up(call: ApiCall, key: str) -> tuple[int, BrokerImage]:
     if call.request.key_type == SHARE:
         # This broker has no share groups: it rejects their keys with Kafka's code for a malformed share group key.
         return int(Code.INVALID_REQUEST), NO_BROKER
+    resource_type, denied = KINDS[call.request.key_type]
+    if not is_authorized(call, AclOperation.DESCRIBE, resource_type, key):
+        return int(denied), NO_BROKER
     code, broker = call.node.coordinator_for(call.request.key_type, key)
     return code, broker or NO_BROKER
 

@@ -13,7 +13,9 @@ from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
 from ...wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
-from ..call import Api, ApiCall, error_code_in
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import authorized_operations, denied_names, is_authorized, is_authorized_on_cluster
+from ..call import Api, ApiCall, ErrorResponse, Handler, error_code_in
 from ..group.joining import JoinGroupCall
 
 #: From this version on a JoinGroup response without an elected protocol has null as protocol name; older ones have "".
@@ -21,8 +23,17 @@ NULL_PROTOCOL_FROM = 7
 SYNC_PROTOCOL_NEEDED_FROM = 5
 LEAVE_MANY_FROM = 3
 OPERATIONS_FROM = 3
-#: The authorized operations of a group as bits: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS.
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+
+
+def _for_members(handle: Handler, refuse: ErrorResponse) -> Handler:
+    """Return a handler that calls ``handle`` only for clients that may read the group."""
+
+    def checked(call: ApiCall) -> Message | None:
+        if is_authorized(call, AclOperation.READ, ResourceType.GROUP, call.request.group_id):
+            return handle(call)
+        return refuse(call.request, call.version, int(Code.GROUP_AUTHORIZATION_FAILED))
+
+    return checked
 
 
 def join_group(call: ApiCall) -> Message | None:
@@ -55,6 +66,8 @@ def sync_group(call: ApiCall) -> Message | None:
     request: SyncGroupRequest = call.request
     if call.version >= SYNC_PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=int(Code.INCONSISTENT_GROUP_PROTOCOL))
+    if not is_authorized(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return SyncGroupResponse(error_code=int(Code.GROUP_AUTHORIZATION_FAILED))
     call.node.group_coordinator.sync(request, call.reply)
     return None
 
@@ -88,9 +101,13 @@ def leave_group(call: ApiCall) -> Message | None:
 
 def list_groups(call: ApiCall) -> Message:
     """ListGroups versions 0 to 5: the groups that this broker coordinates. Version 4 adds a filter by state (KIP-518),
-    version 5 by type (KIP-848).
+    version 5 by type (KIP-848). A client that may not describe the cluster gets only groups that it may describe.
     """
     code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
+    if not is_authorized_on_cluster(call, AclOperation.DESCRIBE):
+        names = (group.group_id for group in groups)
+        hidden = denied_names(call, AclOperation.DESCRIBE, ResourceType.GROUP, names)
+        groups = [group for group in groups if group.group_id not in hidden]
     return ListGroupsResponse(error_code=code, groups=groups)
 
 
@@ -98,16 +115,19 @@ def describe_groups(call: ApiCall) -> Message:
     """DescribeGroups versions 0 to 6: the state and members of groups.
 
     A group is found once the coordinator's first record of the group is committed. Version 3 adds authorized operations
-    (KIP-430): all of them, since this broker has no ACLs. Version 4 adds static members; version 6 returns
-    GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043).
+    (KIP-430). Version 4 adds static members; version 6 returns GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043).
     """
     request: DescribeGroupsRequest = call.request
-    groups = call.node.group_coordinator.describe(request.groups, call.version)
+    denied = denied_names(call, AclOperation.DESCRIBE, ResourceType.GROUP, request.groups)
+    requested = [name for name in request.groups if name not in denied]
+    groups = call.node.group_coordinator.describe(requested, call.version)
     if call.version >= OPERATIONS_FROM and request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = ALL_OPERATIONS
-    return DescribeGroupsResponse(groups=groups)
+                group.authorized_operations = authorized_operations(call, ResourceType.GROUP, group.group_id)
+    code = int(Code.GROUP_AUTHORIZATION_FAILED)
+    refused = [DescribedGroup(group_id=name, error_code=code) for name in request.groups if name in denied]
+    return DescribeGroupsResponse(groups=[*refused, *groups])
 
 
 def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) -> DescribeGroupsResponse:
@@ -116,8 +136,13 @@ def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) ->
 
 def delete_groups(call: ApiCall) -> Message | None:
     """DeleteGroups versions 0 to 2: delete empty groups with their offsets, and respond once committed (KIP-229)."""
+    names = call.request.groups_names
+    denied = denied_names(call, AclOperation.DELETE, ResourceType.GROUP, names)
+    code = int(Code.GROUP_AUTHORIZATION_FAILED)
+    refused = [DeletableGroupResult(group_id=name, error_code=code) for name in denied]
     call.node.group_coordinator.delete(
-        call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
+        [name for name in names if name not in denied],
+        lambda results: call.reply(DeleteGroupsResponse(results=[*results, *refused])),
     )
     return None
 
@@ -127,15 +152,18 @@ def _refuse_delete(request: DeleteGroupsRequest, version: int, code: int) -> Del
     return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name, error_code=code) for name in names])
 
 
+def _refuse_join(request: JoinGroupRequest, version: int, code: int) -> JoinGroupResponse:
+    return _join_response(JoinGroupResponse(error_code=code), version)
+
+
+_refuse_heartbeat, _refuse_leave = error_code_in(HeartbeatResponse), error_code_in(LeaveGroupResponse)
+
 APIS = (
-    Api(
-        JoinGroupRequest, 0, 9, join_group,
-        lambda request, version, code: _join_response(JoinGroupResponse(error_code=code), version),
-    ),
+    Api(JoinGroupRequest, 0, 9, _for_members(join_group, _refuse_join), _refuse_join),
     Api(SyncGroupRequest, 0, 5, sync_group, error_code_in(SyncGroupResponse)),
-    Api(HeartbeatRequest, 0, 4, heartbeat, error_code_in(HeartbeatResponse)),
-    Api(LeaveGroupRequest, 0, 5, leave_group, error_code_in(LeaveGroupResponse)),
+    Api(HeartbeatRequest, 0, 4, _for_members(heartbeat, _refuse_heartbeat), _refuse_heartbeat),
+    Api(LeaveGroupRequest, 0, 5, _for_members(leave_group, _refuse_leave), _refuse_leave),
     Api(ListGroupsRequest, 0, 5, list_groups, error_code_in(ListGroupsResponse)),
     Api(DescribeGroupsRequest, 0, 6, describe_groups, _refuse_describe),
     Api(DeleteGroupsRequest, 0, 2, delete_groups, _refuse_delete),
-)  # fmt: skip
+)

@@ -23,6 +23,8 @@ from ...wire.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names
 from ..call import Api, ApiCall
 from ..partition import PartitionReplica
 
@@ -54,11 +56,15 @@ def _handle(call: ApiCall) -> Message:
         # Kafka's broker fails with an unexpected exception on an unknown isolation level, and responds with this code.
         return _refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))
     counts = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    names = (topic.name for topic in request.topics)
+    denied = denied_names(call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
         rows = answers.setdefault(topic.name, {})
         for one in topic.partitions:
-            if counts[topic.name, one.partition_index] > 1:
+            if topic.name in denied:
+                rows[one.partition_index] = _failed(one, int(Code.TOPIC_AUTHORIZATION_FAILED))
+            elif counts[topic.name, one.partition_index] > 1:
                 rows[one.partition_index] = _failed(one, int(Code.INVALID_REQUEST))
             else:
                 rows[one.partition_index] = _partition(call, topic.name, one)

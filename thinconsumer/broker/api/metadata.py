@@ -7,7 +7,7 @@ controller (KIP-590). A missing topic is created in the background, if that is a
 UNKNOWN_TOPIC_OR_PARTITION, and the response to a later request has the topic (KIP-487).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from ...wire import ZERO_UUID, Message
 from ...wire.error_codes import Code
@@ -18,15 +18,14 @@ from ...wire.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import authorized_operations, cluster_operations, denied_names, is_authorized_on_cluster
 from ..call import Api, ApiCall
 from ..controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError
 from ..image import ClusterImage, PartitionImage
 from ..naming import is_internal, topic_name_error
 
 FIRST_WITH_IDS = 12
-#: The authorized operations of a topic and of the cluster as bits: all operations, because this broker has no ACLs.
-TOPIC_OPERATIONS = 3576
-CLUSTER_OPERATIONS = 8096
 
 
 def _handle(call: ApiCall) -> Message:
@@ -47,13 +46,22 @@ def _handle(call: ApiCall) -> Message:
         response.topics.append(
             MetadataResponseTopic(error_code=int(Code.UNKNOWN_TOPIC_ID), name=None, topic_id=topic_id)
         )
-    prepared = [_describe(call, name) for name in _names(request, version, image)]
+    names = _names(request, version, image)
+    hidden = denied_names(call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    uncreatable = _uncreatable(call, [name for name in names if name not in hidden])
+    prepared = [_describe(call, name) for name in names if name not in hidden and name not in uncreatable]
     if request.include_topic_authorized_operations:
         for topic in prepared:
-            topic.topic_authorized_operations = TOPIC_OPERATIONS
+            topic.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, topic.name or "")
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(call)
+    denied = int(Code.TOPIC_AUTHORIZATION_FAILED)
     response.topics += prepared
+    response.topics += [
+        MetadataResponseTopic(error_code=denied, name=name, is_internal=is_internal(name)) for name in uncreatable
+    ]
+    if not _requests_all(request, version):
+        response.topics += [_hidden(request, name, image) for name in hidden]
     return response
 
 
@@ -85,10 +93,18 @@ def _check(request: MetadataRequest, version: int) -> int:
     return 0
 
 
-def _names(request: MetadataRequest, version: int, image: ClusterImage) -> Iterable[str]:
-    if request.topics is None or (version == 0 and not request.topics):
+def _requests_all(request: MetadataRequest, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _has_ids(request: MetadataRequest) -> bool:
+    return any(topic.topic_id != ZERO_UUID for topic in request.topics or ())
+
+
+def _names(request: MetadataRequest, version: int, image: ClusterImage) -> list[str]:
+    if request.topics is None or _requests_all(request, version):
         return list(image.topics)
-    if any(topic.topic_id != ZERO_UUID for topic in request.topics):
+    if _has_ids(request):
         # If at least one entry of the request has a topic id, Kafka ignores the entries with only a name.
         found = (image.names_by_id.get(topic.topic_id) for topic in request.topics)
         return list(dict.fromkeys(name for name in found if name is not None))
@@ -98,6 +114,26 @@ def _names(request: MetadataRequest, version: int, image: ClusterImage) -> Itera
 def _unknown_ids(request: MetadataRequest, image: ClusterImage) -> list[bytes]:
     requested_ids = dict.fromkeys(topic.topic_id for topic in request.topics or ())
     return [topic_id for topic_id in requested_ids if topic_id != ZERO_UUID and topic_id not in image.names_by_id]
+
+
+def _uncreatable(call: ApiCall, names: list[str]) -> Collection[str]:
+    """Return the missing topics that this request would create, but that the client may not create."""
+    if not (call.request.allow_auto_topic_creation and call.node.config.auto_create_topics_enable):
+        return ()
+    missing = [name for name in names if name not in call.node.image.topics]
+    if not missing or is_authorized_on_cluster(call, AclOperation.CREATE):
+        return ()
+    return denied_names(call, AclOperation.CREATE, ResourceType.TOPIC, missing)
+
+
+def _hidden(request: MetadataRequest, name: str, image: ClusterImage) -> MetadataResponseTopic:
+    """Return the entry of a topic that the client may not describe. It has only the name or the id of the request, and
+    is the same whether the topic exists or not.
+    """
+    code = int(Code.TOPIC_AUTHORIZATION_FAILED)
+    if _has_ids(request):
+        return MetadataResponseTopic(error_code=code, name=None, topic_id=image.topics[name].topic_id)
+    return MetadataResponseTopic(error_code=code, name=name)
 
 
 def _describe(call: ApiCall, name: str) -> MetadataResponseTopic:

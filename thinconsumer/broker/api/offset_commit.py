@@ -22,6 +22,8 @@ from ...wire.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ...wire.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitResponseTopic
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized
 from ..call import Api, ApiCall
 from ..image import TopicImage
 
@@ -32,14 +34,23 @@ _TopicT = TypeVar("_TopicT", OffsetCommitResponseTopic, TxnOffsetCommitResponseT
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Reject partitions that do not exist; let the group coordinator commit the offsets of the others."""
+    """Reject partitions that do not exist, or that the client may not read; let the group coordinator commit the
+    offsets of the others.
+    """
     request: OffsetCommitRequest = call.request
     by_id = call.version >= TOPIC_IDS_FROM
     image = call.node.image
+    if not is_authorized(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return _refuse(request, call.version, int(Code.GROUP_AUTHORIZATION_FAILED))
+    named_topics = (image.names_by_id.get(t.topic_id, "") if by_id else t.name for t in request.topics)
+    denied = denied_names(call, AclOperation.READ, ResourceType.TOPIC, named_topics)
     refused: list[OffsetCommitResponseTopic] = []
     existing: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
         found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
+        if (topic.name if found is None else found.name) in denied:
+            refused += _answers([topic], repeat(Code.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if found is None:
             code = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
             refused += _answers([topic], repeat(code))

@@ -22,6 +22,8 @@ from ...wire.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...wire.schema import ZERO_UUID
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized
 from ..call import Api, ApiCall
 from ..image import ClusterImage
 
@@ -65,15 +67,22 @@ def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
 def _ask(call: ApiCall, group: OffsetFetchRequestGroup, reply: Callable[[OffsetFetchResponseGroup], None]) -> None:
     image = call.node.image
     by_id = call.version >= TOPIC_IDS_FROM
-    known, unknown = _translated(image, group) if by_id else (group, [])
+    if not is_authorized(call, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        reply(_group_error(group, call.version, int(Code.GROUP_AUTHORIZATION_FAILED)))
+        return
+    known, refused = _translated(image, group) if by_id else (group, [])
+    known = _without_denied(call, known, refused)
 
     def answer(code: int, topics: list[OffsetFetchResponseTopics]) -> None:
         if code:
             reply(_group_error(group, call.version, code))
             return
+        if group.topics is None:
+            hidden = denied_names(call, AclOperation.DESCRIBE, ResourceType.TOPIC, (topic.name for topic in topics))
+            topics = [topic for topic in topics if topic.name not in hidden]
         if by_id and group.topics is None:
             topics = _with_ids(image, topics)
-        reply(OffsetFetchResponseGroup(group_id=group.group_id, topics=[*topics, *unknown]))
+        reply(OffsetFetchResponseGroup(group_id=group.group_id, topics=[*topics, *refused]))
 
     call.node.group_coordinator.fetch_offsets(known, call.request.require_stable, answer)
 
@@ -93,6 +102,21 @@ def _translated(
         else:
             unknown.append(_topic_error(topic, int(Code.UNKNOWN_TOPIC_ID)))
     return replace(group, topics=known), unknown
+
+
+def _without_denied(
+    call: ApiCall, group: OffsetFetchRequestGroup, refused: list[OffsetFetchResponseTopics]
+) -> OffsetFetchRequestGroup:
+    """Return the group's request without the topics that the client may not describe; add error entries for these."""
+    if group.topics is None:
+        return group
+    names = (topic.name for topic in group.topics)
+    denied = denied_names(call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    if not denied:
+        return group
+    code = int(Code.TOPIC_AUTHORIZATION_FAILED)
+    refused += [_topic_error(topic, code) for topic in group.topics if topic.name in denied]
+    return replace(group, topics=[topic for topic in group.topics if topic.name not in denied])
 
 
 def _with_ids(image: ClusterImage, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:

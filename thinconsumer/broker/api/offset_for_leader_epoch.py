@@ -4,8 +4,11 @@ Follows ``ReplicaManager.lastOffsetForLeaderEpoch``. Followers send version 2 an
 both get the same response.
 """
 
+from collections.abc import Collection
+
 from ...types import TopicPartition
 from ...wire import Message
+from ...wire.error_codes import Code
 from ...wire.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -13,16 +16,23 @@ from ...wire.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized_on_cluster
 from ..call import Api, ApiCall
 
 
 def _handle(call: ApiCall) -> Message:
     request: OffsetForLeaderEpochRequest = call.request
+    denied = _denied_topics(call)
     topics: dict[str, OffsetForLeaderTopicResult] = {}
     for topic in request.topics:
         # If a request contains a topic twice, Kafka responds to the first entry only.
         if topic.topic not in topics:
-            answers = [_partition(call, topic.topic, one) for one in topic.partitions]
+            if topic.topic in denied:
+                code = int(Code.TOPIC_AUTHORIZATION_FAILED)
+                answers = [EpochEndOffset(error_code=code, partition=one.partition) for one in topic.partitions]
+            else:
+                answers = [_partition(call, topic.topic, one) for one in topic.partitions]
             topics[topic.topic] = OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
     return OffsetForLeaderEpochResponse(topics=list(topics.values()))
 
@@ -40,6 +50,14 @@ def _refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> Of
 
 
 API = Api(OffsetForLeaderEpochRequest, 2, 4, _handle, _refuse)
+
+
+def _denied_topics(call: ApiCall) -> Collection[str]:
+    """Return the topics that the client may not describe; a follower may describe all of them."""
+    if is_authorized_on_cluster(call, AclOperation.CLUSTER_ACTION):
+        return ()
+    names = (topic.topic for topic in call.request.topics)
+    return denied_names(call, AclOperation.DESCRIBE, ResourceType.TOPIC, names)
 
 
 def _partition(call: ApiCall, topic: str, one: OffsetForLeaderPartition) -> EpochEndOffset:

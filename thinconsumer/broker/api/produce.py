@@ -10,7 +10,7 @@ transaction (KIP-890); in older versions AddPartitionsToTxn must precede. Versio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +27,8 @@ from ...wire.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized
 from ..call import Api, ApiCall
 from ..log.log import AppendInfo, AppendRefused, StoredBatch
 from ..log.validation import parse_batch
@@ -124,6 +126,7 @@ class _ProduceRequest:
         """Parse all partitions; return an error code if the whole request is rejected."""
         call, image = self._call, self._call.node.image
         by_id = call.version >= FIRST_WITH_IDS
+        denied = self._denied(by_id)
         is_transactional = False
         for topic in self._request.topic_data:
             name = image.names_by_id.get(topic.topic_id) if by_id else topic.name
@@ -142,16 +145,29 @@ class _ProduceRequest:
                     entry.refuse(error.code, _BATCH_ERROR_MESSAGES.get(error.code))
                 if name is None:
                     entry.refuse(Code.UNKNOWN_TOPIC_ID)
+                elif name in denied:
+                    entry.refuse(Code.TOPIC_AUTHORIZATION_FAILED)
                 elif image.partition(name, data.index) is None:
                     entry.refuse(Code.UNKNOWN_TOPIC_OR_PARTITION)
                 else:
                     entry.batch = batch
                 is_transactional = is_transactional or (batch is not None and batch.is_transactional)
-        if is_transactional and self._request.transactional_id is None:
+        if is_transactional and not self._may_write_transactions():
             return int(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if len({(b.producer_id, b.producer_epoch) for _, b in self._transactional()}) > 1:
             return int(Code.INVALID_PRODUCER_ID_MAPPING)
         return 0
+
+    def _denied(self, by_id: bool) -> Collection[str]:
+        names_by_id, topics = self._call.node.image.names_by_id, self._request.topic_data
+        names = (names_by_id.get(topic.topic_id) if by_id else topic.name for topic in topics)
+        return denied_names(
+            self._call, AclOperation.WRITE, ResourceType.TOPIC, (name for name in names if name is not None)
+        )
+
+    def _may_write_transactions(self) -> bool:
+        name = self._request.transactional_id
+        return name is not None and is_authorized(self._call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
 
     def start(self) -> None:
         """Append the batches; if one begins a transaction in its partition, the coordinator verifies it first

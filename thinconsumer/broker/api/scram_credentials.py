@@ -21,6 +21,8 @@ from ...wire.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from ...wire.error_codes import BY_CODE, Code
+from ..acl.bindings import AclOperation
+from ..acl.checks import needs_cluster
 from ..call import Api, ApiCall
 from ..forwarding import to_controller
 from ..login.scram_credentials import BY_NAME, ScramCredentials
@@ -89,7 +91,10 @@ def _refuse_describe(
     return DescribeUserScramCredentialsResponse(error_code=code, error_message=BY_CODE[code].text)
 
 
+_checked_alter = needs_cluster(AclOperation.ALTER, _alter, _refuse_alter)
+_checked_describe = needs_cluster(AclOperation.DESCRIBE, _describe, _refuse_describe)
+
 APIS = (
-    Api(AlterUserScramCredentialsRequest, 0, 0, to_controller(_alter, _refuse_alter), _refuse_alter),
-    Api(DescribeUserScramCredentialsRequest, 0, 0, _describe, _refuse_describe),
+    Api(AlterUserScramCredentialsRequest, 0, 0, to_controller(_checked_alter, _refuse_alter), _refuse_alter),
+    Api(DescribeUserScramCredentialsRequest, 0, 0, _checked_describe, _refuse_describe),
 )

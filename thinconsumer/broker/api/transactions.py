@@ -4,7 +4,7 @@ Follows ``KafkaApis``. In old versions of these APIs, INVALID_PRODUCER_EPOCH rep
 clients do not know.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ...types import TopicPartition
 from ...wire import Message
@@ -21,7 +21,10 @@ from ...wire.add_partitions_to_txn import (
 from ...wire.end_txn import EndTxnRequest, EndTxnResponse
 from ...wire.error_codes import Code
 from ...wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized, is_authorized_for_any, is_authorized_on_cluster
 from ..call import Api, ApiCall, error_code_in
+from ..naming import is_internal
 from ..txn.offsets import partition_of_group
 from ..txn.transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..txn.transitions import ProducerIdAndEpoch
@@ -46,6 +49,8 @@ def init_producer_id(call: ApiCall) -> Message | None:
     in Kafka, and not supported.
     """
     request: InitProducerIdRequest = call.request
+    if denied := _init_denied(call):
+        return _refuse_init(request, call.version, denied)
     has_identity = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
     if any(has_identity) and not all(has_identity):
         return _refuse_init(request, call.version, Code.INVALID_REQUEST)
@@ -61,6 +66,23 @@ def init_producer_id(call: ApiCall) -> Message | None:
     return None
 
 
+def _may_write(call: ApiCall, transactional_id: str) -> bool:
+    return is_authorized(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+
+def _init_denied(call: ApiCall) -> int:
+    """Return the code that rejects InitProducerId, or 0. A producer without transactional id needs IDEMPOTENT_WRITE on
+    the cluster, or WRITE on any topic (KIP-679).
+    """
+    transactional_id = call.request.transactional_id
+    if transactional_id is not None:
+        return 0 if _may_write(call, transactional_id) else int(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if is_authorized_on_cluster(call, AclOperation.IDEMPOTENT_WRITE):
+        return 0
+    is_writer = is_authorized_for_any(call, AclOperation.WRITE, ResourceType.TOPIC)
+    return 0 if is_writer else int(Code.CLUSTER_AUTHORIZATION_FAILED)
+
+
 def _refuse_init(request: InitProducerIdRequest, version: int, code: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=int(code), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
@@ -71,6 +93,10 @@ def add_offsets_to_txn(call: ApiCall) -> Message | None:
     Clients with KIP-890 do not send AddOffsetsToTxn: the group coordinator adds the partition on TxnOffsetCommit.
     """
     request: AddOffsetsToTxnRequest = call.request
+    if not _may_write(call, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=int(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    if not is_authorized(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=int(Code.GROUP_AUTHORIZATION_FAILED))
     call.node.transaction_coordinator.add_partitions(
         request.transactional_id,
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
@@ -85,6 +111,8 @@ def end_txn(call: ApiCall) -> Message | None:
     returns the producer id and epoch for the next transaction (KIP-890).
     """
     request: EndTxnRequest = call.request
+    if not _may_write(call, request.transactional_id):
+        return EndTxnResponse(error_code=int(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
 
     def done(code: int, producer_id: int, producer_epoch: int) -> None:
         code = _for_version(code, call.version)
@@ -107,6 +135,10 @@ def add_partitions_to_txn(call: ApiCall) -> Message | None:
     add or verify partitions (KIP-890). If one partition does not exist, no partition of its transaction is added.
     """
     request: AddPartitionsToTxnRequest = call.request
+    if call.version >= FIRST_OF_BROKERS and not is_authorized_on_cluster(call, AclOperation.CLUSTER_ACTION):
+        return _refuse_partitions(request, call.version, Code.CLUSTER_AUTHORIZATION_FAILED)
+    if call.version < FIRST_OF_BROKERS and not _may_write(call, request.v3_and_below_transactional_id):
+        return _refuse_partitions(request, call.version, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     transactions = request.transactions if call.version >= FIRST_OF_BROKERS else [_of_client(request)]
     results: list[AddPartitionsToTxnResult] = []
     if not transactions:
@@ -119,6 +151,10 @@ def add_partitions_to_txn(call: ApiCall) -> Message | None:
             call.reply(_partitions_response(call.version, results))
 
     for transaction in transactions:
+        unauthorized = _unauthorized_topics(call, transaction)
+        if unauthorized:
+            done(transaction, _unauthorized_codes(call, transaction, unauthorized))
+            continue
         call.node.transaction_coordinator.add_or_verify(
             transaction.transactional_id,
             ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
@@ -128,6 +164,30 @@ def add_partitions_to_txn(call: ApiCall) -> Message | None:
             verify_only=transaction.verify_only,
         )
     return None
+
+
+def _unauthorized_topics(call: ApiCall, transaction: AddPartitionsToTxnTransaction) -> Collection[str]:
+    """Return the topics that the client may not write to; other brokers may write to all of them."""
+    if call.version >= FIRST_OF_BROKERS:
+        return ()
+    names = {topic.name for topic in transaction.topics}
+    internal = {name for name in names if is_internal(name)}
+    return internal | denied_names(call, AclOperation.WRITE, ResourceType.TOPIC, names - internal)
+
+
+def _unauthorized_codes(
+    call: ApiCall, transaction: AddPartitionsToTxnTransaction, unauthorized: Collection[str]
+) -> dict[TopicPartition, int]:
+    """Return the codes of a request that fails because of unauthorized topics: no partition is added."""
+    codes = {}
+    for tp in _partitions(transaction.topics):
+        if tp.topic in unauthorized:
+            codes[tp] = int(Code.TOPIC_AUTHORIZATION_FAILED)
+        elif call.node.image.partition(*tp) is None:
+            codes[tp] = int(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            codes[tp] = int(Code.OPERATION_NOT_ATTEMPTED)
+    return codes
 
 
 def _refuse_partitions(request: AddPartitionsToTxnRequest, version: int, code: int) -> AddPartitionsToTxnResponse:

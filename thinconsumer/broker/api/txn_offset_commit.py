@@ -19,6 +19,8 @@ from ...wire.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ..acl.bindings import AclOperation, ResourceType
+from ..acl.checks import denied_names, is_authorized
 from ..call import Api, ApiCall
 from ..transaction_verification import TransactionalProducer
 from ..txn.offsets import add_or_verify_offsets
@@ -30,19 +32,31 @@ FIRST_WITH_LOADING = 2
 
 
 def _handle(call: ApiCall) -> Message | None:
-    """Reject partitions that do not exist; let the group coordinator commit the offsets of the others.
+    """Reject partitions that do not exist, or that the client may not read; let the group coordinator commit the
+    offsets of the others.
 
     Before the commit, the transaction coordinator adds or verifies the group's partition of ``__consumer_offsets``.
     """
     request: TxnOffsetCommitRequest = call.request
+    if not is_authorized(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return _refuse(request, call.version, int(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    if not is_authorized(call, AclOperation.READ, ResourceType.GROUP, request.group_id):
+        return _refuse(request, call.version, int(Code.GROUP_AUTHORIZATION_FAILED))
+    names = (topic.name for topic in request.topics)
+    denied = denied_names(call, AclOperation.READ, ResourceType.TOPIC, names)
     existing: list[TxnOffsetCommitRequestTopic] = []
     missing: list[TxnOffsetCommitRequestTopic] = []
+    unreadable: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
+        if topic.name in denied:
+            unreadable.append(topic)
+            continue
         known, unknown = split_by_existence(topic.partitions, call.node.image.topics.get(topic.name))
         if known:
             existing.append(replace(topic, partitions=known))
         missing.append(replace(topic, partitions=unknown))
     answer = _answer(missing, repeat(Code.UNKNOWN_TOPIC_OR_PARTITION))
+    answer.topics += _answer(unreadable, repeat(Code.TOPIC_AUTHORIZATION_FAILED)).topics
     if not existing:
         return answer
     known_request = replace(request, topics=existing)

@@ -1,0 +1,65 @@
+"""Clusters with an authorizer, clients with a principal, and what responses contain."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
+from thinconsumer.wire.schema import wire_fields
+
+
+@pytest.fixture
+def secured(new_cluster: Any) -> Callable[..., Any]:
+    """``secured(topics, **config)`` makes a cluster with an authorizer."""
+    return lambda topics=None, **config: new_cluster(
+        1, topics or {"orders": 2}, authorizer_class_name=STANDARD_AUTHORIZER, **config
+    )
+
+
+@pytest.fixture
+def alice(client_of: Any) -> Callable[[Any], Any]:
+    """``alice(cluster)`` connects a client whose principal is User:alice."""
+
+    def connect(cluster: Any) -> Any:
+        client = client_of(cluster, 1)
+        client.connection.principal = "User:alice"
+        return client
+
+    return connect
+
+
+def values(struct: Any, wanted: str) -> Iterator[Any]:
+    """Yield the values of all fields whose name ends with ``wanted``."""
+    for field in fields(struct):
+        value = getattr(struct, field.name)
+        if field.name.endswith(wanted):
+            yield value
+        for one in value if isinstance(value, list) else [value]:
+            if is_dataclass(one):
+                yield from values(one, wanted)
+
+
+@pytest.fixture(scope="session", name="trimmed")
+def _trimmed() -> Callable[[Any, int], Any]:
+    """``trimmed(message, version)`` returns a message without the fields that the version lacks."""
+    return trimmed
+
+
+def trimmed(struct: Any, version: int) -> Any:
+    """Return a struct without the fields that a version lacks."""
+    kept = {}
+    for name, wire in wire_fields(type(struct)):
+        value = getattr(struct, name)
+        if version in wire.versions:
+            is_list = isinstance(value, list)
+            rows = [trimmed(one, version) if is_dataclass(one) else one for one in (value if is_list else [value])]
+            kept[name] = rows if is_list else rows[0]
+    return type(struct)(**kept)
+
+
+@pytest.fixture(scope="session")
+def codes() -> Callable[[Any], set[int]]:
+    """``codes(answer)`` returns all error codes of a response other than 0."""
+    return lambda answer: {code for code in values(answer, "error_code") if code}
