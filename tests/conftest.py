@@ -12,7 +12,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from realkafka.fixtures import _three, kafka, kafka3, kafka28, new_topic, own_kafka, pytest_terminal_summary  # noqa: F401 - fixtures and hooks for every folder
+from realkafka.fixtures import (  # noqa: F401 - fixtures and hooks for every folder
+    _kdc_or_reason,
+    _three,
+    kafka,
+    kafka3,
+    kafka28,
+    kdc,
+    new_topic,
+    own_kafka,
+    pytest_terminal_summary,
+    secured_kafka,
+)
 
 from thinconsumer.errors import SaslAuthenticationFailedError
 

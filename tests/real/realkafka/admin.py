@@ -93,6 +93,17 @@ class Administration:
             lambda admin: admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs=values)])
         )
 
+    def allow_only(self, principal: str, topic: str, *operations: str) -> None:
+        """Let this principal alone do these operations (default: read) to the topic: an ACL excludes all others."""
+        from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+
+        pattern = ResourcePattern(ResourceType.TOPIC, topic)
+        acls = [
+            ACL(principal, "*", ACLOperation[operation.upper()], ACLPermissionType.ALLOW, pattern)
+            for operation in operations or ("read",)
+        ]
+        self._administer(lambda admin: admin.create_acls(acls))
+
     # -- asking
 
     def describe(self, name: str) -> dict[int, Partition]:

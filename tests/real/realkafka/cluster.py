@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from . import jars, layout, processes
 from .admin import Administration, wait_for
 from .metadata import Picture, ask
+from .security import DEBUG_LOGGERS, Security
 
 #: Without -Xshare and the first compiler alone a broker takes two seconds longer to start; benchmarks want the second.
 QUICK = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -28,7 +30,8 @@ class KafkaCluster(Administration):
     """Brokers 1 to ``brokers`` on 127.0.0.1, at ``bootstrap``, from :meth:`start` to :meth:`stop`.
 
     Use it in a ``with`` block. ``config`` is added to every broker's properties. ``quick=False`` lets Java optimise
-    fully, for benchmarks. ``start_process`` is how Java programs are run: in containers, for instance.
+    fully, for benchmarks. ``start_process`` is how Java programs are run: in containers, for instance. ``security``
+    adds listeners to PLAINTEXT, which stays (versions 3.5 and newer).
 
     Raises:
         NoJars: there is no Java, or Kafka could not be downloaded.
@@ -44,13 +47,18 @@ class KafkaCluster(Administration):
         quick: bool = True,
         start_process: Callable[[list[str], Path], processes.Process] = processes.Process,
         class_path: str | None = None,
+        security: Security | None = None,
     ) -> None:
         nodes = range(1, brokers + 1)
-        ports = layout.free_ports(2 * brokers + 1)
+        names = [each.name for each in security.listeners] if security else []
+        first, *others = layout.free_ports(1 + (2 + len(names)) * brokers)
+        ports = others[len(names) * brokers :]
         self.version = version
         self.ports = dict(zip(nodes, ports, strict=False))
         self._controllers = dict(zip(nodes, ports[brokers:], strict=False))
-        self._zookeeper_port = ports[-1]
+        self._zookeeper_port = first
+        self.security = security
+        self.listener_ports = {node: dict(zip(names, others[index::brokers])) for index, node in enumerate(nodes)}
         self._config = dict(config or {})
         self._options = [f"-Xmx{heap}", "-XX:+UseSerialGC", *(QUICK if quick else ())]
         self._start_process = start_process
@@ -139,6 +147,15 @@ class KafkaCluster(Administration):
         """Return what the broker has printed."""
         return self._log_file(node).read_text(encoding="utf-8", errors="replace")
 
+    def address(self, listener: str) -> str:
+        """Return the bootstrap servers of a secured listener."""
+        return ",".join(f"localhost:{ports[listener]}" for ports in self.listener_ports.values())
+
+    def client_options(self, listener: str, mechanism: str = "", user: str = "alice") -> dict[str, Any]:
+        """Return the options by which a client uses a secured listener, under kafka-python's names."""
+        assert self.security is not None
+        return {"bootstrap_servers": self.address(listener), **self.security.client(listener, mechanism, user)}
+
     def data_folder(self, node: int, topic: str, partition: int) -> Path:
         """Return where the broker keeps the partition's segments."""
         return self.folder / f"data-{node}" / f"{topic}-{partition}"
@@ -146,7 +163,8 @@ class KafkaCluster(Administration):
     # -- inside
 
     def _write_files(self) -> None:
-        (self.folder / "log4j2.xml").write_text(layout.LOG4J2, encoding="utf-8")
+        loggers = DEBUG_LOGGERS if self.security else ()
+        (self.folder / "log4j2.xml").write_text(layout.log4j2(*loggers), encoding="utf-8")
         (self.folder / "log4j.properties").write_text(layout.LOG4J1, encoding="utf-8")
         (self.folder / "zookeeper.properties").write_text(
             layout.text(layout.zookeeper(self._zookeeper_port, str(self.folder / "data-zookeeper"))), encoding="utf-8"
@@ -157,6 +175,8 @@ class KafkaCluster(Administration):
                 properties = layout.with_zookeeper(node, self.ports, self._zookeeper_port, data)
             else:
                 properties = layout.kraft(node, self.ports, self._controllers, data)
+            if self.security is not None:
+                properties = self.security.properties(properties, self.listener_ports[node], self._secrets)
             self._properties(node).write_text(layout.text({**properties, **self._config}), encoding="utf-8")
 
     def _format(self) -> None:
@@ -166,6 +186,8 @@ class KafkaCluster(Administration):
             log = self.folder / f"format-{node}.log"
             # In one word: one id in sixty-four begins with "-", which would be taken for an option.
             arguments = ["format", f"--cluster-id={cluster_id}", "-c", str(self._properties(node))]
+            if self.security is not None:
+                arguments += self.security.format_options()
             process = self._java("kafka.tools.StorageTool", *arguments, log=log)
             wait_for(lambda: not process.running, START_SECONDS, f"formatting the folder of node {node}")
             if not (self.folder / f"data-{node}" / "meta.properties").exists():
@@ -191,7 +213,8 @@ class KafkaCluster(Administration):
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.xml'}",
             f"-Dlog4j.configuration=file:{self.folder / 'log4j.properties'}",
         ]
-        return self._start_process([*self._options, *logging, "-cp", self._class_path, *arguments], log)
+        secured = self.security.java_options(self._secrets) if self.security else []
+        return self._start_process([*self._options, *logging, *secured, "-cp", self._class_path, *arguments], log)
 
     def wait_for_nodes(self, nodes: Set[int] | None = None) -> None:
         """Wait until the metadata of each of these nodes (default: all) names all of them: it lacks a fenced broker."""
@@ -205,6 +228,10 @@ class KafkaCluster(Administration):
             return all(wanted <= set(picture.nodes) for picture in pictures if picture) and all(pictures)
 
         wait_for(all_there, START_SECONDS, f"nodes {wanted} of {self.folder} in the cluster")
+
+    @property
+    def _secrets(self) -> Path:
+        return self.folder / "security"
 
     def _properties(self, node: int) -> Path:
         return self.folder / f"node-{node}.properties"

@@ -1,7 +1,8 @@
 """Real clusters as fixtures, for every folder of tests.
 
-``kafka`` (one broker), ``kafka3`` (three), ``kafka28`` (Kafka 2.8, old formats). They live as long as the session and
-are shared: make a topic of your own with ``new_topic``. ``kafka3`` resumes and restarts brokers after every test.
+``kafka`` (one broker), ``kafka3`` (three), ``kafka28`` (Kafka 2.8, old formats), ``secured_kafka`` (one broker with a
+listener of every kind, see ``security.one_of_each``), and ``kdc``, its Kerberos KDC. They live as long as the session
+and are shared: make a topic of your own with ``new_topic``. ``kafka3`` resumes and restarts brokers after every test.
 """
 
 import itertools
@@ -9,12 +10,16 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from .admin import Administration
 from .cluster import KafkaCluster
 from .jars import OLD, NoJars
+from .kdc import Kdc, NoKdc
+from .oidc import Issuer
+from .security import CLIENTS, one_of_each
 from .sources import given_cluster, new_cluster
 
 NO_KAFKA = pytest.StashKey[str]()
@@ -92,6 +97,42 @@ def kafka28(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     ``config={"message.format.version": "0.9.0"}`` makes a topic keep v0 sets, ``"0.10.2"`` v1 sets.
     """
     yield from start(request, version=OLD)
+
+
+@pytest.fixture(scope="session")
+def _kdc_or_reason(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc | str]:
+    try:
+        kdc = Kdc(tmp_path_factory.mktemp("kdc"))
+    except NoKdc as error:
+        yield str(error)
+        return
+    with kdc:
+        yield kdc
+
+
+@pytest.fixture
+def kdc(_kdc_or_reason: Kdc | str) -> Kdc:
+    """The KDC whose realm ``secured_kafka`` belongs to; installed where that is possible."""
+    if isinstance(_kdc_or_reason, str):
+        missing(_kdc_or_reason)
+    return _kdc_or_reason
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip the test for want of what it needs on this machine; fail it where real clusters are required."""
+    if os.environ.get("THINCONSUMER_REQUIRE_KAFKA") == "1":
+        pytest.fail(f"required: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def secured_kafka(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, _kdc_or_reason: Kdc | str
+) -> Iterator[KafkaCluster]:
+    """One broker of our own with a listener of every kind; those with GSSAPI only if there is a KDC."""
+    kdc = None if isinstance(_kdc_or_reason, str) else _kdc_or_reason
+    with Issuer(CLIENTS) as issuer:
+        yield from start(request, security=one_of_each(tmp_path_factory.mktemp("security"), issuer, kdc))
 
 
 @pytest.fixture

@@ -51,9 +51,42 @@ def free_ports(count: int) -> list[int]:
     raise RuntimeError(f"no {count} free ports in {PORTS}")
 
 
+def log4j2(*debug_loggers: str) -> str:
+    """Return the configuration of the brokers' logging; these loggers print DEBUG lines too."""
+    more = "".join(f'<Logger name="{name}" level="DEBUG"/>' for name in debug_loggers)
+    return LOG4J2.replace("<Loggers>", f"<Loggers>{more}")
+
+
 def text(properties: Mapping[str, object]) -> str:
-    """Return a .properties file."""
-    return "".join(f"{name}={value}\n" for name, value in properties.items())
+    """Return a .properties file. Java reads it as Latin-1, in which a backslash begins an escape."""
+    return "".join(f"{name}={_escaped(str(value))}\n" for name, value in properties.items())
+
+
+def _escaped(value: str) -> str:
+    units = value.replace("\\", "\\\\").encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    return "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)
+
+
+def with_listeners(properties: Mapping[str, object], listeners: Mapping[str, tuple[str, int]]) -> dict[str, object]:
+    """Return the properties of a KRaft broker with more listeners: security protocol and port by name.
+
+    Clients are told the name "localhost", which certificates and Kerberos principals can have.
+    """
+
+    def joined(name: str, values: list[str]) -> str:
+        return ",".join([str(properties[name]), *values])
+
+    return {
+        **properties,
+        "listeners": joined("listeners", [f"{name}://{HOST}:{port}" for name, (_, port) in listeners.items()]),
+        "advertised.listeners": joined(
+            "advertised.listeners", [f"{name}://localhost:{port}" for name, (_, port) in listeners.items()]
+        ),
+        "listener.security.protocol.map": joined(
+            "listener.security.protocol.map", [f"{name}:{protocol}" for name, (protocol, _) in listeners.items()]
+        ),
+    }
 
 
 def common(brokers: int) -> dict[str, object]:
