@@ -36,7 +36,7 @@ RESERVED = "consumer"
 CLOSING_MS = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class GroupMemberOptions(ClientOptions):
     """The options of a group member in addition to those of all clients; they are the consumer's of the same names."""
 

@@ -193,7 +193,7 @@ def test_a_config_takes_mechanism_and_credentials_from_the_text():
         (
             f'{KERBEROS} required useKeyTab=true keyTab="/no/such/file";',
             {},
-            "sasl.jaas.config: what it has for sasl.kerberos.keytab the file cannot be read",
+            "sasl.jaas.config: its value for sasl.kerberos.keytab: the file cannot be read",
         ),
         ("com.example.c4nary required;", {}, "sasl.jaas.config='***': its login module is none of"),
         (f"{PLAIN} required c4nary;", {}, "sasl.jaas.config='***': expected '='"),

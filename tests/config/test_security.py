@@ -1,5 +1,6 @@
 """The options of TLS and SASL: the same for all clients, hidden in repr, and pickled whole."""
 
+import dataclasses
 import inspect
 import pickle
 import re
@@ -37,6 +38,23 @@ def test_repr_shows_changed_options_without_secrets(client):
     assert copy == config
     assert copy.sasl_plain_password == "c4nary"
     assert "c4nary" not in repr(copy)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_configs_are_compared_by_type_and_values(client):
+    assert client() == client(client_id=client().client_id)
+    assert client() != client(client_id="other")
+    assert client() != "client"
+    assert client() != type("Other", (client,), {})()
+    assert len({client(), client(), client(client_id="other")}) == 2
+    assert dataclasses.replace(client(), client_id="other").client_id == "other"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        client().client_id = "other"
+
+
+def test_the_constructor_refuses_unknown_names_without_their_values():
+    with pytest.raises(TypeError, match="ClientOptions has no options sasl_plain_pasword$"):
+        ClientOptions(client_id="x", sasl_plain_pasword="c4nary")
 
 
 def test_importing_the_options_imports_neither_ssl_nor_other_slow_modules():

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ..errors import KafkaConfigurationError
 from . import rules, security_rules
 from .aliases import ALIASES
-from .jaas import login_of, parse_jaas
 from .kinds import did_you_mean
 from .unsupported import LIBRDKAFKA_NAMES, find_unsupported
 
@@ -102,6 +101,8 @@ def _take_jaas(
     text = values["sasl_jaas_config"]
     if text is None:
         return
+    from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
+
     name = spell("sasl_jaas_config")
     login = login_of(parse_jaas(text))
     if values["sasl_mechanism"] is None and len(login.mechanisms) == 1:
@@ -115,7 +116,7 @@ def _take_jaas(
         try:
             parsed = options[option].kind.parse(value)
         except ValueError as error:
-            problems.append(f"{name}: what it has for {spell(option)} {error}")
+            problems.append(f"{name}: its value for {spell(option)}: {error}")
             continue
         if option in given and values[option] not in (parsed, options[option].default):
             problems.append(f"{spell(option)} is not the same as in {name}: give it in one place")

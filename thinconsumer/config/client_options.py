@@ -29,7 +29,7 @@ def shared(name: str) -> Any:
     return dataclasses.field(default=declared.default, metadata={"option": declared})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class ClientOptions(SecurityOptions):
     """The options of every client. Build it with :meth:`from_options`: the constructor checks nothing."""
 

@@ -47,7 +47,7 @@ _OURS = "thinconsumer"
 Resolver = Callable[[str, int], Sequence[Any]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class ConsumerConfig(SecurityOptions):
     """The options of one consumer. Build it with :meth:`from_options`: the constructor checks nothing."""
 

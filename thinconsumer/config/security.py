@@ -52,9 +52,12 @@ _STORE_TYPE = Choice(STORE_TYPES, STORE_TYPES_REFUSED)
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class SecurityOptions:
-    """The options of TLS and SASL, which the options of every client inherit.
+    """The options of TLS and SASL, and the base class of the options of every client.
+
+    Subclasses are dataclasses without generated methods. For a hundred options, generating ``__init__`` and ``__eq__``
+    takes milliseconds at the start of every process with a consumer.
 
     Secrets are :class:`~.security_kinds.Secret` texts. ``repr`` shows them as ``'***'``, and only options that differ
     from their default.
@@ -259,6 +262,28 @@ class SecurityOptions:
         last = SecurityOptions.__dataclass_fields__
         ordered = sorted(fields, key=lambda field: field.name in last)
         return {field.name: field.metadata["option"] for field in ordered}
+
+    def __init__(self, **values: Any) -> None:
+        """Set the given values, and all other options to their defaults, without any check."""
+        for name, declared in type(self).__dataclass_fields__.items():
+            object.__setattr__(self, name, values.pop(name, declared.default))
+        if values:
+            raise TypeError(f"{type(self).__name__} has no options {', '.join(values)}")
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Do nothing; subclasses may check their values."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in type(self).__dataclass_fields__)
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name), option) for name, option in self.options().items())

@@ -9,10 +9,8 @@ import inspect
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from .jaas import login_of, parse_jaas
 from .kinds import HIDDEN, STRING_BYTES_MAX, Kind, did_you_mean, safe_repr, type_error
 from .values import ASYNC_DEF, is_async
 
@@ -46,22 +44,23 @@ class Secret(str):
         return HIDDEN
 
 
-@dataclass(frozen=True, slots=True)
 class SecretText(Kind):
     """A password or another secret; becomes a :class:`Secret`. ``what`` is a word for the docs."""
 
-    is_secret: ClassVar[bool] = True
-    what: str = "password"
-    one_line: bool = True
-    chars_max: int = STRING_BYTES_MAX
+    __slots__ = ("what",)
+    is_secret = True
+    one_line = True
+
+    def __init__(self, what: str = "password") -> None:
+        self.what = what
 
     def parse(self, value: object) -> Secret:
         if not isinstance(value, str):
             raise type_error("a str", value)
         if not value:
             raise ValueError("must not be empty")
-        if len(value) > self.chars_max:
-            raise ValueError(f"must be at most {self.chars_max} characters long")
+        if len(value) > STRING_BYTES_MAX:
+            raise ValueError(f"must be at most {STRING_BYTES_MAX} characters long")
         if self.one_line and value[-1] in "\r\n":
             # Secrets read from a file often end so, and the login would fail without a visible reason.
             raise ValueError("ends with a line break: remove it, for example with .strip()")
@@ -83,23 +82,27 @@ class SecretText(Kind):
         return f"str, {self.what}; never shown"
 
 
-@dataclass(frozen=True, slots=True)
 class JaasText(SecretText):
     """One entry of a JAAS file, see :mod:`.jaas`; becomes a :class:`Secret`."""
 
-    what: str = "entry of a JAAS file"
-    one_line: bool = False
+    __slots__ = ()
+    one_line = False
+
+    def __init__(self) -> None:
+        super().__init__("entry of a JAAS file")
 
     def parse(self, value: object) -> Secret:
-        text = SecretText.parse(self, value)
+        from .jaas import login_of, parse_jaas  # on demand, since it takes milliseconds
+
+        text = super().parse(value)
         login_of(parse_jaas(text))
         return text
 
 
-_PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----", re.DOTALL)
+# Patterns are compiled by their first use, not by the import: most programs use none of them.
+_PEM_BLOCK = r"(?s)-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----"
 
 
-@dataclass(frozen=True, slots=True)
 class PemText(Kind):
     """PEM blocks as text; becomes a :class:`Secret`. ``label`` is the end of the first line's words in a block that the
     text must have, such as CERTIFICATE.
@@ -107,8 +110,11 @@ class PemText(Kind):
     Blocks that are written in a single line, as in a properties file, get the line breaks that OpenSSL needs.
     """
 
-    is_secret: ClassVar[bool] = True
-    label: str
+    __slots__ = ("label",)
+    is_secret = True
+
+    def __init__(self, label: str) -> None:
+        self.label = label
 
     def parse(self, value: object) -> Secret:
         if not isinstance(value, str):
@@ -117,8 +123,8 @@ class PemText(Kind):
             raise ValueError(f"must be at most {PEM_CHARS_MAX} characters long")
         if "\n" not in value and "\\n" in value:
             raise ValueError("has the two characters \\ and n where line breaks belong: replace them by line breaks")
-        text = _PEM_BLOCK.sub(_with_line_breaks, value)
-        blocks = [match[1] for match in _PEM_BLOCK.finditer(text)]
+        text = re.sub(_PEM_BLOCK, _with_line_breaks, value)
+        blocks = [match[1] for match in re.finditer(_PEM_BLOCK, text)]
         if not any(block.endswith(self.label) for block in blocks):
             path = "; for the path of a file, see the options that end in _location or file"
             raise ValueError(
@@ -147,12 +153,13 @@ def _with_line_breaks(block: re.Match[str]) -> str:
     return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])
 
 
-@dataclass(frozen=True, slots=True)
 class ExistingFile(Kind):
     """The path of a file that can be read now, as str or path object; becomes a str. Java's key stores are refused.
 
     The file is read again whenever it changes, so a pipe cannot be used, and reading one would block here.
     """
+
+    __slots__ = ()
 
     def parse(self, value: object) -> str:
         from pathlib import Path  # on demand, since only clients with TLS or Kerberos need it
@@ -182,9 +189,10 @@ class ExistingFile(Kind):
         return "path of a file"
 
 
-@dataclass(frozen=True, slots=True)
 class HttpUrl(Kind):
     """An http or https URL with a host, and without user info. Its query is never shown."""
+
+    __slots__ = ()
 
     def parse(self, value: object) -> str:
         from urllib.parse import urlsplit  # on demand, since only the OIDC exchange needs it
@@ -216,9 +224,10 @@ class HttpUrl(Kind):
         return "str, an http or https URL"
 
 
-@dataclass(frozen=True, slots=True)
 class SslContext(Kind):
     """An ``ssl.SSLContext`` for clients."""
+
+    __slots__ = ()
 
     def parse(self, value: object) -> Any:
         ssl = sys.modules.get("ssl")  # Imported by whoever made a context.
@@ -235,11 +244,11 @@ class SslContext(Kind):
         return "`ssl.SSLContext`"
 
 
-@dataclass(frozen=True, slots=True)
 class TlsProtocols(Kind):
     """Versions of TLS in a list, or separated by commas; becomes a tuple."""
 
-    words: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    __slots__ = ()
+    words = ("TLSv1.2", "TLSv1.3")
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = _names(value, ",")
@@ -254,9 +263,10 @@ class TlsProtocols(Kind):
         return "list of " + ", ".join(f"`{word!r}`" for word in self.words)
 
 
-@dataclass(frozen=True, slots=True)
 class CipherSuites(Kind):
     """Names of cipher suites in a list, or separated by commas or colons; becomes a tuple."""
+
+    __slots__ = ()
 
     def parse(self, value: object) -> tuple[str, ...]:
         names = _names(value, ",:")
@@ -279,9 +289,10 @@ def _names(value: object, separators: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-@dataclass(frozen=True, slots=True)
 class HostNameCheck(Kind):
     """The algorithm that checks the host name: https, or an empty text (librdkafka: none), which switches it off."""
+
+    __slots__ = ()
 
     def parse(self, value: object) -> str:
         if not isinstance(value, str):
@@ -295,12 +306,14 @@ class HostNameCheck(Kind):
         return "`'https'` or `''`"
 
 
-@dataclass(frozen=True, slots=True)
 class Fraction(Kind):
     """A number within bounds, as int or float."""
 
-    at_least: float
-    at_most: float
+    __slots__ = ("at_least", "at_most")
+
+    def __init__(self, at_least: float, at_most: float) -> None:
+        self.at_least = at_least
+        self.at_most = at_most
 
     def parse(self, value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -318,9 +331,10 @@ class Fraction(Kind):
         return f"number, from {self.at_least} to {self.at_most}"
 
 
-@dataclass(frozen=True, slots=True)
 class TokenProvider(Kind):
     """An object with a method ``token()``, or a callable that takes nothing or one argument."""
+
+    __slots__ = ()
 
     def parse(self, value: object) -> Any:
         method = getattr(value, "token", None)
@@ -343,9 +357,10 @@ class TokenProvider(Kind):
         return "object with `token()` and optionally `extensions()`, or callable `()` or `(config)`"
 
 
-@dataclass(frozen=True, slots=True)
 class KerberosName(Kind):
     """A ``gssapi.Name``, or the text of a host-based service name."""
+
+    __slots__ = ()
 
     def parse(self, value: object) -> Any:
         if isinstance(value, str):
@@ -361,26 +376,27 @@ class KerberosName(Kind):
 
 
 #: RFC 7628, section 3.1; ``auth`` has the token, so KIP-342 reserves it.
-_EXTENSION_NAME = re.compile(r"[A-Za-z]{1,100}")
-_EXTENSION_VALUE = re.compile(r"[\x20-\x7e\t\r\n]{0,4000}")
+_EXTENSION_NAME = r"[A-Za-z]{1,100}"
+_EXTENSION_VALUE = r"[\x20-\x7e\t\r\n]{0,4000}"
 
 
-@dataclass(frozen=True, slots=True)
 class Extensions(Kind):
     """SASL extensions of OAUTHBEARER (KIP-342): a mapping, or text as ``name=value,name=value``; becomes a dict.
 
     Values are not shown: some providers use them for credentials.
     """
 
-    is_secret: ClassVar[bool] = True
+    __slots__ = ()
+
+    is_secret = True
 
     def parse(self, value: object) -> dict[str, str]:
         if not isinstance(value, Mapping) or len(value) > 100:
             raise type_error("a mapping of at most 100 names to str", value)
         for name, text in value.items():
-            if not isinstance(name, str) or not _EXTENSION_NAME.fullmatch(name) or name.lower() == "auth":
+            if not isinstance(name, str) or not re.fullmatch(_EXTENSION_NAME, name) or name.lower() == "auth":
                 raise ValueError("has a name that is not only letters, or the reserved name auth")
-            if not isinstance(text, str) or not _EXTENSION_VALUE.fullmatch(text):
+            if not isinstance(text, str) or not re.fullmatch(_EXTENSION_VALUE, text):
                 raise ValueError(f"the value of {name!r} is not a str of printable ASCII characters")
         return {name: Secret(text) for name, text in value.items()}
 

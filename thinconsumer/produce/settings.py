@@ -24,7 +24,7 @@ _write = section("Writing")
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class ProducerSettings(ClientOptions):
     """The options of a :class:`Producer`. Build them with :meth:`from_options` or :meth:`from_config`.
 
