@@ -98,21 +98,6 @@ def test_other_urls_are_refused_without_being_shown(url, words):
     assert "c4n4ry" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("host", "is_loopback"),
-    [
-        ("localhost", True),
-        ("a.localhost", True),
-        ("127.1.2.3", True),
-        ("[::1]", True),
-        ("10.0.0.1", False),
-        ("localhost.example", False),
-    ],
-)
-def test_loopback_hosts(host, is_loopback):
-    assert TokenEndpoint.parse(f"http://{host}/").is_loopback is is_loopback
-
-
 def test_the_request():
     method, target, headers, body = sent(credentials(scope=" a:b c "))
     assert (method, target) == (b"POST", b"/token?key=hidden")

@@ -1,11 +1,14 @@
 """One attempt to fetch a token from a scripted server: every fault ends it, within its deadlines."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup, Resolve
 from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.net.selector_driver import SelectorDriver
 from thinconsumer.sasl.oidc import ClientCredentials, TokenEndpoint
 from thinconsumer.sasl.token_fetch import ADDRESSES_MAX, TokenFetch, TokenStream
 from thinconsumer.timers import NEVER
@@ -291,3 +294,37 @@ def test_a_request_that_is_sent_in_parts():
         request += bytes(chunks[0][:100])
         stream.data_sent(min(100, len(chunks[0])), 1.0)
     assert request == credentials().exchange().request
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A token endpoint on this machine."""
+
+    def do_POST(self):
+        asked = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append((self.path, self.headers["Host"], asked))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"access_token": "abc"}')
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_over_sockets():
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.requests = []
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        port = server.server_port
+        driver = SelectorDriver()
+        url = f"http://127.0.0.1:{port}/token?a=b"
+        fetch = TokenFetch(credentials(url), CONNECT, READ, driver.wall_time, driver.now())
+        try:
+            while not fetch.is_over:
+                driver.step(fetch, driver.now() + READ)
+                fetch.step(driver.now())
+        finally:
+            driver.close()
+            thread.join()
+    assert fetch.token.value == "abc"
+    assert server.requests == [("/token?a=b", f"127.0.0.1:{port}", b"grant_type=client_credentials")]

@@ -132,9 +132,13 @@ class LoginManager:
         return True
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` or :meth:`provider_call` has something to do."""
+        """Return when :meth:`step` or :meth:`provider_call` has something to do.
+
+        While a token is fetched, the driver's calls of the stream and of :meth:`resolved` change it: do not keep it
+        across a driver's step.
+        """
         if self._fetch is not None:
-            return self._fetch.wake_at()
+            return -NEVER if self._fetch.is_over else self._fetch.wake_at()
         return NEVER if self._refresh is None else self._refresh.due_at
 
     def restart(self, now: float) -> None:
@@ -221,11 +225,8 @@ class LoginManager:
             raise KafkaConfigurationError(
                 "sasl_mechanism='OAUTHBEARER' needs sasl_oauth_token_provider or sasl_oauthbearer_token_endpoint_url"
             )
-        endpoint = TokenEndpoint.parse(url)
-        if endpoint.scheme == "http" and not endpoint.is_loopback:
-            log.warning("%s: the client secret and the tokens are sent without TLS, use https", endpoint)
         return ClientCredentials(
-            endpoint,
+            TokenEndpoint.parse(url),
             options.sasl_oauthbearer_client_credentials_client_id or "",
             options.sasl_oauthbearer_client_credentials_client_secret or "",
             scope=options.sasl_oauthbearer_scope or "",

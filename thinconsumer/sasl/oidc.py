@@ -97,14 +97,6 @@ class TokenEndpoint:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the host is this machine, so that nobody can read what is sent in the clear."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost" or self.host.endswith(".localhost")
-
     def __str__(self) -> str:
         # Without the query, in which some servers take an API key.
         return f"token endpoint {self.scheme}://{self.authority}{self.target.partition('?')[0]}"
