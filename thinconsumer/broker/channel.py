@@ -91,7 +91,7 @@ class Channel:
             self._registry.flush_later(self)
             self.connection.node.schedule.call_later(LINGER_S, self.reset)
         else:
-            self._release()
+            self._finish()
 
     def reset(self) -> None:
         """Close with a TCP reset; queued data is lost."""
@@ -116,11 +116,9 @@ class Channel:
         try:
             if self._queue:
                 data = self._queue[0] if len(self._queue) == 1 else b"".join(self._queue)
-                sent = self._socket.send(data)
+                sent = self._send(data)
                 self._unsent -= sent
                 self._queue = [memoryview(data)[sent:]] if self._unsent else []
-        except (BlockingIOError, InterruptedError):
-            pass
         except OSError as error:
             self._lost(error)
             return
@@ -129,15 +127,15 @@ class Channel:
             connection.is_muted = False
             connection.process_frames()
         if self._is_closing and not self._unsent:
-            self._release()
+            self._finish()
         self.update_interest()
 
     def update_interest(self) -> None:
         """Register with the selector for reading, unless input is held back, and for writing if bytes are unsent."""
         if self._socket.fileno() < 0:
             return
-        is_reading = not self._is_closing and self.connection.wants_input
-        interest = READ * is_reading | WRITE * (self._unsent > 0)
+        is_reading = self._wants_read()
+        interest = READ * is_reading | WRITE * self._wants_write()
         if interest == self._interest:
             return
         selector = self._registry.selector
@@ -153,6 +151,23 @@ class Channel:
         else:
             self._registry.unread.add(self)
 
+    def _wants_read(self) -> bool:
+        return not self._is_closing and self.connection.wants_input
+
+    def _wants_write(self) -> bool:
+        return self._unsent > 0
+
+    def _send(self, data: bytes | memoryview) -> int:
+        """Send without blocking; return the number of bytes that were sent. Raises: OSError."""
+        try:
+            return self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def _finish(self) -> None:
+        """Close after everything was sent."""
+        self._release()
+
     def _receive(self) -> None:
         if self._socket.fileno() < 0 or self._is_closing:
             return
@@ -167,8 +182,12 @@ class Channel:
         if not size:
             self._lost(None)
             return
+        self._deliver(buffer[:size])
+
+    def _deliver(self, data: memoryview) -> None:
+        """Pass received bytes to the connection."""
         try:
-            self.connection.data_received(buffer[:size])
+            self.connection.data_received(data)
         except Exception as error:  # One client's bytes must not stop the broker for all clients.
             log.exception("%r failed to process received data; resetting it", self.connection)
             self.connection.node.cluster.bugs.append(f"{self.connection!r}: {error!r}")

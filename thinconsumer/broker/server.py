@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import socket
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,6 +29,8 @@ from .image import TopicImage
 from .operations import BrokerOperations
 from .port_listener import PortListener
 from .security import ListenerSecurity
+from .tls import server_context
+from .tls_channel import TlsChannel
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +88,11 @@ class EmbeddedBroker(BrokerOperations):
         self._is_stopping = False
         self._is_stepping = False
         self._storage: ClusterDirectory | None = None
+        self._tls_context: ssl.SSLContext | None = None
         try:
+            settings = security if isinstance(security, ListenerSecurity) else ListenerSecurity.of(security or {})
+            if settings.uses_tls:
+                self._tls_context = server_context(settings)
             for index in range(nodes):
                 self._listeners[index + 1] = PortListener(
                     self._registry.selector,
@@ -108,7 +115,7 @@ class EmbeddedBroker(BrokerOperations):
                 now=time.monotonic(),
                 wall_time=time.time(),
                 storage=self._storage,
-                security=security if isinstance(security, ListenerSecurity) else ListenerSecurity.of(security or {}),
+                security=settings,
             )
             for listener in self._listeners.values():
                 listener.open()
@@ -233,7 +240,16 @@ class EmbeddedBroker(BrokerOperations):
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        channel = Channel(self._registry, sock, f"/{host}")
+        channel: Channel
+        if self._tls_context is None:
+            channel = Channel(self._registry, sock, f"/{host}")
+        else:
+            try:
+                channel = TlsChannel(self._registry, sock, f"/{host}", self._tls_context)
+            except OSError as error:
+                log.info("cannot begin TLS with client %s: %s", host, error)
+                sock.close()
+                return
         channel.connection = self.cluster.connect(node_id, channel)
         self._registry.channels.add(channel)
         channel.update_interest()
