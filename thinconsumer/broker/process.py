@@ -16,7 +16,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from .config import BrokerConfig
 from .control import BrokerProcessError, answers_earlier_call, call_line, result_of
 from .faults import FaultRule
 from .operations import BrokerOperations, Partition
+from .security import ListenerSecurity
 
 #: The child's program. It takes over this process's ``sys.path``, because ``python -m thinconsumer`` could import
 #: another copy of the package from the current folder.
@@ -68,7 +70,8 @@ class BrokerProcess(BrokerOperations):
     Its methods are those of :class:`~.server.EmbeddedBroker`, with the same effects and errors.
 
     Args:
-        nodes, topics, port, host, config, directory, racks, seed: see :class:`~.server.EmbeddedBroker`.
+        nodes, topics, port, host, config, directory, racks, seed, security: see :class:`~.server.EmbeddedBroker`.
+            The security settings reach the process in a temporary file that only the current user can read.
         timeout_s: Limit for the start and for each call, so that a child process that hangs does not block the caller
             for ever. The end of the child is noticed without this delay. Keep the limit long: on an overloaded
             machine, starting Python alone takes many seconds.
@@ -89,6 +92,7 @@ class BrokerProcess(BrokerOperations):
         racks: Sequence[str | None] | None = None,
         seed: int = 0,
         timeout_s: float = 60.0,
+        security: ListenerSecurity | Mapping[str, Any] | None = None,
     ) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._timeout_s = timeout_s
@@ -102,8 +106,9 @@ class BrokerProcess(BrokerOperations):
         arguments += [] if directory is None else [f"--directory={os.fspath(directory)}"]
         self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - a full pipe would block the child
         try:
-            self._child = self._started(arguments)
-            ready = json.loads(self._read_line(time.monotonic() + timeout_s))
+            with _security_file(security) as more_arguments:
+                self._child = self._started([*arguments, *more_arguments])
+                ready = json.loads(self._read_line(time.monotonic() + timeout_s))
             self.bootstrap_servers: str = ready["bootstrap_servers"]
             #: The address of each broker as ``host:port``, by node id.
             self.addresses: dict[int, str] = {int(node): address for node, address in ready["nodes"].items()}
@@ -250,6 +255,23 @@ class BrokerProcess(BrokerOperations):
             stderr = self._stderr_file.read().decode(errors="replace")[-_STDERR_MAX:]
             self._stderr_file.close()
         return code, stderr
+
+
+@contextmanager
+def _security_file(security: ListenerSecurity | Mapping[str, Any] | None) -> Iterator[list[str]]:
+    """Yield the arguments that name a file with the security settings; it exists until the block ends.
+
+    The settings themselves are no arguments: every user of the machine can read the arguments of a process.
+    """
+    if security is None:
+        yield []
+        return
+    settings = security if isinstance(security, ListenerSecurity) else ListenerSecurity.of(security)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "security.json"
+        path.touch(0o600)
+        path.write_text(json.dumps(settings.as_settings()), encoding="utf-8")
+        yield [f"--security={path}"]
 
 
 def _wait(deadline: float, pipe: int, *, for_writing: bool = False) -> bool:

@@ -25,6 +25,7 @@ from ..broker.server import EmbeddedBroker
 from ..errors import IllegalArgumentError
 from ..timers import NEVER
 from .parsing import CommandError, Parser, UsageError, add_settings, positive, require_distinct, topic_and_count
+from .security_file import SECURITY_HELP, security_file
 
 #: On Windows, select() does not accept standard input, so the loop polls it at this interval, in seconds.
 WINDOWS_POLL_S = 0.02
@@ -57,6 +58,10 @@ def describe(parser: Parser) -> None:
     parser.add_argument("--directory", metavar="DIR", help="folder for the data (default: in memory)")
     add_settings(parser, "--config", "a broker setting, by its Kafka name: auto.create.topics.enable=false")
     parser.add_argument("--rack", dest="racks", action="append", help="rack of a broker; give one for each, in order")
+    parser.add_argument(
+        "--security", metavar="FILE", type=security_file, help="TLS and logins: a file as described below"
+    )
+    parser.epilog = SECURITY_HELP
     parser.add_argument("--seed", type=int, default=0, help="seed of random ids and delays")
     # BrokerProcess sets --control: each line of standard input is a call of a broker's method, as JSON.
     parser.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
@@ -103,6 +108,7 @@ def _broker(options: argparse.Namespace, topics: Mapping[str, int]) -> EmbeddedB
             directory=options.directory,
             racks=[rack or None for rack in options.racks] if options.racks else None,
             seed=options.seed,
+            security=options.security,
         )
     except IllegalArgumentError as error:
         raise UsageError(str(error)) from error
