@@ -15,6 +15,7 @@ import kafka
 import pytest
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
+from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
 from thinconsumer.broker.faults import Delay, Disconnect, Reply
 from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.wire.error_codes import Code
@@ -238,3 +239,67 @@ def test_confluent_kafka_produces_and_consumes():
             found += consumer.consume(COUNT, 0.2)
         consumer.close()
     assert sorted((m.partition(), m.offset(), m.key(), m.value()) for m in found) == expected(SENT)
+
+
+# -- ACLs
+
+
+def test_kafka_python_manages_acls():
+    """The admin client creates, lists and deletes ACLs; a consumer and a producer work as far as they allow."""
+    from kafka.admin import (
+        ACL,
+        ACLFilter,
+        ACLOperation,
+        ACLPermissionType,
+        ACLResourcePatternType,
+        KafkaAdminClient,
+        ResourcePattern,
+        ResourcePatternFilter,
+        ResourceType,
+    )
+
+    def login(name):
+        return {
+            "bootstrap_servers": bootstrap, "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": name, "sasl_plain_password": "secret",
+        }  # fmt: skip
+
+    def acl(kind, name, operation, permission=ACLPermissionType.ALLOW, **pattern):
+        resource = ResourcePattern(kind, name, **pattern)
+        return ACL("User:alice", "*", operation, permission, resource)
+
+    config = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
+    users = {"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN",
+             "user_admin": "secret", "user_alice": "secret"}  # fmt: skip
+    with served(config=config, security=users) as broker:
+        bootstrap = broker.bootstrap_servers
+        admin = KafkaAdminClient(**login("admin"))
+        consumer = kafka.KafkaConsumer(group_id="billing", auto_offset_reset="earliest", **login("alice"))
+        consumer.subscribe(["orders"])
+        with pytest.raises(kafka.errors.AuthorizationError):
+            consumer.poll(5000)
+        prefixed = acl(ResourceType.TOPIC, "ord", ACLOperation.ALL, pattern_type=ACLResourcePatternType.PREFIXED)
+        rows = [acl(ResourceType.GROUP, "billing", ACLOperation.READ), prefixed]
+        created = admin.create_acls(rows)
+        assert (len(created["succeeded"]), created["failed"]) == (2, [])
+        producer = kafka.KafkaProducer(**login("alice"))
+        producer.send("orders", b"x").get(10)
+        producer.close()
+        deadline, found = time.monotonic() + 20, {}
+        while not found and time.monotonic() < deadline:
+            try:
+                found = consumer.poll(500)
+            except kafka.errors.AuthorizationError:
+                pass
+        assert [record.value for records in found.values() for record in records] == [b"x"]
+        consumer.close()
+        everything = ACLFilter(
+            "User:alice", None, ACLOperation.ANY, ACLPermissionType.ANY,
+            ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY),
+        )  # fmt: skip
+        described, error = admin.describe_acls(everything)
+        assert error is kafka.errors.NoError and set(described) == set(rows)
+        [(_, deleted, error)] = admin.delete_acls([everything])
+        assert error is kafka.errors.NoError and len(deleted) == 2
+        assert admin.describe_acls(everything)[0] == []
+        admin.close()
