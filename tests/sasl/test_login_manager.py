@@ -364,8 +364,12 @@ def test_timeouts_are_those_of_the_options(stage, bench):
     stage.network.names["idp.example"] = ["10.0.0.1"]
     stage.network.black_hole("10.0.0.1", 8080)
     one = bench(sasl_login_connect_timeout_ms=3000)
-    assert one.until(one.manager.waits_for) == 0.0
-    one.run(3.05)
+    assert one.manager.waits_for() == "no OAUTHBEARER token yet"
+    one.run(0.1)
+    assert one.manager.waits_for().endswith(
+        "yet: token endpoint http://idp.example:8080/token: connecting to 10.0.0.1:8080"
+    )
+    one.run(2.95)
     assert "within 3.0 s (sasl_login_connect_timeout_ms)" in one.manager.waits_for()
     one = bench(socket_connection_setup_timeout_ms=2000, request_timeout_ms=4000)
     one.run(2.05)

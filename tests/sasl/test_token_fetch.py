@@ -188,6 +188,19 @@ def test_a_server_that_sends_a_byte_a_second(stage, attempt):
     assert took == pytest.approx(READ, abs=0.1)
 
 
+def test_the_progress_names_the_stage(stage, attempt):
+    def progress():
+        attempt.fetch.step(stage.clock.now())
+        return attempt.fetch.progress.removeprefix("token endpoint http://idp.example:8080/token: ")
+
+    stage.serve(then_close=False)
+    assert progress() == "resolving the name"
+    stage.driver.step(attempt.fetch, stage.clock.now())
+    assert progress() == "connecting to 10.0.0.1:8080"
+    stage.driver.step(attempt.fetch, stage.clock.now() + 1)
+    assert progress() == "waiting for the response of 10.0.0.1:8080"
+
+
 def test_addresses_that_drop_packets(stage, attempt):
     for host in ("10.0.0.1", "10.0.0.2"):
         stage.network.black_hole(host, 8080)

@@ -101,7 +101,8 @@ class LoginManager:
             return ""
         assert self._refresh is not None
         state = f"the last {self._what} expired" if self._refresh.is_obtained else f"no {self._what} yet"
-        return f"{state}: {self._last_failure}" if self._last_failure else state
+        reason = self._last_failure or (self._fetch.progress if self._fetch is not None else "")
+        return f"{state}: {reason}" if reason else state
 
     def take_error(self) -> KafkaError | None:
         """Return, once, the error of a first token or first credentials that cannot be had.

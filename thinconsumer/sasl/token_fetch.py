@@ -129,6 +129,16 @@ class TokenFetch:
         """Whether the attempt has ended."""
         return self.token is not None or self.error is not None
 
+    @property
+    def progress(self) -> str:
+        """What the attempt waits for, for the error of a call that has timed out meanwhile."""
+        stream = self._stream
+        if stream is None:
+            return f"{self._endpoint}: resolving the name"
+        if not stream.is_connected:
+            return f"{self._endpoint}: connecting to {stream.address}"
+        return f"{self._endpoint}: waiting for the response of {stream.address}"
+
     def take_commands(self) -> list[Command]:
         """Return the commands for the driver since the last call."""
         commands, self._commands = self._commands, []
