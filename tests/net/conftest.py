@@ -208,6 +208,55 @@ class World:
             sock.close()
 
 
+class TlsServer:
+    """A TLS server on one connection, which goes on only while the test steps it."""
+
+    def __init__(self, raw, context):
+        raw.setblocking(False)
+        self.tls = context.wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
+        self.shaken = self.closed = False
+        self.got = bytearray()
+
+    def step(self):
+        """Go on with the handshake, then receive; close as soon as either has failed, as a broker does."""
+        if self.closed:
+            return
+        try:
+            if not self.shaken:
+                self.tls.do_handshake()
+                self.shaken = True
+            self.got += self.tls.recv(1 << 16)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except OSError:
+            self.tls.close()
+            self.closed = True
+
+
+@pytest.fixture
+def connect_tls(closed_at_end):
+    """Return a function that connects a world to a TLS server; the connection may fail."""
+
+    def connect(world, context, *, listener=None, host="localhost", request=b"request"):
+        listener = listener or world.listen()
+        stream = world.dial(listener, host=host)
+        if request:
+            stream.outgoing.append(request)
+        world.step()
+        raw, _ = listener.accept()
+        server = TlsServer(raw, context)
+        closed_at_end(server.tls)
+
+        def going_on():
+            server.step()
+            return stream.lost or (stream.made and server.shaken and len(server.got) >= len(request))
+
+        world.run(going_on)
+        return stream, server
+
+    return connect
+
+
 @pytest.fixture(params=SELECTORS, ids=lambda cls: cls.__name__)
 def selector_class(request):
     """Each selector this system has."""

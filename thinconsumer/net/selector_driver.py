@@ -43,7 +43,9 @@ class SelectorDriver:
         selector: A ``selectors`` class or instance; by default epoll, kqueue, or what the system has.
         resolver: Called with (host, port), returns :class:`~thinconsumer.driver.Address` es to try in order, or raises.
             It may block. None: c-ares if pycares is installed, else the system's resolver, which blocks.
-        transport: Wraps each connected socket; plain TCP by default, :func:`thinconsumer.net.tls.tls_transport`.
+        transport: Wraps each socket connected to a broker; plain TCP by default,
+            :func:`thinconsumer.net.tls.tls_transport`. :func:`.secured.open_driver` sets it as the options say.
+        https: Wraps each socket connected to an https server (the purpose of a :class:`~thinconsumer.driver.Dial`).
         receive_buffer_bytes: SO_RCVBUF; None or -1 for the system's choice.
         send_buffer_bytes: SO_SNDBUF; None or -1 for the system's choice.
         socket_options: (level, option, value) for each socket.
@@ -57,6 +59,7 @@ class SelectorDriver:
         selector: SelectorLike | None = None,
         resolver: Resolver | None = None,
         transport: TransportFactory = PlainTransport,
+        https: TransportFactory | None = None,
         receive_buffer_bytes: int | None = None,
         send_buffer_bytes: int | None = None,
         socket_options: Sequence[SocketOption] = NO_DELAY,
@@ -71,7 +74,7 @@ class SelectorDriver:
         sizes = (socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)
         buffers = [(socket.SOL_SOCKET, name, size) for name, size in sizes if size is not None and size >= 0]
         self._socket_options = (*buffers, *socket_options)
-        self._transport = transport
+        self._transports = {"broker": transport, "http": PlainTransport} | ({} if https is None else {"https": https})
         self._uses_cares = resolver is None and IS_INSTALLED
         self._name_servers = name_servers
         self._slow_resolve_warning_s = slow_resolve_warning_s
@@ -193,7 +196,10 @@ class SelectorDriver:
         if isinstance(command, Dial):
             if known is not None:
                 raise IllegalStateError(f"{known!r} is open: hang up before dialling again")
-            self._connections[stream] = SocketConnection(self, command, self._socket_options, self._transport)
+            transport = self._transports.get(command.purpose)
+            if transport is None:
+                raise IllegalStateError(f"this driver has no transport for {command.purpose!r}: pass one to it")
+            self._connections[stream] = SocketConnection(self, command, self._socket_options, transport)
             self._connections[stream].start()
         elif known is not None:
             known.hang_up()

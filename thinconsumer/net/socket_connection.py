@@ -250,9 +250,11 @@ class SocketConnection:
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
         """After sending has failed, receive what the peer sent before it closed: it may say why (a rejected login)."""
-        self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
+        _, alert = self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
-            self._fail(error)
+            # In TLS 1.3, the alert about a missing client certificate arrives after the handshake. It says more than
+            # the failure to send to a peer that has closed.
+            self._fail(alert if alert is not None and error_text.is_tls_error(alert) else error)
 
     def _fail(self, error: BaseException) -> None:
         self._end(error_text.connection_error(self._dial.host, self._dial.address, _STAGES[self.state], error))

@@ -7,25 +7,69 @@ sees them. The timeout of the handshake is the engine's task, not this module's.
 
 import socket
 import ssl
+from collections.abc import Callable
+from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 
+from .error_text import describe
 from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 
 #: Maximum size of a TLS record. Waiting requests are joined up to this size, since each record costs a header and an
 #: encryption.
 RECORD_BYTES = 16 * 1024
+#: Maximum number of records per receive. OpenSSL returns at most one record per call, so a large response takes many
+#: calls; without a maximum, a fast peer would keep other connections waiting.
+RECORDS_PER_RECEIVE = 16
+#: Maximum number of servers whose sessions are kept; a session takes a few kilobytes.
+SESSIONS_MAX = 1000
+
+_Server = tuple[str, int]
+
+
+class Sessions:
+    """The last TLS session of each server, by host and port: resuming it saves certificates and a signature."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[_Server, tuple[ssl.SSLContext, ssl.SSLSession]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, server: _Server, context: ssl.SSLContext) -> ssl.SSLSession | None:
+        """Return the session to offer. A session of another context would skip the checks of this one."""
+        made_with, session = self._sessions.get(server, (None, None))
+        return session if made_with is context else None
+
+    def keep(self, server: _Server, context: ssl.SSLContext, session: ssl.SSLSession | None) -> None:
+        """Keep a session, unless it cannot be resumed, and drop the oldest one if there are too many."""
+        if session is None or not (session.has_ticket or session.id):
+            return
+        self._sessions.pop(server, None)
+        if len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[server] = context, session
+
+    def drop(self, server: _Server) -> None:
+        self._sessions.pop(server, None)
 
 
 class TlsTransport:
-    """The client's end of a TLS connection."""
+    """The client's end of a TLS connection.
+
+    ``sessions`` is where to keep the session for later connections to ``server``.
+    """
 
     write_needs = EVENT_WRITE
     read_needs = EVENT_READ
     short_read_ends = False
 
-    def __init__(self, tls: ssl.SSLSocket) -> None:
+    def __init__(self, tls: ssl.SSLSocket, sessions: Sessions | None = None, server: _Server = ("", 0)) -> None:
         self._tls = tls
         self._repeat: bytes | memoryview | None = None
+        self._sessions = sessions
+        self._server = server
+        #: The error, or the end of the connection (None), that followed received bytes: reported by the next receive.
+        self._ending: tuple[OSError | None] | None = None
 
     def handshake(self) -> bool:
         """Continue the handshake; return whether it is complete. Raises ``ssl.SSLError`` if it fails."""
@@ -37,7 +81,23 @@ class TlsTransport:
         except ssl.SSLWantWriteError:
             self.read_needs = EVENT_WRITE
             return False
+        except (ssl.SSLCertVerificationError, ssl.SSLEOFError):
+            self._drop_session()
+            raise
+        except ssl.SSLError as error:
+            if self._drop_session():
+                # The error must not count as a rejected certificate: without the session, the handshake may succeed.
+                text = "the peer rejects the TLS session of an earlier connection, so the next one begins anew"
+                raise ConnectionAbortedError(f"{text} ({describe(error)})") from error
+            raise
         self.read_needs = EVENT_READ
+        return True
+
+    def _drop_session(self) -> bool:
+        """Forget the session of this server after a failed handshake; return whether the handshake offered one."""
+        if self._sessions is None or self._sessions.find(self._server, self._tls.context) is None:
+            return False
+        self._sessions.drop(self._server)
         return True
 
     def recv_into(self, buffer: memoryview) -> int | None:
@@ -47,20 +107,53 @@ class TlsTransport:
         noticed, because Kafka's frames contain their size. (Python's ``ssl`` does not distinguish such a close from a
         reset.)
         """
-        try:
-            size = self._tls.recv_into(buffer)
-        except ssl.SSLWantReadError:
-            self.read_needs = EVENT_READ
-            return None
-        except ssl.SSLWantWriteError:
-            # OpenSSL must send bytes before it can receive, and the peer waits for these bytes. If the driver waited
-            # for readability, neither side would continue.
-            self.read_needs = EVENT_WRITE
-            return None
-        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-            return 0
+        if self._ending is not None:
+            return self._end()
+        size, room = 0, len(buffer)
+        self.short_read_ends = False
+        for _ in range(RECORDS_PER_RECEIVE):
+            try:
+                got = self._tls.recv_into(buffer[size:])
+            except ssl.SSLWantReadError:
+                self.read_needs = EVENT_READ
+                self.short_read_ends = True
+                return size or None
+            except ssl.SSLWantWriteError:
+                # OpenSSL must send bytes before it can receive, and the peer waits for these bytes. If the driver
+                # waited for readability, neither side would continue.
+                self.read_needs = EVENT_WRITE
+                self.short_read_ends = True
+                return size or None
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                got = 0
+            except OSError as error:
+                self._ending = (error,)
+                break
+            if got == 0:
+                self._ending = (None,)
+                break
+            size += got
+            # A record that does not fit would leave a rest inside OpenSSL, and receiving rests has no limit per step.
+            if room - size < RECORD_BYTES:
+                break
         self.read_needs = EVENT_READ
-        return size
+        if self._sessions is not None and size:
+            self._keep_session(self._sessions)
+        return size or self._end()
+
+    def _end(self) -> int:
+        """Report what followed the last received bytes: raise the error, or return 0 for an orderly close."""
+        assert self._ending is not None
+        (error,) = self._ending
+        if error is not None:
+            raise error
+        return 0
+
+    def _keep_session(self, sessions: Sessions) -> None:
+        # In TLS 1.3, the server sends tickets after the handshake, so they have arrived with the first bytes.
+        self._sessions = None
+        with suppress(ValueError):  # the socket is closed
+            sessions.keep(self._server, self._tls.context, self._tls.session)
 
     def send(self, chunks: Chunks) -> int | None:
         """Send at most one TLS record; return the number of bytes sent, or None if nothing could be sent yet."""
@@ -81,7 +174,7 @@ class TlsTransport:
         return None
 
     def pending(self) -> bool:
-        return self._tls.pending() > 0
+        return self._ending is not None or self._tls.pending() > 0
 
     def set_low_water(self, size: int) -> None:
         """Set SO_RCVLOWAT of the TCP socket; ``size`` needs no correction, as encryption adds little to a response."""
@@ -103,12 +196,21 @@ class TlsTransport:
             pass  # close() repeats an earlier error, but does close the descriptor
 
 
-def tls_transport(context: ssl.SSLContext) -> TransportFactory:
-    """Return a factory that wraps connected sockets in TLS; certificates must match the dialled host name."""
+def tls_transport(context: ssl.SSLContext | Callable[[], ssl.SSLContext]) -> TransportFactory:
+    """Return a factory that wraps connected sockets in TLS; certificates must match the dialled host name.
+
+    ``context`` may be a function that returns the context for each new connection.
+    """
+    sessions = Sessions()
 
     def wrap(sock: socket.socket, host: str) -> Transport:
         # Remove the final dot of a host name and the zone of a link-local address: certificates contain neither.
         name = host.rstrip(".").partition("%")[0]
-        return TlsTransport(context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None))
+        server = host, sock.getpeername()[1]
+        now = context if isinstance(context, ssl.SSLContext) else context()
+        tls = now.wrap_socket(
+            sock, do_handshake_on_connect=False, server_hostname=name or None, session=sessions.find(server, now)
+        )
+        return TlsTransport(tls, sessions, server)
 
     return wrap

@@ -32,8 +32,8 @@ class Transport(Protocol):
 
     read_needs: int
     write_needs: int
-    #: Whether a receive that does not fill its buffer means that no more bytes wait. False for TLS, where each receive
-    #: returns the bytes of one TLS record only.
+    #: Whether the last receive, if it did not fill its buffer, means that no more bytes wait. TLS receives a limited
+    #: number of records, so that more may wait.
     short_read_ends: bool
 
     def handshake(self) -> bool:
@@ -49,7 +49,10 @@ class Transport(Protocol):
         """
 
     def pending(self) -> bool:
-        """Return whether received bytes wait inside the transport (decrypted ones), where no selector reports them."""
+        """Return whether received bytes (decrypted ones), or an error, wait inside the transport.
+
+        No selector reports them.
+        """
 
     def set_low_water(self, size: int) -> None:
         """Let the system report the socket as readable only once ``size`` bytes have arrived (SO_RCVLOWAT)."""

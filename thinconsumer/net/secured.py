@@ -1,0 +1,62 @@
+"""The driver of a client, with the transports that its ``security_protocol`` and its token endpoint need."""
+
+import socket
+from collections.abc import Sequence
+
+from ..config.client_options import CommonOptions
+from .resolver import Resolver
+from .selector_driver import NO_DELAY, SelectorDriver
+from .socket_connection import SocketOption
+from .socket_selector import SelectorLike
+from .transport import PlainTransport, Transport, TransportFactory
+
+
+def open_driver(
+    options: CommonOptions,
+    *,
+    selector: SelectorLike | None = None,
+    resolver: Resolver | None = None,
+    receive_buffer_bytes: int | None = None,
+    send_buffer_bytes: int | None = None,
+    socket_options: Sequence[SocketOption] = NO_DELAY,
+) -> SelectorDriver:
+    """Return a driver that connects as ``options`` say; the other arguments are those of :class:`.SelectorDriver`.
+
+    Raises:
+        KafkaConfigurationError: a certificate, a key or a cipher suite cannot be used.
+    """
+    return SelectorDriver(
+        selector=selector,
+        resolver=resolver,
+        transport=broker_transport(options),
+        https=https_transport(options),
+        receive_buffer_bytes=receive_buffer_bytes,
+        send_buffer_bytes=send_buffer_bytes,
+        socket_options=socket_options,
+    )
+
+
+def broker_transport(options: CommonOptions) -> TransportFactory:
+    """Return the transport of connections to brokers."""
+    if not options.security_protocol.endswith("SSL"):
+        return PlainTransport
+    # Imported only here, so that a program without TLS does not load OpenSSL, which takes 10 ms.
+    from .tls import tls_transport
+    from .tls_context import TlsContexts
+
+    return tls_transport(TlsContexts(options).current)
+
+
+def https_transport(options: CommonOptions) -> TransportFactory:
+    """Return the transport of connections to an https token endpoint; it reads certificates when it is first used."""
+    made: list[TransportFactory] = []
+
+    def wrap(sock: socket.socket, host: str) -> Transport:
+        if not made:
+            from .tls import tls_transport
+            from .tls_context import TlsContexts
+
+            made.append(tls_transport(TlsContexts(options, for_https=True).current))
+        return made[0](sock, host)
+
+    return wrap

@@ -1,0 +1,185 @@
+"""The ``ssl.SSLContext`` of a client's connections, made anew when one of its files has changed."""
+
+import logging
+import os
+import ssl
+import time
+from collections.abc import Callable
+
+from ..config.security import SecurityOptions
+from ..errors import KafkaConfigurationError
+from .tls_files import OwnCertificate, own_certificate, pem_file, revocation_lists, trusted_certificates
+from .tls_suites import set_suites
+
+log = logging.getLogger(__name__)
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+#: Seconds between two attempts to read changed files that could not be used. Without this pause, each connection would
+#: read all of them.
+RETRY_S = 1.0
+
+#: What identifies the content of a file: inode, size and time of change. None: the file is missing.
+_Stamp = tuple[tuple[int, ...] | None, ...]
+
+
+class TlsContexts:
+    """Provides the context for each new connection.
+
+    The constructor reads all files and raises ``KafkaConfigurationError`` for options that cannot be used. Afterwards,
+    changed files are read again. If they cannot be used (a certificate was replaced, but its key not yet), the
+    previous context stays in use, a warning is logged, and a later connection tries again.
+
+    With ``for_https``, the contexts are for the token endpoint of an OAUTHBEARER login: the system's certificates are
+    trusted, too, since the endpoint is often a public service; the host name is always checked, because the client
+    secret is sent there; and the client's own certificate stays private.
+    """
+
+    def __init__(self, options: SecurityOptions, *, for_https: bool = False) -> None:
+        self._make: Callable[[SecurityOptions], ssl.SSLContext] = _https_context if for_https else _broker_context
+        self._options = options
+        self._files = _files(options)
+        self._stamp = self._stamps()
+        self._context = self._make(options)
+        self._failed_stamp: _Stamp | None = None
+        self._retry_at = 0.0
+
+    def _stamps(self) -> _Stamp:
+        return tuple(map(_stamp, self._files))
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context to use for a new connection."""
+        stamp = self._stamps()  # before reading: a file that changes meanwhile is read again for the next connection
+        if stamp == self._stamp or (stamp == self._failed_stamp and time.monotonic() < self._retry_at):
+            return self._context
+        try:
+            context = self._make(self._options)
+        except KafkaConfigurationError as error:
+            if stamp != self._failed_stamp:
+                log.warning("changed certificate files cannot be used, the previous ones stay in use: %s", error)
+            self._failed_stamp, self._retry_at = stamp, time.monotonic() + RETRY_S
+            return self._context
+        log.info("certificate files have changed: new connections use them")
+        self._context, self._stamp, self._failed_stamp = context, stamp, None
+        return context
+
+
+def _files(options: SecurityOptions) -> list[str]:
+    if options.ssl_context is not None:
+        return []
+    trusted = [options.ssl_cafile, options.ssl_truststore_location]
+    own = [options.ssl_crlfile, options.ssl_certfile, options.ssl_keyfile, options.ssl_keystore_location]
+    system = ssl.get_default_verify_paths().cafile
+    return list(filter(None, [*trusted, *own, system]))
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _new_context(options: SecurityOptions) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # A trust store may have the certificate of a broker or of an intermediate authority, as in Java. By default,
+    # OpenSSL trusts only chains that end with a self-signed certificate.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _set_versions(context, options)
+    return context
+
+
+def _broker_context(options: SecurityOptions) -> ssl.SSLContext:
+    if options.ssl_context is not None:
+        given: ssl.SSLContext = options.ssl_context
+        return given
+    context = _new_context(options)
+    context.check_hostname = options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm == "https"
+    set_suites(context, options.ssl_ciphers, options.ssl_cipher_suites)
+    if not _trust(context, options):
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if (own := own_certificate(options)) is not None:
+        _load_own(context, own)
+    return context
+
+
+def _https_context(options: SecurityOptions) -> ssl.SSLContext:
+    context = _new_context(options)
+    context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if options.ssl_context is None:
+        _trust(context, options)
+    else:
+        for certificate in options.ssl_context.get_ca_certs(binary_form=True):
+            context.load_verify_locations(cadata=certificate)
+    return context
+
+
+def _set_versions(context: ssl.SSLContext, options: SecurityOptions) -> None:
+    """Set the versions of TLS; never below 1.2, even if the system's OpenSSL configuration permits that."""
+    newest = _VERSIONS.get(options.ssl_protocol, ssl.TLSVersion.TLSv1_3)
+    versions = [_VERSIONS[name] for name in options.ssl_enabled_protocols if _VERSIONS[name] <= newest]
+    if not versions:
+        raise KafkaConfigurationError(
+            f"ssl_protocol={options.ssl_protocol!r} excludes all of ssl_enabled_protocols: "
+            f"{', '.join(options.ssl_enabled_protocols)}"
+        )
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _trust(context: ssl.SSLContext, options: SecurityOptions) -> bool:
+    """Load the certificates and revocation lists of ``options``; return whether there were certificates."""
+    certificates = trusted_certificates(options)
+    if certificates:
+        try:
+            context.load_verify_locations(cadata=certificates)
+        except (ssl.SSLError, ValueError) as error:
+            raise KafkaConfigurationError(
+                "ssl_cafile, ssl_truststore_location or ssl_truststore_certificates has a malformed certificate: "
+                f"{_reason(error)}"
+            ) from None
+    if options.ssl_crlfile:
+        try:
+            with pem_file(revocation_lists(options)) as path:
+                context.load_verify_locations(cafile=path)
+        except ssl.SSLError as error:
+            raise KafkaConfigurationError(f"ssl_crlfile: {options.ssl_crlfile}: {_reason(error)}") from None
+        # Only the broker's certificate is looked up, as in kafka-python: with VERIFY_CRL_CHECK_CHAIN, the file would
+        # need a list of each authority of the chain.
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return bool(certificates)
+
+
+def _load_own(context: ssl.SSLContext, own: OwnCertificate) -> None:
+    if own.pem:
+        with pem_file(own.pem) as path:
+            _load_chain(context, own, path, None)
+    else:
+        _load_chain(context, own, own.certfile, own.keyfile)
+
+
+def _load_chain(context: ssl.SSLContext, own: OwnCertificate, certfile: str, keyfile: str | None) -> None:
+    was_asked = False
+
+    def password() -> str:
+        # Without this callback, OpenSSL asks for a missing password on the terminal, and the client hangs.
+        nonlocal was_asked
+        was_asked = True
+        return own.password or ""
+
+    try:
+        context.load_cert_chain(certfile, keyfile, password)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; ValueError: a password that is too long
+        if was_asked:
+            advice = "set ssl_key_password" if own.password is None else "ssl_key_password or ssl_password is wrong"
+            text = f"the private key is encrypted: {advice}"
+        elif getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            text = "the private key does not belong to the certificate (the first one must be the client's)"
+        else:
+            text = f"malformed certificate or private key: {_reason(error)}"
+        raise KafkaConfigurationError(f"{own.option}: {text}") from None
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", None)
+    return str(reason).lower().replace("_", " ") if reason else type(error).__name__
