@@ -138,11 +138,11 @@ class World:
     def address_of(listener):
         return Address(int(listener.family), listener.getsockname())
 
-    def dial(self, where, stream=None, host="localhost"):
+    def dial(self, where, stream=None, host="localhost", purpose="broker"):
         """Order a connection; where is a listener or an Address."""
         stream = stream or RecordingStream()
         address = where if isinstance(where, Address) else self.address_of(where)
-        self.orders.commands.append(Dial(stream, host, address))
+        self.orders.commands.append(Dial(stream, host, address, purpose))
         return stream
 
     def hang_up(self, stream):
@@ -237,9 +237,9 @@ class TlsServer:
 def connect_tls(closed_at_end):
     """Return a function that connects a world to a TLS server; the connection may fail."""
 
-    def connect(world, context, *, listener=None, host="localhost", request=b"request"):
+    def connect(world, context, *, listener=None, host="localhost", request=b"request", purpose="broker"):
         listener = listener or world.listen()
-        stream = world.dial(listener, host=host)
+        stream = world.dial(listener, host=host, purpose=purpose)
         if request:
             stream.outgoing.append(request)
         world.step()
