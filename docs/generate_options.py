@@ -10,7 +10,9 @@ from itertools import groupby
 from pathlib import Path
 
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, Option, dotted, kinds, security_kinds
+from thinconsumer.config.aliases import ALIASES
 from thinconsumer.config.help import default_of, meaning_of
+from thinconsumer.config.unsupported import UNSUPPORTED_PREFIXES
 from thinconsumer.member import GroupMemberOptions
 from thinconsumer.produce.settings import ProducerSettings
 
@@ -89,12 +91,21 @@ The dotted name of an option has dots for underscores. These options are not in 
 
 """
 
+ALIASES_HEAD = """
+## librdkafka's names
+
+`from_config` also takes these names of librdkafka and confluent-kafka:
+
+| Name | Option |
+|---|---|
+"""
+
 UNSUPPORTED_HEAD = """
 ## Options of other clients
 
 Some options of other clients are recognized but not supported. An option is refused if ignoring it would change which
 records are read, how securely, or whether your own code runs; otherwise it is accepted with a warning. A value that
-asks for the behaviour of this client causes no warning. Other names that begin with `share_` are refused.
+asks for the behaviour of this client causes no warning. Other names that begin with {prefixes} are refused.
 
 | Option | What happens | Why |
 |---|---|---|
@@ -111,7 +122,9 @@ def page() -> str:
     for origin in ("kafka-python", "librdkafka", "thinconsumer"):
         names = ", ".join(f"`{dotted(name)}`" for name, option in OPTIONS.items() if option.origin == origin)
         parts.append(f"- from {origin}: {names}\n")
-    parts.append(UNSUPPORTED_HEAD)
+    parts.append(ALIASES_HEAD)
+    parts.extend(f"| `{theirs}` | `{ours}` |\n" for theirs, ours in ALIASES.items())
+    parts.append(UNSUPPORTED_HEAD.format(prefixes=" or ".join(f"`{prefix}`" for prefix in UNSUPPORTED_PREFIXES)))
     for name, row in sorted(UNSUPPORTED.items()):
         parts.append(f"| `{name}` | {'refused' if row.refused else 'accepted with a warning'} | {row.reason} |\n")
     return "".join(parts)

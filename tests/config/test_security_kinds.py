@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,12 @@ def test_pem_text():
 )
 def test_wrong_pem_text(value, says):
     assert says in error_of(PemText("CERTIFICATE"), value)
+
+
+def test_many_unfinished_blocks_take_no_long_time():
+    start = time.perf_counter()
+    assert "must have PEM text" in error_of(PemText("CERTIFICATE"), "-----BEGIN CERTIFICATE-----\n" * 37_000)
+    assert time.perf_counter() - start < 2
 
 
 def test_files(tmp_path):

@@ -112,6 +112,10 @@ BAD = [
         {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "AWS_MSK_IAM"},
         "AWS_MSK_IAM needs security_protocol='SASL_SSL'",
     ),
+    (
+        {**SASL, "sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_msk_iam_role_external_id": "c4nary"},
+        "sasl_aws_msk_iam_role_external_id needs sasl_aws_msk_iam_role_arn",
+    ),
     ({**TLS, "ssl_keystore_type": "JKS"}, "keytool -importkeystore"),
     ({**TLS, "ssl_protocol": "TLSv1"}, "RFC 8996"),
     ({**PLAIN, "sasl_plain_username": "u\0c4nary"[:2]}, "without NUL characters"),
@@ -133,7 +137,16 @@ def test_a_broken_rule_is_one_error_in_the_spelling_of_the_caller(options, says)
             assert name.replace("_", ".") in str(caught.value)
 
 
+def context(check_hostname, verify_mode):
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname = check_hostname
+    made.verify_mode = verify_mode
+    return made
+
+
 RISKS = [
+    ({**TLS, "ssl_context": context(False, ssl.CERT_REQUIRED)}, ["ssl_context switches off the check of host names"]),
+    ({**TLS, "ssl_context": context(False, ssl.CERT_NONE)}, ["ssl_context does not verify certificates"]),
     ({**TLS, "ssl_check_hostname": False}, ["ssl_check_hostname switches off the check of host names: whoever"]),
     (
         {**TLS, "ssl_endpoint_identification_algorithm": ""},

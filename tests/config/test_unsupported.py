@@ -111,6 +111,15 @@ def test_a_misspelt_security_option_raises(name, near):
         ConsumerConfig.from_config({name: "c4nary"})
 
 
+@pytest.mark.parametrize(
+    "name", ["sasl.oauthbearer.assertion.private.key.passphrase", "ssl.engine.location", "share.acknowledgement.mode"]
+)
+def test_families_of_unsupported_options_are_refused(name):
+    with pytest.raises(KafkaConfigurationError, match=f"^{re.escape(name)} is refused: ") as caught:
+        ConsumerConfig.from_config({name: "c4nary"})
+    assert "c4nary" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 def test_harmless_values_of_unsupported_options_are_accepted(name):
     assert name not in OPTIONS

@@ -100,7 +100,8 @@ class JaasText(SecretText):
 
 
 # Patterns are compiled by their first use, not by the import: most programs use none of them.
-_PEM_BLOCK = r"(?s)-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)-----END \1-----"
+# A body ends at the next dashes: if it could contain them, a text of many beginnings without ends would take minutes.
+_PEM_BLOCK = r"(?s)-----BEGIN ([A-Z0-9 ]{1,40})-----((?:(?!-----).)*)-----END \1-----"
 
 
 class PemText(Kind):

@@ -148,8 +148,12 @@ def _login_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
             yield f"{' and '.join(missing)} {are} missing, which {mechanism} needs"
     elif mechanism == "OAUTHBEARER":
         yield from _token_problems(values, chosen, spell)
-    elif mechanism == "AWS_MSK_IAM" and protocol != "SASL_SSL":
-        yield f"AWS_MSK_IAM needs {spell('security_protocol')}='SASL_SSL': it must not be used without TLS"
+    elif mechanism == "AWS_MSK_IAM":
+        if protocol != "SASL_SSL":
+            yield f"AWS_MSK_IAM needs {spell('security_protocol')}='SASL_SSL': it must not be used without TLS"
+        for name in chosen:
+            if name.startswith("sasl_aws_msk_iam_role_") and values["sasl_aws_msk_iam_role_arn"] is None:
+                yield f"{spell(name)} needs {spell('sasl_aws_msk_iam_role_arn')}"
 
 
 def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:
@@ -168,14 +172,8 @@ def _token_problems(values: Values, chosen: Collection[str], spell: Spell) -> It
 
 def _risks(values: Values, spell: Spell) -> Iterator[str]:
     protocol, mechanism = values["security_protocol"], values["sasl_mechanism"]
-    if _uses_tls(values) and values["ssl_context"] is None and not values["ssl_check_hostname"]:
-        name = spell("ssl_check_hostname")
-        if "." in name:
-            name = spell(_ALGORITHM)
-        yield (
-            f"{name} switches off the check of host names: whoever has a certificate of the same authorities can pose "
-            "as the broker, and read and change everything, passwords too. Use a certificate with the broker's name"
-        )
+    if _uses_tls(values):
+        yield from _tls_risks(values, spell)
     remote = next((server.host for server in values["bootstrap_servers"] if not _is_loopback(server.host)), None)
     if protocol == "SASL_PLAINTEXT" and mechanism in ("PLAIN", "OAUTHBEARER") and remote is not None:
         sent = "the password" if mechanism == "PLAIN" else "the token"
@@ -189,6 +187,24 @@ def _risks(values: Values, spell: Spell) -> Iterator[str]:
 
         if not _is_loopback(urlsplit(url).hostname or ""):
             yield f"{spell(_ENDPOINT)} sends the client secret in the clear: use https"
+
+
+def _tls_risks(values: Values, spell: Spell) -> Iterator[str]:
+    poses = "can pose as the broker, and read and change everything, passwords too"
+    context = values["ssl_context"]
+    if context is not None and not context.verify_mode:
+        yield (
+            f"{spell('ssl_context')} does not verify certificates (ssl.CERT_NONE): whoever is on the way {poses}. Load "
+            "the certificate to trust with its load_verify_locations, and set verify_mode to ssl.CERT_REQUIRED"
+        )
+    elif not (values["ssl_check_hostname"] if context is None else context.check_hostname):
+        name = spell("ssl_context") if context is not None else spell("ssl_check_hostname")
+        if context is None and "." in name:
+            name = spell(_ALGORITHM)
+        yield (
+            f"{name} switches off the check of host names: whoever has a certificate of the same authorities {poses}. "
+            "Use a certificate with the broker's name"
+        )
 
 
 def _without_effect(values: Values, chosen: Collection[str], spell: Spell) -> Iterator[str]:

@@ -109,7 +109,11 @@ UNSUPPORTED: dict[str, Unsupported] = {
 }
 
 #: Unsupported options by the prefix of their name, for names that are not in UNSUPPORTED.
-UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {"share_": Unsupported(True, "share groups (KIP-932) are not supported")}
+UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
+    "sasl_oauthbearer_assertion_": Unsupported(True, _GRANT),
+    "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
+    "ssl_engine_": Unsupported(True, "OpenSSL's engines are not supported: pass ssl_context"),
+}
 
 #: This package's name of options that have another name in librdkafka (confluent-kafka), for the hint in the error.
 LIBRDKAFKA_NAMES = {
