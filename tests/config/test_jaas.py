@@ -72,8 +72,10 @@ def quoted(text, quote):
     return quote + "".join(escaped.get(character, character) for character in text) + quote
 
 
-@given(st.dictionaries(st.sampled_from(["a", "user_name", "B-c.d"]), st.text(alphabet="ab01\"'\\;=/* \n\r\té€", max_size=30)),
-       st.sampled_from("\"'"))  # fmt: skip
+TEXTS = st.text(alphabet="ab01\"'\\;=/* \n\r\té€", max_size=30)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "user_name", "B-c.d"]), TEXTS), st.sampled_from("\"'"))
 def test_quoted_values_come_back(options, quote):
     text = f"m required {' '.join(f'{name}={quoted(value, quote)}' for name, value in options.items())};"
     assert parse_jaas(text).options == options
