@@ -272,3 +272,14 @@ def test_interrupted_call_leaves_the_process_usable(process):
         signal.signal(signal.SIGALRM, before)
     os.kill(process.pid, signal.SIGCONT)
     assert process.leader(("interrupted", 0)) > 0
+
+
+def test_security_settings_reach_the_process_but_not_its_arguments():
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN", "user_alice": "canary"}
+    with BrokerProcess(security=settings) as process:
+        arguments = process._child.args
+        (file,) = [word.partition("=")[2] for word in arguments if word.startswith("--security=")]
+        assert not Path(file).exists()
+        assert "canary" not in str(arguments)
+    with pytest.raises(IllegalArgumentError, match="needs sasl_enabled_mechanisms"):
+        BrokerProcess(security={"security.protocol": "SASL_PLAINTEXT"})
