@@ -22,17 +22,12 @@ from realkafka.oidc import unsecured_token
 from realkafka.security import CLIENTS, EXPIRED_LINE, REAUTHENTICATION_LINE, SERVICE, USERS, client_certificate
 
 from thinconsumer import Consumer, KafkaError, TopicPartition
-from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import (
     NoBrokersAvailable,
     SaslAuthenticationFailedError,
     SslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
-)
-
-pytestmark = pytest.mark.skipif(
-    "sasl_mechanism" not in ConsumerConfig.__dataclass_fields__, reason="the client has no options for logins yet"
 )
 
 SCRAMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
