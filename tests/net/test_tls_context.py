@@ -115,7 +115,8 @@ def connect_with(make_world, connect_tls, authority, files):
     authority.issue_cert("localhost").configure_cert(context)
 
     def connect(**options):
-        options = ClientOptions(security_protocol="SSL", ssl_cafile=files.ca, **options)
+        options |= {"bootstrap_servers": "localhost:9093", "security_protocol": "SSL", "ssl_cafile": files.ca}
+        options = ClientOptions.from_options(**options)
         return connect_tls(make_world(transport=broker_transport(options)), context)
 
     return connect

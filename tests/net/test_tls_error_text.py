@@ -18,7 +18,7 @@ def tls_error(reason, number=1, **attributes):
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        ("SSLV3_ALERT_BAD_CERTIFICATE", "the peer rejects the client certificate, or requires one (see ssl_certfile"),
+        ("SSLV3_ALERT_BAD_CERTIFICATE", "certificate, or rejects the one it received (see ssl_certfile"),
         ("TLSV13_ALERT_CERTIFICATE_REQUIRED", "the peer requires a client certificate (see ssl_certfile or"),
         ("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "the peer rejects the client certificate (see ssl_certfile or"),
         ("TLSV1_ALERT_PROTOCOL_VERSION", "share no TLS version (see ssl_enabled_protocols"),

@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+import warnings
 
 import pytest
 from cryptography import x509
@@ -12,6 +13,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     pkcs12,
 )
+from hypothesis import given
+from hypothesis import strategies as texts
 
 from thinconsumer.config import ClientOptions
 from thinconsumer.errors import KafkaConfigurationError
@@ -68,6 +71,20 @@ def test_blocks_are_found_between_other_text():
 def test_a_block_without_an_end_is_an_error(size):
     with pytest.raises(KafkaConfigurationError, match="here: a PEM block has no end"):
         pem_blocks(CERTIFICATE + KEY[:size], "here")
+
+
+@given(
+    texts.lists(texts.sampled_from([KEY, CERTIFICATE, b"-----BEGIN ", b"-----END ", b"-----", b"CERTIFICATE", b"\n"]))
+)
+def test_any_text_has_blocks_or_is_an_error(pieces):
+    data = b"".join(pieces)
+    try:
+        blocks = pem_blocks(data, "x")
+    except KafkaConfigurationError:
+        return
+    position = 0
+    for block in blocks:
+        position = data.index(block.text.rstrip(b"\n"), position) + 1
 
 
 def test_trusted_certificates_of_all_options_are_joined(write, authority):
@@ -199,6 +216,18 @@ def test_a_truncated_pkcs12_store(write, issued, authority):
     path = write(store(issued, authority, b"p")[:100])
     with pytest.raises(KafkaConfigurationError, match="the file is damaged"):
         own_certificate(ClientOptions(ssl_keystore_location=path, ssl_keystore_password="p"))
+
+
+def test_warnings_about_a_stores_encoding_are_not_passed_on(write, issued, authority, monkeypatch):
+    """Stores of old programs are BER; a program that turns warnings into errors could not use them."""
+    load = pkcs12.load_pkcs12
+
+    def load_and_warn(data, password):
+        warnings.warn("could not be parsed as DER", UserWarning, stacklevel=2)
+        return load(data, password)
+
+    monkeypatch.setattr(pkcs12, "load_pkcs12", load_and_warn)
+    assert own_certificate(ClientOptions(ssl_keystore_location=write(store(issued, authority, None)))).pem
 
 
 def test_a_pkcs12_store_without_a_key(write, authority):

@@ -17,8 +17,9 @@ from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 #: Maximum size of a TLS record. Waiting requests are joined up to this size, since each record costs a header and an
 #: encryption.
 RECORD_BYTES = 16 * 1024
-#: Maximum number of records per receive. OpenSSL returns at most one record per call, so a large response takes many
-#: calls; without a maximum, a fast peer would keep other connections waiting.
+#: Maximum number of records per receive. OpenSSL returns at most one record per call, with two system calls each (one
+#: for the header), since Python cannot switch on OpenSSL's read-ahead. A large response therefore takes many calls;
+#: without a maximum, a fast peer would keep other connections waiting.
 RECORDS_PER_RECEIVE = 16
 #: Maximum number of servers whose sessions are kept; a session takes a few kilobytes.
 SESSIONS_MAX = 1000

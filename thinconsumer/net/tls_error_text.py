@@ -39,7 +39,8 @@ _REJECTED = {
     "CA_MD_TOO_WEAK": _WEAK,
     "WRONG_SIGNATURE_TYPE": _WEAK,
     "ALERT_CERTIFICATE_REQUIRED": f"the peer requires a client certificate ({_OWN})",
-    "ALERT_BAD_CERTIFICATE": f"the peer rejects the client certificate, or requires one ({_OWN})",
+    # Java's TLS sends this alert when the client has no certificate.
+    "ALERT_BAD_CERTIFICATE": f"the peer requires a client certificate, or rejects the one it received ({_OWN})",
     "ALERT_UNKNOWN_CA": f"the peer does not trust the issuer of the client certificate ({_OWN})",
     "ALERT_CERTIFICATE_UNKNOWN": f"the peer rejects the client certificate ({_OWN})",
     "ALERT_UNSUPPORTED_CERTIFICATE": f"the peer does not support the client certificate ({_OWN})",

@@ -7,6 +7,7 @@ the call. No error text contains a password or a part of a key.
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -224,7 +225,9 @@ def _open_pkcs12(data: bytes, password: str | None, where: str, password_option:
     # Without a password option, a store may have no password or an empty one, which PKCS12 tells apart.
     passwords: Sequence[bytes | None] = (None, b"") if password is None else (password.encode(),)
     for attempt in passwords:
-        with suppress(ValueError, TypeError):
+        # cryptography warns of stores that are BER, not DER, and of old encryptions: nothing that a client can change.
+        with suppress(ValueError, TypeError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             try:
                 return pkcs12.load_pkcs12(data, attempt)
             except unsupported as error:
