@@ -96,7 +96,7 @@ class GroupMember(BaseClient):
         identity = Identity(settings.group_id, group_instance_id=settings.group_instance_id)
         self._role = _Role(self, protocol_type)
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)
-        engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member))
+        engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member), driver.wall_time)
         self._member.drop_connection = engine.drop
         self._shell = Shell("member", engine, driver, attend=self._member.called, next_callback=self._next_callback)
         self._member.subscribe("the member starts")

@@ -56,7 +56,7 @@ def made():
     options = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
     driver = cluster.driver()
     one, two = Asks("one"), Asks("two")
-    engine = Engine(options, driver.random, Metadata(options, driver.random), (one, two))
+    engine = Engine(options, driver.random, Metadata(options, driver.random), (one, two), driver.wall_time)
     return cluster, driver, engine, one, two
 
 

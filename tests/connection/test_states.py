@@ -102,7 +102,7 @@ def in_state(bench, state):
     if state is ConnectionState.REAUTHENTICATING:
         logins = iter([AtOnce(), Endless()])
         made = bench(new_login=lambda host: next(logins)).reach(ConnectionState.READY)
-        made.connection.reauthenticate_if_due(0.0)
+        made.connection.reauthenticate(0.0)
         made.connection.data_sent(len(made.connection.data_to_send()[0]), 0.0)
         return made
     if state is ConnectionState.AUTHENTICATING:

@@ -35,7 +35,9 @@ class Admin(BaseClient):
         self.settings = settings
         metadata = Metadata(settings, driver.random)
         self._manager = OperationManager(settings, metadata, driver.random)
-        self._shell = Shell("admin", Engine(settings, driver.random, metadata, (self._manager,)), driver)
+        self._shell = Shell(
+            "admin", Engine(settings, driver.random, metadata, (self._manager,), driver.wall_time), driver
+        )
         self._manager.obstacle = self._shell.engine.obstacle
 
     def close(self) -> None:

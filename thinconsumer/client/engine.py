@@ -7,7 +7,7 @@ The engine implements :class:`thinconsumer.driver.Endpoint`. It reads no clock a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..calls import Call
 from ..config import CommonOptions
@@ -17,6 +17,9 @@ from ..errors import KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
 from ..network_client import NetworkClient
 from ..timers import NEVER, Random
+
+if TYPE_CHECKING:
+    from ..sasl.login_manager import LoginManager
 
 #: Within one engine step, the managers step again while they return requests, but at most this many times.
 ROUNDS_MAX = 100
@@ -60,10 +63,20 @@ class Engine:
 
     Args:
         managers: in the order in which they step. If ``metadata`` is not among them, it steps first.
+        wall_time: returns seconds since the epoch, for the expiry of a login's credentials.
     """
 
-    def __init__(self, options: CommonOptions, random: Random, metadata: Metadata, managers: Sequence[Manager]) -> None:
-        self.network = NetworkClient(options, random)
+    def __init__(
+        self,
+        options: CommonOptions,
+        random: Random,
+        metadata: Metadata,
+        managers: Sequence[Manager],
+        wall_time: Callable[[], float],
+    ) -> None:
+        #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
+        self.logins = _logins(options, random, wall_time)
+        self.network = NetworkClient(options, random, self.logins)
         self.metadata = metadata
         self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
         #: Called with each response after its manager has handled it.
@@ -71,6 +84,8 @@ class Engine:
         self._options = options
         self._random = random
         self._managers = tuple(managers) if metadata in managers else (metadata, *managers)
+        if self.logins is not None:
+            self._managers = (self.logins, *self._managers)
         self._handlers = {manager.asker: manager.handle for manager in self._managers}
         self._metadata_seen = metadata.version
         self._now = 0.0
@@ -147,12 +162,16 @@ class Engine:
     def take_commands(self) -> list[Command]:
         """Return the commands that the driver must carry out: dial, hang up or resolve a name."""
         commands = self.network.take_commands()
+        if self.logins is not None:
+            commands += self.logins.take_commands()
         if commands:
             self._due = None
         return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Handle the result of a name lookup: the addresses, or an error text."""
+        if self.logins is not None:
+            self.logins.resolved(host, port, addresses, error, now)
         self.network.resolved(host, port, addresses, error, now)
         self._due = None
 
@@ -170,7 +189,7 @@ class Engine:
         All connections, queues and requests are dropped, since the interrupted step may have left them inconsistent.
         Managers keep only the state that cannot be requested from a broker again.
         """
-        self.network = NetworkClient(self._options, self._random)
+        self.network = NetworkClient(self._options, self._random, self.logins)
         self._metadata_seen = -1
         for manager in self._managers:
             manager.restart(now)
@@ -216,3 +235,11 @@ class Engine:
         self.network.step(now)
         self._unanswered.difference_update(answer.request for answer in self.network.take_answers())
         return bool(self._unanswered)
+
+
+def _logins(options: CommonOptions, random: Random, wall_time: Callable[[], float]) -> LoginManager | None:
+    if not options.security_protocol.startswith("SASL"):
+        return None
+    from ..sasl.login_manager import LoginManager  # here, since most of its imports are needed for logins only
+
+    return LoginManager(options, random, wall_time)

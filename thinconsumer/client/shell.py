@@ -12,12 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
 from .engine import Engine
 from .guard import Guard
+
+if TYPE_CHECKING:
+    from ..sasl.login_manager import LoginManager
 
 log = logging.getLogger(__name__)
 
@@ -166,6 +169,8 @@ class Shell:
         now = self.driver.now()
         if self._changed or self.step_interrupted or self._next_callback(now, True) is not None:
             return now
+        if self.engine.logins is not None and self.engine.logins.provider_call(now) is not None:
+            return now
         return min(self.engine.wake_at(), self.driver.wake_at())
 
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
@@ -183,6 +188,8 @@ class Shell:
         """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`)."""
         driver, engine = self.driver, self.engine
         self._attend(driver.now())
+        if engine.logins is not None:
+            self._get_credentials(engine.logins)
         self.step_interrupted = True
         try:
             is_called = driver.step(engine, deadline)  # waits at most until engine.wake_at()
@@ -204,6 +211,22 @@ class Shell:
         if may_wake and not self.in_callback and driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now
+
+    def _get_credentials(self, logins: LoginManager) -> None:
+        """Call the token provider, if a token is due. As user code, it is called between two steps, never inside one.
+
+        An exception of the provider is reported to ``logins``, which retries after a backoff and raises it in a poll
+        only if no token is left.
+        """
+        while (provider := logins.provider_call(self.driver.now())) is not None:
+            try:
+                with self.guard.running("a token provider"):
+                    returned = provider()
+            except Exception as error:  # noqa: BLE001 - user code may raise anything
+                logins.provider_failed(error, self.driver.now())
+            else:
+                logins.provided(returned, self.driver.now())
+            self.engine.touch()
 
     def wait_until(
         self,

@@ -27,6 +27,7 @@ from ..timers import NEVER
 from ..wire import Message
 from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
+from ..wire.sasl_handshake import SaslHandshakeRequest
 from .authenticate import Login, NewLogin
 from .framing import SIZE_BYTES, Frame, Frames
 from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
@@ -192,14 +193,16 @@ class Connection:
                 self._answer(Answer(request, self.node_id, error=failure))
             raise
 
-    def reauthenticate_if_due(self, now: float) -> None:
-        """Begin the next login if the session ends soon (KIP-368); call before a request is written.
+    def is_login_due(self, now: float) -> bool:
+        """Return whether the session ends soon, so that :meth:`reauthenticate` comes before the next request."""
+        return now >= self._reauthenticate_at and self.can_send(now)
+
+    def reauthenticate(self, now: float) -> None:
+        """Begin the next login (KIP-368); call only if :meth:`is_login_due` and a request waits.
 
         As in Java, a connection without requests does not log in again: brokers close a connection because of its
         session's end only when they receive a request, and they accept a login even then.
         """
-        if now < max(self._reauthenticate_at, self.throttled_until) or self.state is not ConnectionState.READY:
-            return
         log.debug("%s: logging in again before the session ends", self.where)
         assert self._settings.new_login is not None
         self._login = self._settings.new_login(self.host)
@@ -497,7 +500,9 @@ class Connection:
             self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
             log.debug("%s: connection ready", self.where)
             return
-        version = choose_version(type(message), self.ranges, self.node_id)
+        # After SaslHandshake 0, brokers expect raw SASL tokens, without a header and without an error in the response.
+        least = 1 if isinstance(message, SaslHandshakeRequest) else 0
+        version = choose_version(type(message), self.ranges, self.node_id, least)
         deadline = NEVER  # during the setup, ``_setup_deadline`` counts
         if self.state is ConnectionState.REAUTHENTICATING:
             # Brokers answer in order, so the login's response comes after those to the requests in flight.

@@ -448,7 +448,11 @@ class BrokerRoute:
             self._throttled_until = connection.throttled_until
 
     def _flush(self, connection: Connection, now: float) -> None:
-        connection.reauthenticate_if_due(now)
+        if self.queue and connection.is_login_due(now):
+            # Without valid credentials, the login would be rejected and the connection lost: the requests wait.
+            if not self._shared.logins.may_dial():
+                return
+            connection.reauthenticate(now)
         while self.queue and connection.can_send(now):
             waiting = self.queue[0]
             try:

@@ -56,7 +56,7 @@ class ConsumerManagers:
         self._wall_time = wall_time
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
-        self.engine = Engine(config, random, self.metadata, self._in_order())
+        self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time)
         self.engine.on_answer = self._measure
         if self.group is not None:
             self.group.member.drop_connection = self.engine.drop

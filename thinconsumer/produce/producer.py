@@ -36,7 +36,7 @@ class Producer(BaseClient):
         self._accumulator = Accumulator(settings, random)
         ids = ProducerIds(settings, random)
         self._sender = Sender(settings, self._metadata, self._accumulator, ids, random)
-        engine = Engine(settings, random, self._metadata, (ids, self._sender))
+        engine = Engine(settings, random, self._metadata, (ids, self._sender), driver.wall_time)
         self._sender.obstacle = engine.obstacle
         self._shell = Shell(
             "producer", engine, driver, attend=lambda now: self._sender.note_call(now, engine.wake_at())

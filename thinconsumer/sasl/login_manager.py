@@ -301,9 +301,7 @@ class LoginManager:
         self._outages.failed("credentials", now, f"cannot get {self._what} ({state}): {text}")
         if not self._refresh.is_obtained and (shows_at_once or not retriable or self._refresh.has_lasted(now)):
             code = Code.SASL_AUTHENTICATION_FAILED
-            self._error = SaslAuthenticationFailedError(
-                f"no {self._what}: {text}", code=int(code), name=code.name, retriable=retriable
-            )
+            self._error = SaslAuthenticationFailedError(f"no {self._what}: {text}", code=int(code), name=code.name)
             self._error.__cause__ = error
 
     # -- logins

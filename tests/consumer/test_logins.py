@@ -1,0 +1,183 @@
+"""Consumers, members, producers and admins that log in: what they send, raise and keep doing."""
+
+import base64
+import dataclasses
+import json
+
+import pytest
+
+from thinconsumer import Consumer, SaslAuthenticationFailedError, TopicPartition, UnsupportedSaslMechanismError
+from thinconsumer.admin import Admin, ClientOptions
+from thinconsumer.broker.security import ListenerSecurity
+from thinconsumer.errors import NoBrokersAvailable
+from thinconsumer.produce import Producer, ProducerSettings
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+
+PASSWORD = "hunter2-canary"
+SECURITY = ListenerSecurity(
+    security_protocol="SASL_PLAINTEXT",
+    sasl_enabled_mechanisms=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+    users={"alice": PASSWORD},
+)
+PLAIN = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "alice",
+    "sasl_plain_password": PASSWORD,
+}
+BEARER = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+T0 = TopicPartition("t", 0)
+
+pytestmark = pytest.mark.filterwarnings("ignore::thinconsumer.config.ConfigurationWarning")
+
+
+class Tokens:
+    """A token provider whose tokens are valid for some seconds of the world's clock."""
+
+    def __init__(self, world, seconds):
+        self.world, self.seconds = world, seconds
+        self.calls = 0
+        self.error = None
+
+    def __call__(self):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        wall = self.world.clock.wall_time()
+        claims = {"sub": "alice", "iat": wall, "exp": wall + self.seconds}
+        parts = ({"alg": "none"}, claims)
+        return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=").decode() for p in parts) + "."
+
+
+def logins(w):
+    """Return how many logins the cluster's brokers were asked for."""
+    return len(w.requests(SaslHandshakeRequest))
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_consumer_logs_in_with_a_password(world, read, mechanism):
+    w = world(security=SECURITY)
+    w.append(3)
+    consumer = w.consumer(T0, **PLAIN | {"sasl_mechanism": mechanism})
+    assert read(consumer, 3)[0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_wrong_password_is_raised_at_once_and_not_tried_in_a_loop(world, mechanism):
+    w = world(security=SECURITY)
+    consumer = w.consumer(T0, **PLAIN | {"sasl_mechanism": mechanism, "sasl_plain_password": "wrong-canary"})
+    began = w.clock.now()
+    with pytest.raises(SaslAuthenticationFailedError, match="sasl_plain_password") as caught:
+        consumer.poll(20_000)
+    assert w.clock.now() - began < 1
+    assert "canary" not in str(caught.value)
+    for _ in range(10):
+        with pytest.raises(SaslAuthenticationFailedError):
+            consumer.poll(20_000)
+    assert w.clock.now() - began > 4
+
+
+def test_a_mechanism_that_the_broker_lacks_is_raised_without_credentials(world):
+    w = world(security=ListenerSecurity(
+        security_protocol="SASL_PLAINTEXT", sasl_enabled_mechanisms=("PLAIN",), users={"alice": PASSWORD}
+    ))  # fmt: skip
+    consumer = w.consumer(T0, **PLAIN | {"sasl_mechanism": "SCRAM-SHA-512"})
+    with pytest.raises(UnsupportedSaslMechanismError, match="PLAIN"):
+        consumer.poll(5000)
+    assert not w.requests(SaslAuthenticateRequest)
+
+
+def test_a_consumer_logs_in_again_before_each_session_ends(world, read):
+    """KIP-368: without that, the broker closes the connection at the next request."""
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=10_000))
+    consumer = w.consumer(T0, **PLAIN)
+    consumer.poll(1000)
+    began, opened = logins(w), consumer.metrics()["consumer-metrics"]["connection-creation-total"]
+    for number in range(60):
+        w.append(1)
+        assert read(consumer, 1)[0] == [number]
+        consumer.poll(1000)
+    assert 5 <= logins(w) - began <= 9
+    assert consumer.metrics()["consumer-metrics"]["connection-creation-total"] == opened
+
+
+def test_a_token_provider_is_called_before_the_last_token_expires(world, read):
+    w = world(security=SECURITY)
+    tokens = Tokens(w, 1000)
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=tokens)
+    w.append(1)
+    read(consumer, 1)
+    assert tokens.calls == 1
+    w.clock.advance(900)
+    consumer.poll(0)
+    assert tokens.calls == 2
+
+
+def test_a_connection_waits_for_a_new_token_before_it_logs_in_again(world, read):
+    """After a pause that is longer than the token lives, a login with the old token would close each connection."""
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=3_600_000))
+    tokens = Tokens(w, 300)
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=tokens)
+    w.append(1)
+    read(consumer, 1)
+    opened = consumer.metrics()["consumer-metrics"]["connection-creation-total"]
+    tokens.error = RuntimeError("vault is sealed")
+    w.clock.advance(310)
+    assert consumer.poll(5000) == {}
+    tokens.error = None
+    w.append(1)
+    assert read(consumer, 1)[0] == [1]
+    assert consumer.metrics()["consumer-metrics"]["connection-creation-total"] == opened
+
+
+def test_a_token_provider_that_raises_fails_the_poll_until_it_has_a_token(world, read):
+    w = world(security=SECURITY)
+    tokens = Tokens(w, 1000)
+    tokens.error = RuntimeError("vault is sealed")
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=tokens)
+    with pytest.raises(SaslAuthenticationFailedError, match="vault is sealed") as caught:
+        consumer.poll(20_000)
+    assert caught.value.__cause__ is tokens.error
+    assert not w.network.dials
+    tokens.error = None
+    w.append(1)
+    assert read(consumer, 1)[0] == [0]
+
+
+def test_a_token_provider_cannot_call_the_consumer(world):
+    """It runs between two steps of a call; a call inside it would change what that call waits for."""
+    w = world(security=SECURITY)
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=lambda: consumer.poll(0))
+    with pytest.raises(SaslAuthenticationFailedError, match="a token provider"):
+        consumer.poll(1000)
+
+
+def test_producer_admin_and_member_log_in(world, read):
+    w = world(security=SECURITY)
+    servers = w.cluster.bootstrap_servers
+    with Admin(ClientOptions.from_options(bootstrap_servers=servers, **PLAIN), driver=w.cluster.driver()) as admin:
+        assert "t" in admin.list_topics()
+    settings = ProducerSettings.from_options(bootstrap_servers=servers, **PLAIN)
+    with Producer(settings, driver=w.cluster.driver()) as producer:
+        sent = producer.send("t", b"v")
+        producer.flush()
+        assert sent.error is None
+    assert read(w.consumer(T0, **PLAIN), 1)[0] == [0]
+
+
+def test_without_a_login_the_listener_is_named(world):
+    w = world(security=SECURITY)
+    consumer = w.consumer(T0, bootstrap_timeout_ms=2000)
+    with pytest.raises(NoBrokersAvailable, match="may require a login"):
+        consumer.poll(20_000)
+    w.cluster.invalid_requests.clear()
+
+
+def test_secrets_are_in_no_repr(world):
+    w = world(security=SECURITY)
+    consumer = w.consumer(T0, **PLAIN)
+    consumer.poll(0)
+    shown = f"{consumer!r} {consumer.config!r} {consumer.health()} {consumer._reader.managers.engine.network!r}"
+    assert PASSWORD not in shown
+    assert Consumer.__name__ in shown
