@@ -4,6 +4,7 @@ import ssl
 
 import pytest
 
+from thinconsumer.net.socket_connection import BYTES_PER_STEP
 from thinconsumer.net.tls import RECORD_BYTES, RECORDS_PER_RECEIVE, TlsTransport
 
 
@@ -85,3 +86,37 @@ def test_bytes_before_a_wait_for_sending_are_received():
     assert data == b"data"
     assert transport.short_read_ends
     assert transport.read_needs != TlsTransport.read_needs
+
+
+@pytest.mark.parametrize("buffer_bytes", [4096, 20_000, 1 << 20])
+def test_a_peer_that_never_pauses_does_not_keep_others_waiting(make_world, make_stream, selector_class, buffer_bytes):
+    """Each step ends, though OpenSSL always has another record, and the rest of one that did not fit."""
+
+    class Endless(Records):
+        rest = 0
+
+        def __init__(self, sock):
+            self.sock = sock
+
+        def do_handshake(self):
+            pass
+
+        def recv_into(self, buffer):
+            self.rest = self.rest or RECORD_BYTES
+            size = min(self.rest, len(buffer))
+            self.rest -= size
+            return size
+
+        def pending(self):
+            return self.rest
+
+        def unwrap(self):
+            raise ssl.SSLWantReadError
+
+        def close(self):
+            self.sock.close()
+
+    world = make_world(selector_class, transport=lambda sock, host: TlsTransport(Endless(sock)))
+    stream = world.dial(world.listen(), make_stream(buffer_bytes))
+    world.run(lambda: stream.received)
+    assert len(stream.received) <= BYTES_PER_STEP + RECORDS_PER_RECEIVE * RECORD_BYTES
