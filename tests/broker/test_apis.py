@@ -18,10 +18,10 @@ CODES = {
     "OffsetFetch": {1: 4, 2: 1, 8: 2}, "AddPartitionsToTxn": {0: 4, 4: 1}, "Metadata": {0: 2, 13: 3},
     "FindCoordinator": {0: 1, 4: 2}, "CreateTopics": {2: 2}, "DeleteTopics": {1: 2}, "CreatePartitions": {0: 2},
     "DescribeConfigs": {1: 2}, "DeleteGroups": {0: 2}, "AlterUserScramCredentials": {0: 2},
-    "CreateAcls": {1: 2}, "DeleteAcls": {1: 2},
+    "CreateAcls": {1: 2}, "DeleteAcls": {1: 2}, "DescribeUserScramCredentials": {0: 3},
 }  # fmt: skip
 #: APIs whose responses have the entries in the order of the request, and nothing that identifies them.
-IN_ORDER = ("CreateAclsRequest", "DeleteAclsRequest")
+IN_ORDER = ("CreateAclsRequest", "DeleteAclsRequest", "DescribeUserScramCredentialsRequest")
 #: The values of the first and the second entry of a list, by type.
 SAMPLES = {"string": ("a", "b"), "uuid": (b"a" * 16, b"b" * 16), "int32": (3, 5)}
 CASES = [(api, version) for api in APIS.values() for version in range(api.lowest, api.highest + 1)]

@@ -8,13 +8,17 @@ import difflib
 import itertools
 import os
 import time
+from collections.abc import Iterator
 from pprint import pformat
 
 import pytest
-from differential import admin, commits, fetching, frames, groups, offsets, producing, transactions  # noqa: F401 - they put their scripts on the list
-from differential.scripts import SCRIPTS
+from differential import acls, admin, commits, fetching, frames, groups, offsets, producing, transactions  # noqa: F401 - they put their scripts on the list
+from differential.scripts import ACL_SCRIPTS, SCRIPTS
 from differential.talk import PLANS, MemoryWorld, SocketWorld, World
 from realkafka.admin import Administration
+from realkafka.cluster import KafkaCluster
+from realkafka.fixtures import start
+from realkafka.security import Listener, Security
 
 NUMBERS = itertools.count(1)
 
@@ -22,7 +26,7 @@ NUMBERS = itertools.count(1)
 def conversation(world: World, name: str) -> list[tuple[str, str]]:
     """Hold it, and return the notes as text."""
     try:
-        SCRIPTS[name](world)
+        {**SCRIPTS, **ACL_SCRIPTS}[name](world)
     finally:
         world.close()
     return [(label, pformat(note, width=110, sort_dicts=False)) for label, note in world.notes]
@@ -40,10 +44,34 @@ def test_both_answer_the_same(kafka: Administration, name: str, plan: str):
     host, port = kafka.bootstrap.split(",")[0].rsplit(":", 1)
     base_ms = int(time.time() * 1000)
     prefix = f"d{os.getpid()}-{next(NUMBERS)}"
-    embedded = MemoryWorld(plan, prefix, base_ms)
+    compare(MemoryWorld(plan, prefix, base_ms), SocketWorld(host, int(port), plan, prefix, base_ms), name)
+
+
+USERS = {"admin": "admin-secret", "alice": "alice-secret"}
+
+
+@pytest.fixture(scope="session")
+def authorizing_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One broker with an authorizer, and a listener on which users log in."""
+    security = Security([Listener("LOGIN", "SASL_PLAINTEXT", ("PLAIN",))], USERS, authorizes=True)
+    yield from start(request, security=security)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("name", sorted(ACL_SCRIPTS))
+def test_both_authorize_the_same(authorizing_kafka: KafkaCluster, name: str, plan: str):
+    host, port = authorizing_kafka.address("LOGIN").rsplit(":", 1)
+    base_ms = int(time.time() * 1000)
+    prefix = f"a{os.getpid()}-{next(NUMBERS)}"
+    real = SocketWorld(host, int(port), plan, prefix, base_ms, USERS)
+    compare(MemoryWorld(plan, prefix, base_ms, USERS), real, name)
+
+
+def compare(embedded: MemoryWorld, real: World, name: str) -> None:
+    """Hold a conversation with both, and fail where the answers differ."""
     here = conversation(embedded, name)
     assert embedded.cluster.bugs == []
-    there = conversation(SocketWorld(host, int(port), plan, prefix, base_ms), name)
+    there = conversation(real, name)
 
     differences = [compared(real, ours) for real, ours in zip(there, here, strict=False) if real != ours]
     assert not differences, "\n\n".join(differences)

@@ -183,7 +183,7 @@ def _read(
     """
     preferred = _preferred_read_replica(partition, request.fetch_offset, params) if params.rack else None
     check_epoch(partition, request.current_leader_epoch, params.leader_only and preferred is None)
-    if params.replica_id >= 0 and params.replica_id not in partition.image.replicas:
+    if params.replica_id >= 0 and not _is_follower(partition, params.replica_id):
         is_newer = request.current_leader_epoch != UNKNOWN
         raise PartitionReadError(Code.UNKNOWN_LEADER_EPOCH if is_newer else Code.NOT_LEADER_OR_FOLLOWER)
     diverged = diverging_epoch_of(partition, request) if preferred is None else None
@@ -217,6 +217,10 @@ def _read(
     if params.isolation is FetchIsolation.LAST_STABLE:
         row.aborted_transactions = _aborted(partition, offset, records)
     return row, False
+
+
+def _is_follower(partition: PartitionReplica, node_id: int) -> bool:
+    return node_id in partition.image.replicas and node_id != partition.node.node_id
 
 
 def _empty_row(partition: PartitionReplica, request: FetchPartition, params: FetchParams) -> PartitionData:

@@ -49,7 +49,7 @@ def test_acls_live_from_creation_to_deletion(version: int, admin: Any) -> None:
     prefixed = replace(ORDERS, resource_name="ord", resource_pattern_type=PREFIXED, permission_type=DENY)
     assert create(client, ORDERS, replace(ORDERS, operation=WRITE), prefixed, ORDERS, version=version) == [0] * 4
     described = client.ask(DescribeAclsRequest(**EVERYTHING), version)
-    assert (described.error_code, described.error_message) == (0, None)
+    assert (described.error_code, described.error_message) == (0, "")
     literal, prefix = described.resources
     assert (literal.resource_type, literal.resource_name, literal.pattern_type) == (TOPIC, "orders", LITERAL)
     assert [(one.principal, one.host, one.operation, one.permission_type) for one in literal.acls] == [
@@ -72,14 +72,9 @@ def test_acls_live_from_creation_to_deletion(version: int, admin: Any) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"resource_type": 1},
         {"resource_type": 99},
-        {"resource_pattern_type": 1},
-        {"resource_pattern_type": 2},
         {"resource_pattern_type": 77},
-        {"operation": 1},
         {"operation": 99},
-        {"permission_type": 1},
         {"permission_type": 9},
         {"resource_name": ""},
         {"resource_type": CLUSTER, "resource_name": "orders"},
@@ -91,6 +86,24 @@ def test_invalid_acls_are_rejected_one_by_one(change: dict[str, Any], admin: Any
     assert [one.error_code for one in answer.results] == [Code.INVALID_REQUEST, 0]
     assert answer.results[0].error_message
     assert len(client.cluster.controller.image.acls) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"resource_type": 1},
+        {"resource_pattern_type": 1},
+        {"resource_pattern_type": 2},
+        {"operation": 1},
+        {"permission_type": 1},
+    ],
+)
+def test_numbers_of_filters_fail_the_whole_request(change: dict[str, Any], admin: Any) -> None:
+    client = admin()
+    answer = client.ask(CreateAclsRequest(creations=[ORDERS, replace(ORDERS, **change)]))
+    failed = (Code.UNKNOWN_SERVER_ERROR, None)
+    assert [(one.error_code, one.error_message) for one in answer.results] == [failed] * 2
+    assert len(client.cluster.controller.image.acls) == 0
 
 
 @pytest.mark.parametrize(

@@ -259,8 +259,10 @@ def test_consumers_get_committed_records_only(new_cluster, client_of):
     follower = 3 - leader_of(cluster)
     answer = client.ask(fetch(cluster, "t", replica_state=ReplicaState(replica_id=follower)))
     assert values(the_row(answer)) == [b"a"], "followers read what is not committed yet"
-    stranger = fetch(cluster, "t", replica_state=ReplicaState(replica_id=7))
-    assert failure(client.ask(stranger)) == Code.NOT_LEADER_OR_FOLLOWER
+    for stranger in (7, leader_of(cluster)):
+        answer = client.ask(fetch(cluster, "t", replica_state=ReplicaState(replica_id=stranger)))
+        assert failure(answer) == Code.NOT_LEADER_OR_FOLLOWER
+        assert answer.node_endpoints == [], "followers get no addresses"
 
 
 def test_offset_above_the_high_watermark_is_answered_immediately(new_cluster, client_of):

@@ -14,12 +14,21 @@ from .talk import World
 Script = Callable[[World], None]
 
 SCRIPTS: dict[str, Script] = {}
+#: The scripts that need ACLs, and users that log in.
+ACL_SCRIPTS: dict[str, Script] = {}
 
 
 def script(function: Script) -> Script:
     """Put a script on the list."""
     assert function.__name__ not in SCRIPTS
     SCRIPTS[function.__name__] = function
+    return function
+
+
+def acl_script(function: Script) -> Script:
+    """Put a script on the list of those with ACLs."""
+    assert function.__name__ not in ACL_SCRIPTS
+    ACL_SCRIPTS[function.__name__] = function
     return function
 
 

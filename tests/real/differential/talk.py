@@ -12,10 +12,14 @@ import random
 import select
 import socket
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from thinconsumer.broker.acl.authorizer import STANDARD_AUTHORIZER
 from thinconsumer.broker.cluster import Cluster
 from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -26,6 +30,8 @@ from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
 
 from .normal import Normal
 
@@ -40,6 +46,13 @@ LIKE_REALKAFKA: dict[str, Any] = {
     "offsets_topic_num_partitions": 4,
     "transaction_state_log_num_partitions": 4,
     "group_min_session_timeout_ms": 1000,
+}
+
+#: What they have in addition with ACLs.
+LIKE_REALKAFKA_WITH_ACLS: dict[str, Any] = {
+    "authorizer_class_name": STANDARD_AUTHORIZER,
+    "super_users": "User:ANONYMOUS;User:admin",
+    "allow_everyone_if_no_acl_found": True,
 }
 
 
@@ -120,6 +133,9 @@ class Line(abc.ABC):
 class World(abc.ABC):
     """One broker, and the notes of one script's conversation with it."""
 
+    #: Passwords by user name. If there are any, each connection logs in with PLAIN, and the first user is a super user.
+    users: Mapping[str, str] = MappingProxyType({})
+
     def __init__(self, plan: str, prefix: str, base_ms: int) -> None:
         self.plan = plan
         self.prefix = prefix
@@ -132,10 +148,12 @@ class World(abc.ABC):
 
     # -- what a script uses
 
-    def connect(self) -> Line:
-        """Return a new connection."""
+    def connect(self, user: str = "") -> Line:
+        """Return a new connection, of the super user if the world has users."""
         line = self._connect()
         self._lines.append(line)
+        if self.users:
+            self._log_in(line, user or next(iter(self.users)))
         return line
 
     def note(self, label: str, what: Any) -> None:
@@ -221,6 +239,11 @@ class World(abc.ABC):
     @abc.abstractmethod
     def _connect(self) -> Line: ...
 
+    def _log_in(self, line: Line, user: str) -> None:
+        assert line.send(SaslHandshakeRequest(mechanism="PLAIN"), 1).quiet_answer().error_code == 0
+        login = SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{self.users[user]}".encode())
+        assert line.send(login, 1).quiet_answer().error_code == 0
+
     def _tries(self) -> Any:
         for number in range(600):
             yield number
@@ -298,8 +321,11 @@ class SocketLine(Line):
 class SocketWorld(World):
     """A broker that listens on a port."""
 
-    def __init__(self, host: str, port: int, plan: str, prefix: str, base_ms: int) -> None:
+    def __init__(
+        self, host: str, port: int, plan: str, prefix: str, base_ms: int, users: Mapping[str, str] | None = None
+    ) -> None:
         self._address = host, port
+        self.users = users or {}
         super().__init__(plan, prefix, base_ms)
 
     def wait(self, seconds: float) -> None:
@@ -386,11 +412,14 @@ class _Transport:
 class MemoryWorld(World):
     """The embedded broker, without a socket."""
 
-    def __init__(self, plan: str, prefix: str, base_ms: int) -> None:
+    def __init__(self, plan: str, prefix: str, base_ms: int, users: Mapping[str, str] | None = None) -> None:
+        self.users = users or {}
+        secured = {"security_protocol": "SASL_PLAINTEXT", "sasl_enabled_mechanisms": ("PLAIN",), "users": self.users}
         self.cluster = Cluster(
             1,
             random=random.Random(1),
-            config=BrokerConfig(**LIKE_REALKAFKA),
+            config=BrokerConfig(**LIKE_REALKAFKA, **(LIKE_REALKAFKA_WITH_ACLS if users else {})),
+            security=ListenerSecurity.of(secured) if users else None,
             hosts=[("127.0.0.1", 9092)],
             racks=["r1"],
             wall_time=base_ms / 1000,

@@ -132,6 +132,16 @@ class AclBinding(NamedTuple):
             AclOperation.of(operation), AclPermission.of(permission),
         )  # fmt: skip
 
+    @property
+    def has_any(self) -> bool:
+        """Whether a field has a number that only filters may have."""
+        return (
+            self.resource_type is ResourceType.ANY
+            or self.pattern_type in (PatternType.ANY, PatternType.MATCH)
+            or self.operation is AclOperation.ANY
+            or self.permission is AclPermission.ANY
+        )
+
     def problem(self) -> str | None:
         """Return why this cannot be an ACL, or None if it can."""
         if self.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY):

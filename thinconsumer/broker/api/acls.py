@@ -49,11 +49,15 @@ def _checked(
 def _create(call: ApiCall) -> Message:
     request: CreateAclsRequest = call.request
     bindings = [_binding(one) for one in request.creations]
+    if any(binding.has_any for binding in bindings):
+        # Kafka fails with an unexpected exception on ANY or MATCH, and rejects the other ACLs of the request, too.
+        failed = AclCreationResult(error_code=int(Code.UNKNOWN_SERVER_ERROR), error_message=None)
+        return CreateAclsResponse(results=[failed] * len(bindings))
     results = []
     for binding in bindings:
         problem = binding.problem()
         code = Code.NONE if problem is None else Code.INVALID_REQUEST
-        results.append(AclCreationResult(error_code=int(code), error_message=problem))
+        results.append(AclCreationResult(error_code=int(code), error_message=problem or ""))
     valid = [binding for binding, result in zip(bindings, results) if not result.error_code]
     acls = call.node.cluster.controller.acls
     if len(valid) <= RECORDS_MAX:
@@ -102,7 +106,7 @@ def _describe(call: ApiCall) -> Message:
                 permission_type=int(binding.permission),
             )
         )
-    return DescribeAclsResponse(error_code=0, error_message=None, resources=list(resources.values()))
+    return DescribeAclsResponse(error_code=0, error_message="", resources=list(resources.values()))
 
 
 def _refuse_describe(request: DescribeAclsRequest, version: int, code: int) -> DescribeAclsResponse:

@@ -141,9 +141,9 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
             topics.append(FetchableTopicResponse(topic=one.topic or "", topic_id=one.topic_id))
             last = name
         topics[-1].partitions.append(row)
-    return FetchResponse(
-        error_code=error_code, session_id=session_id, responses=topics, node_endpoints=list(leaders.values())
-    )
+    # Followers get no addresses, because they learn those of other brokers from the controller.
+    endpoints = [] if replica_id_of(call.request, call.version) >= 0 else list(leaders.values())
+    return FetchResponse(error_code=error_code, session_id=session_id, responses=topics, node_endpoints=endpoints)
 
 
 def add_current_leader(

@@ -67,7 +67,7 @@ def _describe(call: ApiCall) -> Message:
     else:
         counts = Counter({user for _, user in credentials})
     return DescribeUserScramCredentialsResponse(
-        error_message=None, results=[_described(credentials, user, count) for user, count in counts.items()]
+        error_message="", results=[_described(credentials, user, count) for user, count in counts.items()]
     )
 
 
@@ -92,7 +92,9 @@ def _described(credentials: ScramCredentials, user: str, count: int) -> Describe
 def _refuse_describe(
     request: DescribeUserScramCredentialsRequest, version: int, code: int
 ) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=code, error_message=BY_CODE[code].text)
+    # As in Kafka the entries have no user names, and no entry has a message.
+    refused = [DescribeUserScramCredentialsResult(error_code=code, error_message=None) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=refused)
 
 
 _checked_alter = needs_cluster(AclOperation.ALTER, _alter, _refuse_alter)
