@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from thinconsumer.broker.cluster import Cluster
+from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.header import encode_request
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.3.0"
 FRAMES = 10_000
@@ -199,3 +203,29 @@ def test_invalid_frames_over_sockets_do_not_affect_other_connections(real_reques
         witness.close()
         assert answer[4:8] == b"\0\0\0\7"
         assert broker.cluster.bugs == []
+
+
+def test_frames_before_and_after_a_login(real_requests):
+    """On a listener with SASL, invalid frames close their connection only, in every state of the login."""
+    security = {"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER"}
+    cluster = Cluster(random=random.Random(1), security=ListenerSecurity.of({**security, "user_alice": "a"}))
+    cluster.nodes[1].apis = {key: api for key, api in cluster.apis.items() if key in (17, 18, 36)}
+    rng, now = random.Random(1), 0.0
+    steps = [
+        [encode_request(SaslHandshakeRequest(mechanism=name), version, 1, "c")]
+        for name in ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
+        for version in (0, 1)
+    ]
+    steps += [[], [steps[1][0], encode_request(SaslAuthenticateRequest(auth_bytes=b"\0alice\0a"), 2, 2, "c")]]
+    logins = [request for request in real_requests if request[:2] in (b"\0\x11", b"\0\x24")]
+    for number in range(1000):
+        transport = DiscardingTransport()
+        connection = cluster.connect(1, transport)
+        make = rng.choice([random_bytes, random_body, cut_off, flipped])
+        for frame in [*steps[number % len(steps)], make(rng, logins or real_requests), make(rng, real_requests)]:
+            connection.data_received(len(frame).to_bytes(4, "big") + frame)
+            now += 0.2
+            cluster.advance(now)
+        connection.connection_lost()
+    assert cluster.bugs == []
+    assert len({*cluster.failed_logins, *cluster.invalid_requests}) > 5

@@ -15,6 +15,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "delete_topic": ("t",),
     "expand": ("t", 3),
     "produce": ("t", [b"a", b"b"], 1),
+    "set_password": ("alice", "secret"),
     "create_acls": ("User:alice", ["READ"]),
     "delete_acls": ("User:alice", ["READ"]),
     "delete_records": (("t", 0), 5),

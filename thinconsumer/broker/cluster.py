@@ -84,6 +84,8 @@ class Cluster:
         self.apis: Mapping[int, Api] = APIS
         #: The reasons for which brokers have closed connections after an invalid request: the latest 100.
         self.invalid_requests: deque[str] = deque(maxlen=100)
+        #: The reasons for which logins have failed, with details that clients are not told: the latest 100.
+        self.failed_logins: deque[str] = deque(maxlen=100)
         #: Descriptions of exceptions that handlers or timers have raised by mistake; tests assert that there are none.
         self.bugs: list[str] = []
         self.nodes: dict[int, BrokerNode] = {}
@@ -142,6 +144,10 @@ class Cluster:
     def expand(self, topic: str, partitions: int) -> None:
         """Increase the partition count of a topic. Raises: ControllerError."""
         self.controller.create_partitions(topic, partitions)
+
+    def set_password(self, user: str, password: str | None) -> None:
+        """Set a user's password, or remove the user; see :meth:`.operations.BrokerOperations.set_password`."""
+        self.controller.scram.replace(user, self.mechanisms.set_password(user, password))
 
     def create_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
         """Create ACLs; see :meth:`.operations.BrokerOperations.create_acls`. Raises: IllegalArgumentError."""

@@ -189,7 +189,8 @@ class ServerConnection:
             self._close_invalid(str(error))
             return
         self._call = call = self._new_call(header, request, lambda message: self._answer(header, message))
-        if admission is Admission.ILLEGAL_STATE:
+        if authenticator is not None and admission is Admission.ILLEGAL_STATE:
+            self.node.note_failed_login(self.transport.client_host, authenticator.why_rejected)
             call.reply_and_close_later(api.refuse(request, call.version, int(Code.ILLEGAL_SASL_STATE)))
             return
         self._apply_action(self.node.cluster.rules.action_for(call), call, api, header)
@@ -217,8 +218,9 @@ class ServerConnection:
         if admission is Admission.CLOSE:
             self._close_invalid(authenticator.why_rejected)
         else:
+            self.node.note_failed_login(self.transport.client_host, authenticator.why_rejected)
             delay_s = self.node.security.connection_failed_authentication_delay_ms / 1000
-            self._timer = self.node.call_later(delay_s, lambda: self._close_invalid(authenticator.why_rejected))
+            self._timer = self.node.call_later(delay_s, self.close)
 
     def _process_raw_token(self, authenticator: Authenticator, frame: bytes) -> None:
         """Serve a message of the SASL mechanism that follows SaslHandshake version 0: it has no request header."""
@@ -226,9 +228,9 @@ class ServerConnection:
         try:
             result = authenticator.authenticate(frame, schedule.now, schedule.wall_ms() / 1000)
         except LoginFailedError as error:
-            why = str(error)
+            self.node.note_failed_login(self.transport.client_host, error.details)
             delay_s = self.node.security.connection_failed_authentication_delay_ms / 1000
-            self._timer = self.node.call_later(delay_s, lambda: self._close_invalid(why))
+            self._timer = self.node.call_later(delay_s, self.close)
         else:
             response = b"" if result is None else result.response
             self._finish(len(response).to_bytes(SIZE, "big") + response)

@@ -129,6 +129,11 @@ class BrokerNode:
             logged_in,
         )
 
+    def note_failed_login(self, client_host: str, why: str) -> None:
+        """Log a failed login, and add it to the cluster's list."""
+        log.info("the login of client %s at %r failed: %s", client_host, self, why)
+        self.cluster.failed_logins.append(why)
+
     def start(self) -> None:
         """Start without metadata; :meth:`load_metadata` follows once the controller is reachable."""
         self._begin_incarnation(is_alive=True)

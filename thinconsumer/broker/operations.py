@@ -48,6 +48,10 @@ class BrokerOperations(abc.ABC):
         """Increase the partition count of a topic."""
         self._perform("expand", topic, partitions)
 
+    def set_password(self, user: str, password: str | None) -> None:
+        """Set a user's password for logins with PLAIN and SCRAM; None removes the user. Open connections stay open."""
+        self._perform("set_password", user, password)
+
     def create_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
         """Allow a principal operations, or deny them; the brokers need the config ``authorizer.class.name``.
 

@@ -136,7 +136,7 @@ def test_wrong_raw_token_closes_the_connection_without_a_response(connect):
     client.cluster.advance(0.1)
     assert client.closed
     assert not client.received
-    assert client.cluster.invalid_requests[-1] == "Authentication failed: Invalid username or password"
+    assert list(client.cluster.failed_logins) == ["Authentication failed: Invalid username or password"]
 
 
 def test_large_requests_need_a_login(connect):
@@ -231,3 +231,4 @@ def test_tokens_limit_the_session_and_are_rejected_in_two_steps(connect):
     client.cluster.advance(9.2)
     assert other.answers()[0].error_message == '{"status":"invalid_token"}'
     assert other.closed
+    assert list(client.cluster.failed_logins) == ["OAUTHBEARER: the token has expired"]

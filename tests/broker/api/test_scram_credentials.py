@@ -144,3 +144,23 @@ def test_acls_of_the_cluster_apply(new_cluster, client_of):
     cluster.create_acls("User:alice", ["ALTER"], cluster=True)
     assert client.ask(set_password("bob", "b")).results[0].error_code == 0
     assert list(described(client, "bob")) == ["bob"]
+
+
+def test_passwords_are_changed_for_every_mechanism(new_cluster, client_of):
+    security = ListenerSecurity("SASL_PLAINTEXT", sasl_enabled_mechanisms=(*MECHANISMS, "PLAIN"), users={"alice": "a"})
+    cluster = new_cluster(1, security=security)
+
+    def codes(password):
+        found = [log_in(client_of(cluster, 1), "alice", password, mechanism) for mechanism in MECHANISMS]
+        client = client_of(cluster, 1)
+        client.ask(SaslHandshakeRequest(mechanism="PLAIN"))
+        client.send(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{password}".encode()))
+        cluster.advance(cluster.schedule.now + 0.1)
+        return [*found, client.answers()[0].error_code]
+
+    failed = [Code.SASL_AUTHENTICATION_FAILED] * 3
+    cluster.set_password("alice", "b")
+    assert (codes("a"), codes("b")) == (failed, [0, 0, 0])
+    assert cluster.failed_logins[0] == "SCRAM-SHA-256: the client's proof is wrong"
+    cluster.set_password("alice", None)
+    assert codes("b") == failed

@@ -104,6 +104,7 @@ def test_failed_login(new, principals, message, text):
     with pytest.raises(LoginFailedError) as caught:
         log_in(one, message)
     assert str(caught.value) == text
+    assert caught.value.details == ("PLAIN: secret reason" if message == b"hidden" else text)
     assert one.admit(AUTHENTICATE, 0.0) is CLOSE
     assert principals == []
 

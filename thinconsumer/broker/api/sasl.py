@@ -6,16 +6,12 @@ ILLEGAL_SASL_STATE: on a listener without SASL, and after a login whose session 
 
 from __future__ import annotations
 
-import logging
-
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ...wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ..call import Api, ApiCall, error_code_in
 from ..login.exchange import LoginFailedError
-
-log = logging.getLogger(__name__)
 
 
 def _handshake(call: ApiCall) -> Message | None:
@@ -26,7 +22,7 @@ def _handshake(call: ApiCall) -> Message | None:
     enabled = list(authenticator.mechanisms)
     if is_enabled:
         return SaslHandshakeResponse(mechanisms=enabled)
-    log.info("login of client %s failed: unsupported SASL mechanism %r", call.client_host, mechanism[:100])
+    call.node.note_failed_login(call.client_host, f"unsupported SASL mechanism {mechanism[:100]!r}")
     call.reply_and_close_later(
         SaslHandshakeResponse(error_code=int(Code.UNSUPPORTED_SASL_MECHANISM), mechanisms=enabled)
     )
@@ -41,7 +37,7 @@ def _authenticate(call: ApiCall) -> Message | None:
             wall_time = schedule.wall_ms() / 1000
             result = authenticator.authenticate(call.request.auth_bytes, schedule.now, wall_time)
     except LoginFailedError as error:
-        log.info("login of client %s failed: %s", call.client_host, error)
+        call.node.note_failed_login(call.client_host, error.details)
         response = SaslAuthenticateResponse(
             error_code=int(Code.SASL_AUTHENTICATION_FAILED), error_message=str(error), auth_bytes=b""
         )

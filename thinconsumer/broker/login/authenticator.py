@@ -150,7 +150,7 @@ class Authenticator:
                 f"invalid credentials with SASL mechanism {self._mechanism}"
             )
             self._fail()
-            raise LoginFailedError(text) from error
+            raise LoginFailedError(text, f"{self._mechanism}: {error}") from None
         if not self._exchange.is_complete:
             return Authenticated(response)
         return Authenticated(response, self._complete(self._exchange, now, wall_time))

@@ -6,7 +6,11 @@ from typing import Protocol
 
 
 class LoginFailedError(Exception):
-    """A login fails for a reason that the client may be told. The message is sent to the client."""
+    """A login fails. The message is sent to the client; ``details``, by default the same, are for the broker's log."""
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details or message
 
 
 class InvalidCredentialsError(Exception):

@@ -25,6 +25,7 @@ class OAuthBearerExchange:
     def __init__(self, accept: Callable[[str, float], AcceptedToken]) -> None:
         self._accept = accept
         self._error = ""  #: The JSON error that was sent to the client.
+        self._details = ""
         self.is_complete = False
         self.user = ""
         self.expires_at: float | None = None
@@ -33,7 +34,7 @@ class OAuthBearerExchange:
         """Verify the token in the client's first message. The response is empty, or an error in JSON."""
         if self._error:
             # The client's second message should be DUMMY; whatever it is, the login has failed.
-            raise LoginFailedError(self._error)
+            raise LoginFailedError(self._error, f"OAUTHBEARER: {self._details}")
         match = _INITIAL.fullmatch(message.decode("latin-1"))
         if match is None:
             raise InvalidCredentialsError("the client's message is malformed")
@@ -46,6 +47,7 @@ class OAuthBearerExchange:
         try:
             accepted = self._accept(auth[2], wall_time)
         except TokenError as error:
+            self._details = str(error)
             self._error = json.dumps({"status": error.status}, separators=(",", ":"))
             return self._error.encode()
         if authorization_id and authorization_id.replace("=2C", ",").replace("=3D", "=") != accepted.user:

@@ -113,6 +113,16 @@ class ScramControlManager:
             self._commit(change)
         return results
 
+    def replace(self, user: str, credentials: ScramCredentials) -> None:
+        """Replace all credentials of a user."""
+
+        def change(target: ScramCredentials) -> None:
+            for mechanism in BY_NAME:
+                target.pop((mechanism, user), None)
+            target.update(credentials)
+
+        self._commit(change)
+
     def _error_of(self, one: ScramCredentialDeletion | ScramCredentialUpsertion) -> ScramError | None:
         if not one.name:
             return ScramError(Code.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
