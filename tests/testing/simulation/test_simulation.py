@@ -11,6 +11,7 @@ import pytest
 
 import thinconsumer
 from thinconsumer import Consumer, IllegalArgumentError
+from thinconsumer.broker import ListenerSecurity
 from thinconsumer.testing.simulation import Checker, Simulation, Violation
 from thinconsumer.types import TopicPartition
 
@@ -243,3 +244,25 @@ def test_consumer_with_a_group_id_is_rejected(about):
     sim = Simulation(topics={"a": 1})
     with pytest.raises(IllegalArgumentError, match=r"driver=sim\.driver\(\)"):
         sim.consumer(**about)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_clients_log_in_and_authenticate_again(mechanism):
+    security = ListenerSecurity(
+        "SASL_PLAINTEXT",
+        sasl_enabled_mechanisms=(mechanism,),
+        users={"alice": "alice-secret"},
+        connections_max_reauth_ms=5_000,
+    )
+    sim = Simulation(seed=1, topics={"orders": 1}, security=security)
+    options = {"sasl_mechanism": mechanism, "sasl_plain_username": "alice", "sasl_plain_password": "alice-secret"}
+    consumer = sim.consumer(
+        assign={"orders": [0]}, auto_offset_reset="earliest", security_protocol="SASL_PLAINTEXT", **options
+    )
+    for number in range(5):
+        sim.produce("orders", 0, [b"%d" % number])
+        sim.run_for(6)
+    assert len(consumer.records) == 5
+    sim.check()
+    assert {one.principal for one in sim.cluster.nodes[1].connections} == {"User:alice"}
+    assert not sim.cluster.invalid_requests and not sim.cluster.failed_logins

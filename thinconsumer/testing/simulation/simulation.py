@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...broker.controller import CONTROLLER
+from ...broker.security import ListenerSecurity
 from ...errors import IllegalArgumentError
 from ...records.builder import NewRecord
 from ...types import TopicPartition
@@ -50,6 +51,7 @@ class Simulation:
         racks: The rack of each broker.
         traced: Whether to record a trace line per event.
         checkers: The checkers of consumers; by default all that need no group.
+        security: Logins of the brokers' listeners, with ``SASL_PLAINTEXT``; None: none.
     """
 
     def __init__(
@@ -63,13 +65,14 @@ class Simulation:
         racks: Sequence[str | None] | None = None,
         traced: bool = True,
         checkers: Iterable[type[Checker]] = ALL,
+        security: ListenerSecurity | None = None,
     ) -> None:
         self.seed = seed
         self.world = World(seed, traced=traced)
         self.network = SimNetwork(self.world, network_faults)
         self.jury = Jury()
         self._cluster = cluster = SimCluster(
-            self.world, self.network, self.jury, brokers, topics or {}, racks=racks, **(config or {})
+            self.world, self.network, self.jury, brokers, topics or {}, racks=racks, security=security, **(config or {})
         )
         self.kill, self.start, self.pause, self.resume = cluster.kill, cluster.start, cluster.pause, cluster.resume
         self.expand, self.delete_records = cluster.expand, cluster.delete_records

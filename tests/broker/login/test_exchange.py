@@ -1,0 +1,11 @@
+"""Failed logins: what the client is told, and what only the log has."""
+
+import pytest
+
+from thinconsumer.broker.login.exchange import LoginFailedError
+
+
+@pytest.mark.parametrize(("arguments", "details"), [(("told",), "told"), (("told", "hidden"), "hidden")])
+def test_details_are_for_the_log(arguments, details):
+    error = LoginFailedError(*arguments)
+    assert (str(error), error.details) == ("told", details)
