@@ -69,7 +69,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Look up ``host`` and report with :meth:`Endpoint.resolved`. At most one lookup runs at a time."""
+    """Look up ``host`` and report with :meth:`Endpoint.resolved`. Lookups run one after the other."""
 
     host: str
     port: int

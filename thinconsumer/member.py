@@ -23,7 +23,7 @@ from .group.coordinator import Coordinator
 from .group.identity import Identity
 from .group.role import JoinedMember
 from .metadata import Metadata
-from .net import SelectorDriver
+from .net.secured import open_driver
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -82,7 +82,7 @@ class GroupMember(BaseClient):
         settings = GroupMemberOptions.from_options(**options)
         if settings.group_id is None:
             raise KafkaConfigurationError("group_id is missing: a member needs a group")
-        driver = driver if driver is not None else SelectorDriver()
+        driver = driver if driver is not None else open_driver(settings)
         metadata = Metadata(settings, driver.random)
         self.settings = settings
         self.protocols = tuple(protocols)

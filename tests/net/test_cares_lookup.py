@@ -174,6 +174,19 @@ def test_wake_at_of_a_consumer_includes_the_lookup(driver, server):
         assert consumer.wake_at() <= driver.wake_at()
 
 
+def test_lookups_of_two_names_are_both_answered(driver, server, orders):
+    """A client looks up a broker and its token endpoint at the same time; neither must wait for ever."""
+    names = ("kafka.example", "idp.example")
+    server.addresses = {(name, A): ["10.0.0.1"] for name in names}
+    orders.commands += [Resolve(name, 9092) for name in names]
+    deadline = time.monotonic() + 10.0
+    while len(orders.answers) < 2:
+        assert time.monotonic() < deadline, orders.answers
+        driver.step(orders, driver.now() + 0.01)
+        server.serve()
+    assert [answer[0] for answer in orders.answers] == list(names)
+
+
 @pytest.mark.parametrize("end", ["hang_up_all", "close"])
 def test_a_lookup_under_way_is_cancelled(driver, server, orders, count_fds, end):
     orders.commands.append(Resolve("kafka.example", 9092))

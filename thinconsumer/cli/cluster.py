@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..admin import Admin, ClientOptions, TopicDescription
 from ..config.kinds import did_you_mean
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
-from ..net import SelectorDriver
+from ..net.secured import open_driver
 from .parsing import BOOTSTRAP_TIMEOUT_MS, CLUSTER_ADVICE, PROGRAM, CommandError, client_config, without_foreign
 
 V = TypeVar("V")
@@ -24,7 +24,7 @@ def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, Topics
     """Yield an admin client and the topics of the cluster."""
     known = ClientOptions.options()
     settings = ClientOptions.from_config(without_foreign(client_config(options, known), known))
-    with Admin(settings, driver=SelectorDriver()) as admin:
+    with Admin(settings, driver=open_driver(settings)) as admin:
         try:
             topics = admin.list_topics(timeout_ms=BOOTSTRAP_TIMEOUT_MS)
         except KafkaTimeoutError as error:

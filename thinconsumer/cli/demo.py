@@ -16,7 +16,7 @@ from typing import Any
 
 from ..broker.process import BrokerProcess
 from ..consumer import Consumer
-from ..net import SelectorDriver
+from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from ..types import TopicPartition
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         screen.say(f"{NODES} brokers in one process, in memory, started in {took:.2f} s: {servers}")
         screen.say(f"topic {TOPIC!r}: {PARTITIONS} partitions with {NODES} replicas each", "")
         settings = ProducerSettings.from_options(bootstrap_servers=servers, **SHORT_BACKOFFS)
-        with Producer(settings, driver=SelectorDriver()) as producer, connect_consumer(servers) as consumer:
+        with Producer(settings, driver=open_driver(settings)) as producer, connect_consumer(servers) as consumer:
             count = int(options.seconds * options.rate)
             shop = OrderProducer(orders(options.seed, count), options.seconds, options.rate, producer)
             demo = Demo(brokers, shop, consumer, screen)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
-from ..net import SelectorDriver
+from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import SendFuture
 from .cluster import check_topic, connected_admin
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     with connected_admin(options) as (_, topics):
         check_topic(topics, options.topic, options.partition)
         partitions = topics[options.topic].partitions
-    with Producer(settings, driver=SelectorDriver()) as producer:
+    with Producer(settings, driver=open_driver(settings)) as producer:
         writer = RecordWriter(producer, options.topic, options.partition, Progress(options.progress), partitions)
         writer.write_all(stdin_lines(writer.keep_going), parse)
     return 0

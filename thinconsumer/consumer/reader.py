@@ -18,8 +18,8 @@ from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, Recor
 from ..failures import waits_for_user
 from ..fetch.collector import Deserialize, PollResult, Records
 from ..fetch.planner import ASKER as FETCH
-from ..net import SelectorDriver
 from ..net.resolver import Resolver
+from ..net.secured import open_driver
 from ..partitions import Partition
 from ..records.rows import deserialize
 from ..types import TopicPartition
@@ -348,7 +348,8 @@ class ConsumerCore:
 
 
 def _driver(config: ConsumerConfig, guard: Guard) -> Driver:
-    return SelectorDriver(
+    return open_driver(
+        config,
         selector=config.selector,
         resolver=_guarded(config.resolver, guard) if config.resolver is not None else None,
         receive_buffer_bytes=config.receive_buffer_bytes,

@@ -66,9 +66,9 @@ class SelectorDriver:
         slow_resolve_warning_s: float = 1.0,
         name_servers: Sequence[str] | None = None,
     ) -> None:
-        #: The source of jitter, seeded by the system. With equal seeds, all processes would reconnect at the same
-        #: moments.
-        self.random = random.Random()
+        #: The source of jitter and of nonces. A generator with a seed could be predicted from its earlier output, and a
+        #: SCRAM server that predicts a nonce can replay a recorded login.
+        self.random = random.SystemRandom()
         self._selector: SelectorLike = selector or DefaultSelector
         self._resolver = resolver or system_resolver
         sizes = (socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)
@@ -87,6 +87,8 @@ class SelectorDriver:
         self._commands: deque[Command] = deque()
         self._blocking_lookups: deque[Resolve] = deque()
         self._lookup: CaresLookup | None = None
+        #: Lookups that wait for the end of the one under way: of a broker, and of a token endpoint.
+        self._waiting_lookups: deque[Resolve] = deque()
         self._commands_left = 0
         self._is_obeying = False
         #: Whether this step has called the endpoint or a stream, so that the engine must step.
@@ -210,17 +212,21 @@ class SelectorDriver:
             self._answer(command, addresses, "")
         elif not self._uses_cares:
             self._blocking_lookups.append(command)  # blocks, so each step makes only one such lookup
-        elif self._lookup is None or (self._lookup.host, self._lookup.port) != (command.host, command.port):
-            self._cancel_lookup()
-            self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
+        else:
+            self._waiting_lookups.append(command)
             self._check_lookup()
 
     def _check_lookup(self) -> None:
-        lookup = self._lookup
-        if lookup is None:
-            return
-        lookup.step()
-        if lookup.is_done:
+        while True:
+            if self._lookup is None:
+                if not self._waiting_lookups:
+                    return
+                command = self._waiting_lookups.popleft()
+                self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
+            lookup = self._lookup
+            lookup.step()
+            if not lookup.is_done:
+                return
             self._lookup = None
             self._answer(Resolve(lookup.host, lookup.port), lookup.addresses, lookup.error)
 
@@ -325,6 +331,7 @@ class SelectorDriver:
             sockets.close()
 
     def _cancel_lookup(self) -> None:
+        self._waiting_lookups.clear()
         lookup, self._lookup = self._lookup, None
         if lookup is not None:
             lookup.close()

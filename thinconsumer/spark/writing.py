@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import IllegalArgumentError
-from ..net import SelectorDriver
+from ..net.secured import open_driver
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
 from .client_cache import ClientCache
 from .rows import Row, parts, rows
@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 def connect(settings: ProducerSettings) -> Producer:
     """Return a producer with real sockets."""
-    return Producer(settings, driver=SelectorDriver())
+    return Producer(settings, driver=open_driver(settings))
 
 
 #: The producers that tasks of this process use one after another. A global of an importable module keeps its value
