@@ -9,9 +9,12 @@ from functools import partial
 import pytest
 
 from thinconsumer.broker.server import EmbeddedBroker
+from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
 
 trustme = pytest.importorskip("trustme")
 PATIENCE_S = 10.0
@@ -231,3 +234,20 @@ def test_client_that_closes(broker, connect):
     client.socket.close()
     until_closed(broker)
     assert not broker.cluster.nodes[1].connections
+
+
+def test_certificate_is_not_the_principal_where_clients_log_in(embedded, connect, ca):
+    broker = embedded(
+        security_protocol="SASL_SSL", ssl_client_auth="required", sasl_enabled_mechanisms="PLAIN", user_bob="b"
+    )
+    client = connect(broker, ca.issue_cert("alice@example.org", common_name="alice"))
+    client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    (connection,) = broker.cluster.nodes[1].connections
+    assert connection.principal == "User:ANONYMOUS"
+    client.ask(SaslAuthenticateRequest(auth_bytes=b"\0bob\0b"), 2)
+    assert connection.principal == "User:bob"
+
+
+def test_invalid_settings_leave_no_port_open():
+    with pytest.raises(IllegalArgumentError, match="ssl_keystore_location=/nonexistent.pem"):
+        EmbeddedBroker(security={"security.protocol": "SSL", "ssl.keystore.location": "/nonexistent.pem"})
