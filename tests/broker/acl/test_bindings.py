@@ -118,6 +118,7 @@ def test_acls_of_users() -> None:
         ("User:alice", [], {"topic": "t"}, "needs an operation"),
         ("User:alice", "REED", {"topic": "t"}, "'REED' is no operation on a TOPIC: choose from READ, WRITE"),
         ("User:alice", "WRITE", {"group": "g"}, "no operation on a GROUP"),
+        ("User:alice", "READ", {"group": "*", "prefixed": True}, "only without prefixed=True"),
         ("User:alice", "READ", {"topic": ""}, "Resource name should not be empty"),
     ],
 )

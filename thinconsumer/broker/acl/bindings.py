@@ -212,12 +212,15 @@ def acl_bindings(
     """Return one ACL for each operation and each resource that is given.
 
     Raises:
-        IllegalArgumentError: An operation does not exist for a resource, no resource is given, or the principal has no
-            type, as in "User:alice".
+        IllegalArgumentError: An operation does not exist for a resource, no resource is given, the name "*" is to be a
+            prefix, or the principal has no type, as in "User:alice".
     """
     kind, colon, _ = principal.partition(":")
     if not (kind and colon):
         raise IllegalArgumentError(f"the principal {principal!r} has no type: did you mean 'User:{principal}'?")
+    if prefixed and WILDCARD in (topic, group, transactional_id):
+        # As a prefix "*" is an ordinary character: the ACL would apply to no resource, and nothing would show why.
+        raise IllegalArgumentError('the name "*" means all resources only without prefixed=True')
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     resources = [
         (ResourceType.TOPIC, topic, pattern),

@@ -6,7 +6,7 @@ controller is decided with the controller's ACLs. Follows Kafka's ``AuthHelper``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from ...wire.error_codes import Code
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ...wire import Message
     from ..call import ApiCall, ErrorResponse, Handler
 
-_NONE: frozenset[str] = frozenset()
 _ALL_BITS = {kind: operations_as_bits(operations) for kind, operations in SUPPORTED_OPERATIONS.items()}
 
 
@@ -55,13 +54,16 @@ def is_authorized_for_any(call: ApiCall, operation: AclOperation, resource_type:
 
 def denied_names(
     call: ApiCall, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]
-) -> frozenset[str]:
+) -> Collection[str]:
     """Return the resources on which the client may not perform an operation. Each name is decided once; without an
     authorizer ``names`` is not even iterated.
+
+    The result keeps the order of ``names``: in the order of a set, the responses of a simulation would depend on the
+    seed of Python's hashes.
     """
     if call.authorizer is None:
-        return _NONE
-    return frozenset(name for name in set(names) if not is_authorized(call, operation, resource_type, name))
+        return ()
+    return {name: None for name in dict.fromkeys(names) if not is_authorized(call, operation, resource_type, name)}
 
 
 def authorized_operations(call: ApiCall, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:

@@ -172,7 +172,7 @@ def _unauthorized_topics(call: ApiCall, transaction: AddPartitionsToTxnTransacti
         return ()
     names = {topic.name for topic in transaction.topics}
     internal = {name for name in names if is_internal(name)}
-    return internal | denied_names(call, AclOperation.WRITE, ResourceType.TOPIC, names - internal)
+    return {*internal, *denied_names(call, AclOperation.WRITE, ResourceType.TOPIC, names - internal)}
 
 
 def _unauthorized_codes(
