@@ -102,6 +102,7 @@ class KafkaConnectionError(KafkaError, ConnectionError):
 
     ``is_certificate_rejected`` marks a TLS handshake that fails in the same way when it is repeated: an untrusted
     certificate, a host name that does not match, a missing client certificate, no protocol or cipher in common.
+    ``is_handshake_cut`` marks one that the peer ended without an answer: it restarts, or its port does not use TLS.
     """
 
     retriable = True
@@ -114,8 +115,10 @@ class KafkaConnectionError(KafkaError, ConnectionError):
         port: int = 0,
         node_id: int | None = None,
         is_certificate_rejected: bool = False,
+        is_handshake_cut: bool = False,
     ) -> None:
         super().__init__(message)
+        self.is_handshake_cut = is_handshake_cut
         self.is_certificate_rejected = is_certificate_rejected
         self.host = host
         self.port = port

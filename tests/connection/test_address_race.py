@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer.connection.address_race import ANSWER_DELAY, CONNECT_DELAY, PARALLEL_MAX, RETRY_DELAY, AddressRace
 from thinconsumer.driver import Address
-from thinconsumer.errors import KafkaConnectionError, SaslAuthenticationFailedError
+from thinconsumer.errors import KafkaConnectionError, SaslAuthenticationFailedError, SslAuthenticationFailedError
 from thinconsumer.timers import NEVER
 
 ADDRESSES = [Address(2, (f"10.0.0.{n}", 9092)) for n in range(1, 7)]
@@ -18,7 +18,8 @@ class Racetrack:
         self.dialled = []  #: Address number and time of each dial.
         self.benches = {}
         self._bench, self._deadline, self._settings = bench, deadline, settings
-        self.race = AddressRace(ADDRESSES[:count], self._dial, deadline)
+        self.probes = []  #: The connections without TLS.
+        self.race = AddressRace(ADDRESSES[:count], self._dial, self._probe, deadline)
         self.wait(0.0)
 
     def _dial(self, address):
@@ -26,6 +27,12 @@ class Racetrack:
         self.dialled.append((number, self.now))
         self.benches[number] = made = self._bench(now=self.now, connect_by=self._deadline, **self._settings)
         made.connection.address = address
+        return made.connection
+
+    def _probe(self, address):
+        made = self._bench(now=self.now, connect_by=self._deadline)
+        made.connection.address = address
+        self.probes.append(made)
         return made.connection
 
     def wait(self, seconds):
@@ -156,6 +163,37 @@ def test_a_rejected_login_ends_the_race(track):
     assert t.race.has_failed
     assert t.hung_up == [1, 2]
     assert len(t.dialled) == 2
+
+
+CUT = KafkaConnectionError("closed during the TLS handshake", is_handshake_cut=True)
+
+
+def test_a_port_that_cuts_the_tls_handshake_off_and_answers_without_tls_is_found_out(track):
+    """A plaintext listener takes a ClientHello for a request of 369 MB, and closes as a broker that restarts does."""
+    t = track(1)
+    t.fail(1, CUT)
+    (probe,) = t.probes
+    assert not t.race.has_failed
+    assert t.race.wake_at() < NEVER
+    probe.connection.connection_made(0.0)
+    probe.reply(probe.api_versions())
+    t.wait(0.0)
+    assert t.race.has_failed
+    assert isinstance(t.race.login_error, SslAuthenticationFailedError)
+    assert "the port does not use TLS: set security_protocol" in str(t.race.login_error)
+    assert probe.hangups == [probe.connection]
+
+
+def test_a_restarting_broker_that_cuts_the_tls_handshake_off_is_tried_again(track):
+    t = track(2)
+    t.wait(CONNECT_DELAY)
+    t.fail(1, CUT)
+    t.fail(2, CUT)
+    (probe,) = t.probes  # one at a time
+    probe.connection.connection_lost(KafkaConnectionError("refused"), 0.0)
+    t.wait(0.0)
+    assert t.race.has_failed
+    assert t.race.login_error is None
 
 
 def test_closing_hangs_up_all_attempts(track):

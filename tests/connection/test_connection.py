@@ -262,7 +262,9 @@ def test_a_tls_alert_instead_of_an_answer_names_the_option_to_set(bench):
     made = bench()
     made.connection.connection_made(0.0)
     made.receive(b"\x15\x03\x03\x00\x02\x02\x46")
-    assert "the port expects TLS (set security_protocol='SSL')" in str(made.connection.error)
+    assert isinstance(made.connection.error, SslAuthenticationFailedError)
+    where = "kafka:9092 (10.0.0.1:9092): the peer answers in TLS: the port expects TLS"
+    assert str(made.connection.error) == f"{where} (set security_protocol='SSL')"
 
 
 def test_bytes_after_the_close_are_dropped(ready, metadata):

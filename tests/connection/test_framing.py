@@ -216,9 +216,9 @@ def test_a_body_grows_although_the_driver_holds_a_slice():
 @pytest.mark.parametrize(
     ("greeting", "words"),
     [
-        (b"\x15\x03\x03\x00\x02\x02\x46", "the port expects TLS"),
-        (b"\x15\x03\x01\x00\x02\x02\x16", "the port expects TLS"),
-        (b"\x16\x03\x01\x02\x00\x01\x00", "the port expects TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "the peer answers in TLS"),
+        (b"\x15\x03\x01\x00\x02\x02\x16", "the peer answers in TLS"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", "the peer answers in TLS"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not Kafka: an HTTP server"),
         (b"<html><head>", "not Kafka: an HTTP server"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "not Kafka: an SSH server"),

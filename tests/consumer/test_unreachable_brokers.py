@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer import NoBrokersAvailable
 from thinconsumer.broker import Disconnect, Reply
-from thinconsumer.errors import SaslAuthenticationFailedError
+from thinconsumer.errors import SaslAuthenticationFailedError, SslAuthenticationFailedError
 from thinconsumer.testing import MemoryCluster, ScriptedPeer
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataResponse, MetadataResponseBroker
@@ -75,14 +75,27 @@ def test_a_listener_that_requires_a_login_is_named_within_the_bootstrap_timeout(
     assert len(w.network.dials) < 15
 
 
+def test_a_tls_port_that_answers_a_plaintext_client_is_raised_at_once_and_not_dialled_in_a_loop(world):
+    w = world()
+    w.network.listen("kafka1", 9092, ScriptedPeer(b"\x15\x03\x03\0\2\2F", then_close=True))
+    consumer = w.consumer()
+    began = w.clock.now()
+    with pytest.raises(SslAuthenticationFailedError, match=r"kafka1:9092 .*set security_protocol='SSL'"):
+        consumer.poll(20_000)
+    assert w.clock.now() - began < 1
+    while w.clock.now() < began + 10:
+        with pytest.raises(SslAuthenticationFailedError):
+            consumer.poll(20_000)
+    assert len(w.network.dials) < 20
+
+
 @pytest.mark.parametrize(
     ("peer", "cause"),
     [
-        (ScriptedPeer(b"\x15\x03\x03\0\2\2F", then_close=True), "the port expects TLS (set security_protocol='SSL')"),
         (ScriptedPeer(then_close=True), "(set security_protocol='SSL') or is not a Kafka listener"),
         (ScriptedPeer(b"HTTP/1.1 400 Bad Request\r\n\r\n", then_close=True), "not Kafka: an HTTP server"),
     ],
-    ids=["TLS alert", "closes", "HTTP"],
+    ids=["closes", "HTTP"],
 )
 def test_a_listener_of_another_protocol_is_named_and_logged_once_a_minute(world, lines, peer, cause):
     w = world()

@@ -414,16 +414,12 @@ def outage_of(bench, seconds):
         (lambda n: n.pause("kafka1", 9092), "no answer to ApiVersions"),
         (lambda n: n.listen("kafka1", 9092, ScriptedPeer(b"HTTP/1.1 400 Bad Request\r\n\r\n")), "not Kafka: an HTTP"),
         (
-            lambda n: n.listen("kafka1", 9092, ScriptedPeer(b"\x15\x03\x03\0\2\2F", then_close=True)),
-            "security_protocol='SSL'",
-        ),
-        (
             lambda n: n.listen("kafka1", 9092, ScriptedPeer(then_close=True)),
             "before it answered ApiVersions: the port expects TLS (set security_protocol='SSL')",
         ),
         (lambda n: n.listen("kafka1", 9092, ScriptedPeer(on_connect=b"SSH-2.0-x\r\n")), "not Kafka: an SSH server"),
     ],
-    ids=["dns", "refused", "timeout", "stopped", "http", "tls", "closes", "ssh"],
+    ids=["dns", "refused", "timeout", "stopped", "http", "closes", "ssh"],
 )
 def test_an_outage_names_each_hosts_cause(make_bench, breaks, words):
     bench = make_bench(nodes=1)

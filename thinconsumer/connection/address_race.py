@@ -32,15 +32,26 @@ PARALLEL_MAX = 4
 class AddressRace:
     """One attempt to connect to a host: at most ``PARALLEL_MAX`` connections at a time, under one deadline.
 
-    ``dial`` begins a connection to one address. The attempt is over once :attr:`winner` is set or :attr:`has_failed`.
+    ``dial`` begins a connection to one address, ``probe`` one without TLS and login. The attempt is over once
+    :attr:`winner` is set or :attr:`has_failed`.
     """
 
-    def __init__(self, addresses: Sequence[Address], dial: Callable[[Address], Connection], deadline: float) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        dial: Callable[[Address], Connection],
+        probe: Callable[[Address], Connection],
+        deadline: float,
+    ) -> None:
         self.connections: list[Connection] = []  #: Connections that are not ready yet, the newest last.
         self.winner: Connection | None = None
         self.errors: dict[Address, KafkaError] = {}  #: By address: the error of the last connection to it.
         self.login_error: AuthorizationError | None = None
+        #: A connection without TLS to an address that has cut the TLS handshake off. If it gets an answer, the port
+        #: does not use TLS; otherwise the broker is probably restarting.
+        self.probe: Connection | None = None
         self._dial = dial
+        self._new_probe = probe
         self._deadline = deadline
         self._untried = deque(addresses)
         self._retries: deque[tuple[float, Address]] = deque()
@@ -49,7 +60,7 @@ class AddressRace:
     @property
     def has_failed(self) -> bool:
         """Whether every connection has failed and no address is left to try."""
-        return self.winner is None and not self.connections and not self._untried
+        return self.winner is None and not self.connections and not self._untried and self.probe is None
 
     def step(self, now: float, horizon: float) -> None:
         """Keep the first connection that is ready, note failed ones, and dial addresses that are due.
@@ -57,6 +68,8 @@ class AddressRace:
         ``horizon`` is the time of the last poll of I/O. A deadline counts as passed only if it is not after
         ``horizon``: otherwise bytes that arrived in time may not have been read yet.
         """
+        if self.probe is not None and self._is_answered(self.probe, now, horizon):
+            return
         for connection in list(self.connections):
             connection.step(now, horizon)
             if connection.was_ready:
@@ -78,13 +91,28 @@ class AddressRace:
 
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` is due even if nothing is received."""
-        return min([self._next_dial_at(), *(connection.wake_at() for connection in self.connections)])
+        return min([self._next_dial_at(), *(connection.wake_at() for connection in self.open)])
+
+    @property
+    def open(self) -> list[Connection]:
+        """All connections of the attempt."""
+        return self.connections if self.probe is None else [*self.connections, self.probe]
+
+    def _is_answered(self, probe: Connection, now: float, horizon: float) -> bool:
+        probe.step(now, horizon)
+        if probe.was_ready:
+            self.login_error = self.errors[probe.address] = probe.plaintext_port_error()
+            self.close()
+        elif probe.has_ended:
+            self.probe = None
+        return probe.was_ready
 
     def close(self) -> None:
         """Close all connections in setup, without an error, and stop dialling."""
-        for connection in self.connections:
+        for connection in self.open:
             connection.close(None)
         self.connections.clear()
+        self.probe = None
         self._untried.clear()
         self._retries.clear()
 
@@ -94,6 +122,8 @@ class AddressRace:
         log.debug("connecting failed: %s", error)
         if isinstance(error, AuthorizationError):
             self.login_error = error
+        elif isinstance(error, KafkaConnectionError) and error.is_handshake_cut and self.probe is None:
+            self.probe = self._new_probe(connection.address)
         elif now + RETRY_DELAY < self._deadline:
             self._retries.append((now + RETRY_DELAY, connection.address))
 

@@ -29,7 +29,7 @@ from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
 from ..wire.sasl_handshake import SaslHandshakeRequest
 from .authenticate import Login, NewLogin
-from .framing import SIZE_BYTES, Frame, Frames
+from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
 from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
 from .request import Answer, Request
 from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState, next_state
@@ -274,6 +274,9 @@ class Connection:
                 self._take_frame(frame, now)
                 if self.has_ended:
                     break
+        except TlsAnswerError as error:
+            self.close(self._tls_error(f"{self.where}: {error}: {_needs_tls(self._settings.security_protocol)}", error))
+            return False
         except KafkaError as error:
             self._reject(error)
             return False
@@ -285,11 +288,15 @@ class Connection:
         if not self._move(ConnectionEvent.CONNECTION_LOST) or before is ConnectionState.CLOSING:
             return
         if error is not None and error.is_certificate_rejected and not self.was_ready:
-            self._end(self._tls_error(error))
+            self._end(self._tls_error(str(error), error))
         else:
             text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
             explained = KafkaConnectionError(
-                f"{text}{self._likely_cause(before)}".rstrip(","), host=self.host, port=self.port, node_id=self.node_id
+                f"{text}{self._likely_cause(before)}".rstrip(","),
+                host=self.host,
+                port=self.port,
+                node_id=self.node_id,
+                is_handshake_cut=error is not None and error.is_handshake_cut,
             )
             explained.__cause__ = error
             self._end(explained)
@@ -337,9 +344,16 @@ class Connection:
         error.__cause__ = cause
         return error
 
-    def _tls_error(self, cause: KafkaConnectionError) -> SslAuthenticationFailedError:
+    def plaintext_port_error(self) -> SslAuthenticationFailedError:
+        """Return the error of a client with TLS at the port that has answered this connection without TLS."""
+        return self._tls_error(
+            f"{self.where}: the port does not use TLS: set security_protocol='PLAINTEXT' or 'SASL_PLAINTEXT', or use "
+            "the port of a listener with TLS"
+        )
+
+    def _tls_error(self, text: str, cause: KafkaError | None = None) -> SslAuthenticationFailedError:
         code = Code.SASL_AUTHENTICATION_FAILED
-        error = SslAuthenticationFailedError(str(cause), code=code, name=code.name, node_id=self.node_id)
+        error = SslAuthenticationFailedError(text, code=int(code), name=code.name, node_id=self.node_id)
         error.__cause__ = cause
         return error
 
@@ -514,5 +528,9 @@ def _wrong_port(security_protocol: str) -> str:
     """Return a likely reason why a port does not answer ApiVersions, and the option to change."""
     if security_protocol.endswith("SSL"):
         return "it is not a Kafka listener (check host and port)"
+    return f"{_needs_tls(security_protocol)} or is not a Kafka listener (check host and port)"
+
+
+def _needs_tls(security_protocol: str) -> str:
     wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"
-    return f"the port expects TLS (set security_protocol={wanted!r}) or is not a Kafka listener (check host and port)"
+    return f"the port expects TLS (set security_protocol={wanted!r})"

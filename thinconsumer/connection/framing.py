@@ -43,6 +43,10 @@ _OTHER_PROTOCOLS = {
 }
 
 
+class TlsAnswerError(KafkaProtocolError):
+    """The peer has answered in TLS, so its port expects TLS. Connections report it as SslAuthenticationFailedError."""
+
+
 class Frames:
     """The frames that one connection receives: the driver fills :meth:`buffer`, :meth:`received` yields the frames."""
 
@@ -191,7 +195,7 @@ def _reject_other_protocols(prefix: bytes) -> None:
     If such bytes were a frame's size, it would be 350 MB or more; no ApiVersions response is that large.
     """
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
-        raise KafkaProtocolError("the peer answers in TLS: the port expects TLS (set security_protocol='SSL')")
+        raise TlsAnswerError("the peer answers in TLS")
     for signature, server in _OTHER_PROTOCOLS.items():
         if prefix == signature:
             raise KafkaProtocolError(f"not Kafka: {server} answers at this port (check host and port)")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..driver import Address, Command, Dial, Hangup, host_and_port
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
@@ -22,7 +22,7 @@ from .address_race import AddressRace
 from .addresses import AddressBook, NameLookup
 from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings
-from .negotiate import api_name
+from .negotiate import ApiVersionsCache, api_name
 from .request import Answer, Request
 from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, next_state
 
@@ -156,7 +156,7 @@ class BrokerRoute:
         """Return the route's connection, or the connections in setup while there is none."""
         if self.connection is not None:
             return [self.connection]
-        return self._race.connections if self._race is not None else []
+        return self._race.open if self._race is not None else []
 
     @property
     def has_news(self) -> bool:
@@ -319,9 +319,11 @@ class BrokerRoute:
         timeout = shared.setup.delay(self.failures + 1, shared.random)
         deadline = now + timeout
 
-        def dial(address: Address) -> Connection:
+        def dial(
+            address: Address, settings: ConnectionSettings = shared.settings, purpose: str = "broker"
+        ) -> Connection:
             connection = Connection(
-                shared.settings,
+                settings,
                 self.host,
                 address,
                 self.node_id,
@@ -331,10 +333,21 @@ class BrokerRoute:
                 shared.hang_up,
                 deadline,
             )
-            shared.commands.append(Dial(connection, self.host, address))
+            shared.commands.append(Dial(connection, self.host, address, purpose))
             return connection
 
-        self._race = AddressRace(addresses, dial, deadline)
+        def probe(address: Address) -> Connection:
+            # Sends only ApiVersions, without a client id: nothing that TLS would have to protect.
+            settings = replace(
+                shared.settings,
+                client_id="",
+                security_protocol="PLAINTEXT",
+                new_login=None,
+                api_versions_cache=ApiVersionsCache(),
+            )
+            return dial(address, settings, "http")
+
+        self._race = AddressRace(addresses, dial, probe, deadline)
         self._move(RouteEvent.DIAL)
         self._race.step(now, horizon)
 

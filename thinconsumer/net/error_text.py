@@ -67,13 +67,16 @@ def describe(error: BaseException) -> str:
 def connection_error(host: str, address: Address, stage: str, error: BaseException) -> KafkaConnectionError:
     """Return a KafkaConnectionError with the host, the address, the error's text and the stage of the connection."""
     text = describe(error)
-    if stage == HANDSHAKING and (text in _CLOSED_TEXTS or text == tls_error_text.CLOSED):
+    is_cut = stage == HANDSHAKING and (text in _CLOSED_TEXTS or text == tls_error_text.CLOSED)
+    if is_cut:
         text += f": {tls_error_text.PERHAPS_NOT_TLS}"
     port = address.sockaddr[1]
     numeric = str(address)
     where = numeric if host in ("", address.sockaddr[0]) else f"{host}:{port} ({numeric})"
     rejected = is_tls_error(error) and tls_error_text.is_certificate_rejected(error, shaken=stage == CONNECTED)
     message = f"{where}: {text}, {stage}"
-    result = KafkaConnectionError(message, host=host, port=port, is_certificate_rejected=rejected)
+    result = KafkaConnectionError(
+        message, host=host, port=port, is_certificate_rejected=rejected, is_handshake_cut=is_cut
+    )
     result.__cause__ = error
     return result
