@@ -48,6 +48,7 @@ def test_a_failed_login_ends_the_connection_with_its_error(bench, metadata):
     made.reply(metadata)
     assert made.connection.has_ended
     assert not made.connection.was_ready
+    assert str(made.connection.error) == "kafka:9092 (10.0.0.1:9092): wrong password"
     assert isinstance(made.connection.error, SaslAuthenticationFailedError)
 
 

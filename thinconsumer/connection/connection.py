@@ -506,7 +506,11 @@ class Connection:
         self._write(self._negotiation.request(), self._negotiation.version, now, NEVER)
 
     def _log_in(self, answer: Message | None, now: float) -> None:
-        message = None if self._login is None else self._login.next_request(answer, now)
+        try:
+            message = None if self._login is None else self._login.next_request(answer, now)
+        except KafkaError as error:
+            error.args = (f"{self.where}: {error}",)  # a login does not know the broker
+            raise
         if message is None:
             after = None if self._login is None else self._login.reauthenticate_after
             self._reauthenticate_at = NEVER if after is None else now + after
