@@ -211,6 +211,7 @@ def test_tls_and_plaintext_confused(secured_kafka, listener, protocol, record_pr
     elif "ssl_cafile" not in options:
         options["ssl_cafile"] = str(secured_kafka.security.authority.ca_file)
     found = failure(record_property, **options)
+    assert isinstance(found.error, SslAuthenticationFailedError)
     assert "security_protocol" in str(found.error)
 
 
