@@ -1,4 +1,5 @@
-"""Write docs/options.md and thinconsumer/config/typed.py from the declarations in thinconsumer.config.
+"""Write docs/options.md, the table of names in docs/security.md, and thinconsumer/config/typed.py from the declarations in
+thinconsumer.config.
 
 ``python docs/generate_options.py``. A test compares the committed files with what this makes.
 """
@@ -12,11 +13,14 @@ from pathlib import Path
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ClientOptions, Option, dotted, kinds, security_kinds
 from thinconsumer.config.aliases import ALIASES
 from thinconsumer.config.help import default_of, meaning_of
+from thinconsumer.config.jaas import MODULES
+from thinconsumer.config.security import SecurityOptions
 from thinconsumer.config.unsupported import UNSUPPORTED_PREFIXES
 from thinconsumer.member import GroupMemberOptions
 from thinconsumer.produce.settings import ProducerSettings
 
 PAGE = Path(__file__).with_name("options.md")
+SECURITY_PAGE = Path(__file__).with_name("security.md")
 MODULE = PAGE.parents[1] / "thinconsumer" / "config" / "typed.py"
 
 #: Type annotations of the values that an option of each kind accepts.
@@ -47,6 +51,44 @@ ANNOTATIONS: dict[type, str] = {
 }
 #: Parameters of their own, since the types of keys and values follow from them.
 DESERIALIZERS = ("key_deserializer", "value_deserializer")
+
+#: The security options that kafka-python has under the same name.
+IN_KAFKA_PYTHON = frozenset((
+    "security_protocol", "ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password",
+    "ssl_crlfile", "ssl_ciphers", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password",
+    "sasl_oauth_token_provider", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_kerberos_name",
+))  # fmt: skip
+#: kafka-python's name for the same setting, where it differs.
+OF_KAFKA_PYTHON = {
+    "ssl_endpoint_identification_algorithm": "ssl_check_hostname",
+    "ssl_key_password": "ssl_password",
+    "ssl_cipher_suites": "ssl_ciphers",
+}
+#: Java's name for the same setting, for options that are not named after Java's.
+OF_JAVA = {
+    "ssl_check_hostname": "ssl.endpoint.identification.algorithm",
+    "ssl_cafile": "ssl.truststore.location",
+    "ssl_certfile": "ssl.keystore.location",
+    "ssl_keyfile": "ssl.keystore.location",
+    "ssl_password": "ssl.key.password",
+    "ssl_ciphers": "ssl.cipher.suites",
+    "sasl_oauth_token_provider": "sasl.login.callback.handler.class",
+}
+#: The security options that librdkafka has under the dotted name.
+IN_LIBRDKAFKA = frozenset((
+    "security_protocol", "ssl_endpoint_identification_algorithm", "ssl_cipher_suites", "ssl_keystore_location",
+    "ssl_keystore_password", "ssl_key_password", "sasl_mechanism", "sasl_oauthbearer_token_endpoint_url",
+    "sasl_oauthbearer_client_credentials_client_id", "sasl_oauthbearer_client_credentials_client_secret",
+    "sasl_oauthbearer_scope", "sasl_oauthbearer_sub_claim_name", "sasl_oauthbearer_extensions",
+    "sasl_kerberos_service_name", "sasl_kerberos_principal", "sasl_kerberos_keytab",
+))  # fmt: skip
+
+NAMES_BEGIN = "<!-- Made by docs/generate_options.py. Do not edit. -->\n"
+NAMES_END = "<!-- End of the generated table. -->\n"
+NAMES_HEAD = """
+| Option | kafka-python | Java | librdkafka |
+|---|---|---|---|
+"""
 
 MODULE_HEAD = '''\
 """The options as static type checkers see them (PEP 692).
@@ -135,6 +177,39 @@ def _row(name: str, option: Option) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
 
 
+def names_elsewhere() -> dict[str, tuple[list[str], list[str], list[str]]]:
+    """Return the names of each security option in kafka-python, Java's client and librdkafka."""
+    in_jaas: dict[str, list[str]] = {}
+    for module in MODULES.values():
+        for theirs, ours in module.options.items():
+            if f"JAAS: {theirs}" not in in_jaas.setdefault(ours, []):
+                in_jaas[ours].append(f"JAAS: {theirs}")
+    in_jaas["sasl_oauthbearer_extensions"] = ["JAAS: extension_NAME"]
+    aliases: dict[str, list[str]] = {}
+    for theirs, ours in ALIASES.items():
+        aliases.setdefault(ours, []).append(theirs)
+    found = {}
+    for name, option in SecurityOptions.options().items():
+        python = [name] if name in IN_KAFKA_PYTHON else [OF_KAFKA_PYTHON[name]] if name in OF_KAFKA_PYTHON else []
+        java = [dotted(name)] if option.origin == "Kafka" else [OF_JAVA[name]] if name in OF_JAVA else []
+        librdkafka = [dotted(name)] if name in IN_LIBRDKAFKA else []
+        found[name] = python, java + in_jaas.get(name, []), librdkafka + aliases.get(name, [])
+    return found
+
+
+def security_page(present: str) -> str:
+    """Return the text of docs/security.md with the table of names made anew."""
+    before, begin, rest = present.partition(NAMES_BEGIN)
+    _, end, after = rest.partition(NAMES_END)
+    if not begin or not end:
+        raise ValueError(f"{SECURITY_PAGE} has lost the comments around its generated table")
+    rows = []
+    for name, columns in names_elsewhere().items():
+        cells = (", ".join(f"`{one}`" for one in names) for names in columns)
+        rows.append(f"| `{name}` | {' | '.join(cells)} |\n")
+    return f"{before}{begin}{NAMES_HEAD}{''.join(rows)}\n{end}{after}"
+
+
 def module() -> str:
     """Return the module of typed dictionaries."""
     client = ClientOptions.options()
@@ -162,4 +237,5 @@ def _typed_dict(name: str, bases: str, who: str, options: Mapping[str, Option], 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     MODULE.write_text(module(), encoding="utf-8")
+    SECURITY_PAGE.write_text(security_page(SECURITY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     print(f"{PAGE}: {len(OPTIONS)} options")
