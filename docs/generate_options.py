@@ -1,5 +1,6 @@
-"""Write docs/options.md, the table of names in docs/security.md, and thinconsumer/config/typed.py from the declarations in
-thinconsumer.config.
+"""Write docs/options.md, thinconsumer/config/typed.py, and the table of names in docs/security.md.
+
+All are made from the declarations in thinconsumer.config.
 
 ``python docs/generate_options.py``. A test compares the committed files with what this makes.
 """
@@ -54,8 +55,8 @@ DESERIALIZERS = ("key_deserializer", "value_deserializer")
 
 #: The security options that kafka-python has under the same name.
 IN_KAFKA_PYTHON = frozenset((
-    "security_protocol", "ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password",
-    "ssl_crlfile", "ssl_ciphers", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password",
+    "security_protocol", "ssl_context", "ssl_check_hostname", "ssl_cafile", "ssl_certfile", "ssl_keyfile",
+    "ssl_password", "ssl_crlfile", "ssl_ciphers", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password",
     "sasl_oauth_token_provider", "sasl_kerberos_service_name", "sasl_kerberos_domain_name", "sasl_kerberos_name",
 ))  # fmt: skip
 #: kafka-python's name for the same setting, where it differs.
@@ -63,6 +64,8 @@ OF_KAFKA_PYTHON = {
     "ssl_endpoint_identification_algorithm": "ssl_check_hostname",
     "ssl_key_password": "ssl_password",
     "ssl_cipher_suites": "ssl_ciphers",
+    "ssl_truststore_location": "ssl_cafile",
+    "ssl_keystore_location": "ssl_certfile",
 }
 #: Java's name for the same setting, for options that are not named after Java's.
 OF_JAVA = {
@@ -82,6 +85,13 @@ IN_LIBRDKAFKA = frozenset((
     "sasl_oauthbearer_scope", "sasl_oauthbearer_sub_claim_name", "sasl_oauthbearer_extensions",
     "sasl_kerberos_service_name", "sasl_kerberos_principal", "sasl_kerberos_keytab",
 ))  # fmt: skip
+#: librdkafka's name for the same setting, where it is no alias and differs.
+OF_LIBRDKAFKA = {
+    "ssl_check_hostname": "ssl.endpoint.identification.algorithm",
+    "ssl_password": "ssl.key.password",
+    "ssl_ciphers": "ssl.cipher.suites",
+    "ssl_truststore_location": "ssl.ca.location",
+}
 
 NAMES_BEGIN = "<!-- Made by docs/generate_options.py. Do not edit. -->\n"
 NAMES_END = "<!-- End of the generated table. -->\n"
@@ -192,7 +202,7 @@ def names_elsewhere() -> dict[str, tuple[list[str], list[str], list[str]]]:
     for name, option in SecurityOptions.options().items():
         python = [name] if name in IN_KAFKA_PYTHON else [OF_KAFKA_PYTHON[name]] if name in OF_KAFKA_PYTHON else []
         java = [dotted(name)] if option.origin == "Kafka" else [OF_JAVA[name]] if name in OF_JAVA else []
-        librdkafka = [dotted(name)] if name in IN_LIBRDKAFKA else []
+        librdkafka = [dotted(name)] if name in IN_LIBRDKAFKA else [OF_LIBRDKAFKA[name]] if name in OF_LIBRDKAFKA else []
         found[name] = python, java + in_jaas.get(name, []), librdkafka + aliases.get(name, [])
     return found
 
