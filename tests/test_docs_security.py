@@ -272,8 +272,7 @@ FAILURES = {
     "share no TLS version": (
         listener("SSL") | {"ssl.enabled.protocols": "TLSv1.2"}, {"ssl_enabled_protocols": ["TLSv1.3"]},
     ),
-    "perhaps the port does not use TLS": ({}, {}),
-    "the port expects TLS": (listener("SSL"), PLAINTEXT),
+    "the port does not use TLS": ({}, {}),
     "the listener may require a login": (listener("SASL_PLAINTEXT"), PLAINTEXT),
     "check sasl_plain_username, sasl_plain_password": (listener("SASL_PLAINTEXT"), LOGIN),
     "the listener may not use SASL": ({}, LOGIN),
