@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import resource
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 MAX_RECORDS = 5000
+#: The authority of the broker's certificate; without it, clients connect in plaintext.
+CAFILE = os.environ.get("BENCHMARK_CAFILE", "")
 TUNED = {
     "queued.min.messages": 1_000_000,
     "queued.max.messages.kbytes": 1_048_576,
@@ -70,7 +74,8 @@ def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int) -> dic
 
     meter = Meter()
     records = size = 0
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    tls: dict[str, Any] = {"security_protocol": "SSL", "ssl_cafile": CAFILE} if CAFILE else {}
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **tls) as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
         while records < count:
             for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
@@ -89,7 +94,8 @@ def kafka_python(bootstrap: str, topic: str, partitions: int, count: int) -> dic
 
     meter = Meter()
     records = size = 0
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    tls = {"security_protocol": "SSL", "ssl_cafile": CAFILE} if CAFILE else {}
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, **tls)
     consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
     while records < count:
         for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
@@ -145,6 +151,8 @@ def _confluent(bootstrap: str, topic: str, partitions: int, count: int, more: di
     meter = Meter()
     records = size = 0
     settings = {"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False, **more}
+    if CAFILE:
+        settings |= {"security.protocol": "SSL", "ssl.ca.location": CAFILE}
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
     while records < count:
