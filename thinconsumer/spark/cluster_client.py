@@ -16,6 +16,7 @@ from ..consumer.bulk_queries import known_topic_id, look_up, partitions_of, poll
 from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
+from .kafka_options import errors_name_host
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
 from .options import AssignedPartitions, Selection, SourceOptions, TopicNames, consumer_config
 
@@ -155,8 +156,12 @@ class ClusterClient:
     def _group_consumer(self, group: str) -> Consumer[Any, Any]:
         if group not in self._groups:
             ours = {"group.id": group, "enable.auto.commit": "false"}
-            self._groups[group] = self._connect(consumer_config(self._options.kafka, **ours))
+            self._groups[group] = self._new_consumer(ours)
         return self._groups[group]
+
+    def _new_consumer(self, ours: Mapping[str, str]) -> Consumer[Any, Any]:
+        with errors_name_host(self._options.kafka):
+            return self._connect(consumer_config(self._options.kafka, **ours))
 
     def _retry(self, request: Callable[[Consumer[Any, Any]], T], attempts: int | None = None) -> T:
         """Return the result of ``request``, repeated after failures as often as the options allow."""
@@ -165,7 +170,7 @@ class ClusterClient:
             try:
                 if self._consumer is None:
                     ours = {"auto.offset.reset": "none", "max.partition.fetch.bytes": str(SAMPLED_BYTES)}
-                    self._consumer = self._connect(consumer_config(self._options.kafka, **ours))
+                    self._consumer = self._new_consumer(ours)
                 return request(self._consumer)
             except KafkaError as error:
                 self.close()

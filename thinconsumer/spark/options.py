@@ -18,10 +18,10 @@ from ..config.kinds import Boolean, Choice, Integer, Kind, Text, did_you_mean
 from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
+from .kafka_options import KAFKA, OBJECTS, SECURITY_NAMES, errors_name_host, hidden, without_objects
 from .offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, partition_names
 
 T = TypeVar("T")
-KAFKA = "kafka."
 
 
 class TopicNames(NamedTuple):
@@ -165,7 +165,7 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
         known = NAMES.get(name)
         if known is not None:
             given[known] = text
-        elif not name.startswith(KAFKA):
+        else:
             problems.append(_unknown(name))
     for name, text in given.items():
         read = READERS[name]
@@ -182,9 +182,13 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return two dicts: all options by name in lower case, and the ``kafka.*`` options without that prefix."""
+    """Return two dicts: the other options by name in lower case, and the ``kafka.*`` options without that prefix.
+
+    ``repr`` of the second one does not show secrets.
+    """
     lower = {name.lower(): value for name, value in options.items()}
-    return lower, {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
+    kafka = {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
+    return {name: value for name, value in lower.items() if not name.startswith(KAFKA)}, hidden(kafka)
 
 
 def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
@@ -196,8 +200,11 @@ def _has_effect(name: str) -> bool:
     """Return whether to pass a ``kafka.*`` option to the consumer.
 
     Producer options have none, as in Spark's own connector: jobs use one set of options for reading and writing.
-    Options of group membership have none, since the source joins no group.
+    Options of group membership have none, since the source joins no group. Unknown names are passed on, and the
+    consumer refuses them.
     """
+    if name in SECURITY_NAMES:
+        return True
     if name.replace(".", "_") in CONSUMER_OPTIONS:
         return name != "group.id"
     from .write_options import exclusive_names  # on demand: importing the producer delays the start of a query
@@ -347,6 +354,7 @@ REFUSED = {
     "value.deserializer": _BINARY,
     "enable.auto.commit": "progress is kept in Spark's checkpoint; set commitGroup to commit it for a group too",
     "interceptor.classes": "interceptors are not supported",
+    **OBJECTS,
 }
 
 
@@ -358,9 +366,10 @@ def kafka_problems(
     if not kafka.get("bootstrap.servers", "").strip():
         problems.append("kafka.bootstrap.servers is missing: name one or more brokers as host:port")
     try:
-        check({name: value for name, value in kafka.items() if name not in refused})
+        with errors_name_host(kafka):
+            check({name: value for name, value in kafka.items() if name not in refused})
     except KafkaConfigurationError as error:
-        problems.append(f"kafka.* options: {error}")
+        problems.append(without_objects(f"kafka.* options: {error}"))
     return problems
 
 
@@ -385,7 +394,9 @@ def _unknown(name: str) -> str:
         return "load() takes no path: set subscribe, subscribePattern or assign"
     near = did_you_mean(name, NAMES)
     spelt = re.sub(r"'([^']+)'", lambda match: repr(NAMES[match[1]]), near)
-    if name.replace(".", "_") in CONSUMER_OPTIONS:
+    if name in SECURITY_NAMES:
+        spelt = f"; did you mean {KAFKA + name!r}?"
+    elif name.replace(".", "_") in CONSUMER_OPTIONS:
         spelt = f"; did you mean {KAFKA + dotted(name)!r}?"
     return f"unknown option {name!r}{spelt}"
 

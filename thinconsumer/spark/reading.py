@@ -26,6 +26,7 @@ from ..errors import (
 from ..wire import ZERO_UUID
 from .client_cache import ClientCache
 from .columns import arrow_batches
+from .kafka_options import errors_name_host
 from .options import SourceOptions, consumer_config
 from .planner import DataLossError, Loss, OffsetRange, describe_losses
 
@@ -74,7 +75,8 @@ def read(
     """
 
     def connect() -> Consumer[Any, Any]:
-        return make({**_TASK_DEFAULTS, **consumer_config(options.kafka)})
+        with errors_name_host(options.kafka):
+            return make({**_TASK_DEFAULTS, **consumer_config(options.kafka)})
 
     cache = CONSUMERS if cache is None else cache
     with cache.borrow(options.kafka, connect, fresh=attempt > 0) as consumer:

@@ -14,7 +14,8 @@ from ..config import dotted
 from ..config.kinds import did_you_mean
 from ..errors import KafkaConfigurationError
 from ..produce import ProducerSettings
-from .options import KAFKA, NAMES, join_problems, kafka_problems, split_options
+from .kafka_options import KAFKA, OBJECTS, SECURITY_NAMES
+from .options import NAMES, join_problems, kafka_problems, split_options
 
 TOPIC = "topic"
 #: The types that each column may have; other columns of a DataFrame are ignored.
@@ -36,6 +37,7 @@ REFUSED = {
     "value.serializer": _BYTES,
     "interceptor.classes": _CLASS,
     "partitioner.class": f"{_CLASS}: set the column 'partition'",
+    **OBJECTS,
 }
 #: Options that accept a single value: the spellings of that value, and the reason for refusing any other.
 _FIXED = {
@@ -75,7 +77,7 @@ def parse_write(options: Mapping[str, str], schema: Sequence[tuple[str, str]]) -
         problems.append("topic: it is empty; write a name, or leave the option out to use the column 'topic'")
     for name, (values, why) in _FIXED.items():
         if name in kafka and kafka[name].strip().lower() not in values:
-            problems.append(f"{KAFKA}{name}={kafka[name]!r} is refused: {why}; leave it out")
+            problems.append(f"{KAFKA}{name}={str(kafka[name])!r} is refused: {why}; leave it out")
     problems += kafka_problems(kafka, REFUSED, lambda rest: ProducerSettings.from_config(_producer_config(rest)))
     columns, wrong = _columns(schema, needs_topic=topic is None)
     if problems or wrong:
@@ -118,13 +120,14 @@ def exclusive_names() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _is_known(name: str) -> bool:
-    return name.startswith(KAFKA) or name == TOPIC or name in NAMES or name in _SPARK_OPTIONS
+    return name == TOPIC or name in NAMES or name in _SPARK_OPTIONS
 
 
 def _unknown(name: str) -> str:
     if name == "path":
         return "save() and start() take no path: set the option or the column 'topic'"
-    if name.replace(".", "_") in ProducerSettings.options() or name in _NOT_PASSED_ON:
+    is_kafkas = name in SECURITY_NAMES or name.replace(".", "_") in ProducerSettings.options() or name in _NOT_PASSED_ON
+    if is_kafkas:
         return f"unknown option {name!r}; did you mean {KAFKA + name!r}?"
     return f"unknown option {name!r}{did_you_mean(name, [TOPIC, KAFKA + 'bootstrap.servers'])}"
 

@@ -19,6 +19,7 @@ from ..errors import IllegalArgumentError
 from ..net.secured import open_driver
 from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
 from .client_cache import ClientCache
+from .kafka_options import errors_name_host
 from .rows import Row, parts, rows
 from .write_options import WriteSettings
 
@@ -60,8 +61,13 @@ def write(
     Raises:
         KafkaError: a record could not be written. Records before and after it may have been written.
     """
+
+    def new_producer() -> Producer:
+        with errors_name_host(settings.kafka):
+            return connect(settings.producer())
+
     cache = PRODUCERS if cache is None else cache
-    producer = cache.borrow(settings.kafka, lambda: connect(settings.producer()), fresh=attempt > 0)
+    producer = cache.borrow(settings.kafka, new_producer, fresh=attempt > 0)
     with ExitStack() as stack:
         task = _BatchWriter(settings, lambda: stack.enter_context(producer))
         for batch in batches:
