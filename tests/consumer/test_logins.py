@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from thinconsumer import Consumer, SaslAuthenticationFailedError, TopicPartition, UnsupportedSaslMechanismError
+from thinconsumer import (
+    Consumer,
+    GroupMember,
+    SaslAuthenticationFailedError,
+    TopicPartition,
+    UnsupportedSaslMechanismError,
+)
 from thinconsumer.admin import Admin, ClientOptions
 from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.errors import NoBrokersAvailable
@@ -164,6 +170,25 @@ def test_producer_admin_and_member_log_in(world, read):
         producer.flush()
         assert sent.error is None
     assert read(w.consumer(T0, **PLAIN), 1)[0] == [0]
+
+
+def test_a_group_member_logs_in(world):
+    class Worker(GroupMember):
+        def perform_assignment(self, leader_id, protocol, members):
+            return dict.fromkeys(members, b"all")
+
+        def on_join_complete(self, protocol, share):
+            shares.append(share)
+
+    shares = []
+    w = world(security=SECURITY)
+    servers = w.cluster.bootstrap_servers
+    with Worker("work", driver=w.cluster.driver(), bootstrap_servers=servers, group_id="g", **PLAIN) as member:
+        while not shares:
+            member.poll(1000)
+        assert shares == [b"all"]
+    assert logins(w) >= 1
+    w.cluster.requests.clear()
 
 
 def test_without_a_login_the_listener_is_named(world):

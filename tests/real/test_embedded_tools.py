@@ -17,6 +17,8 @@ from realkafka import processes
 from realkafka.jars import NoJars
 
 from thinconsumer.broker.process import BrokerProcess
+from thinconsumer.broker.security import ListenerSecurity
+from thinconsumer.testing import CertificateAuthority
 
 COUNT = 300
 LINES = [f"line {number}" for number in range(COUNT)]
@@ -36,14 +38,15 @@ def broker() -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="module")
 def run(broker: BrokerProcess) -> Iterator[Run]:
-    """``run(tool, *arguments, given="", fails=False)`` runs one of the tools, and returns what it printed."""
+    """``run(tool, *arguments, given="", fails=False, servers=None)`` runs one of the tools; returns what it printed."""
     try:
         command = processes.java_command(java_arguments("RunTools.java"))
     except NoJars as error:
         pytest.skip(str(error))
 
-    def call(tool: str, *arguments: str, given: str = "", fails: bool = False) -> str:
-        fields = [f"org.apache.kafka.tools.{tool}", given, "--bootstrap-server", broker.bootstrap_servers, *arguments]
+    def call(tool: str, *arguments: str, given: str = "", fails: bool = False, servers: str = "") -> str:
+        servers = servers or broker.bootstrap_servers
+        fields = [f"org.apache.kafka.tools.{tool}", given, "--bootstrap-server", servers, *arguments]
         jvm.stdin.write("".join(f",{b64encode(field.encode()).decode()}" for field in fields) + "\n")
         jvm.stdin.flush()
         status, *printed = jvm.stdout.readline().split(",")
@@ -129,6 +132,45 @@ def test_ends_of_logs_and_deleted_records(broker: BrokerProcess, run: Run, tmp_p
     wanted.write_text('{"partitions": [{"topic": "ends", "partition": 0, "offset": 2}], "version": 1}')
     assert "low_watermark: 2" in run("DeleteRecordsCommand", "--offset-json-file", str(wanted))
     assert offsets("earliest") == {"0": "2", "1": "0"}
+
+
+MODULES = {
+    "PLAIN": 'plain.PlainLoginModule required username="alice" password="{}";',
+    "SCRAM-SHA-256": 'scram.ScramLoginModule required username="alice" password="{}";',
+    "SCRAM-SHA-512": 'scram.ScramLoginModule required username="alice" password="{}";',
+    "OAUTHBEARER": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="alice";',
+}
+
+
+def test_javas_clients_log_in(run: Run, tmp_path: Path) -> None:
+    """With TLS and every mechanism; a wrong password is reported as such."""
+    authority = CertificateAuthority()
+    security = ListenerSecurity(
+        security_protocol="SASL_SSL",
+        sasl_enabled_mechanisms=tuple(MODULES),
+        users={"alice": "secret"},
+        **authority.broker_settings(),
+    )
+    trusted = tmp_path / "authority.pem"
+    trusted.write_text(authority.certificate)
+
+    def config(mechanism: str, password: str) -> str:
+        module = f"org.apache.kafka.common.security.{MODULES[mechanism].format(password)}"
+        file = tmp_path / f"{mechanism}.properties"
+        file.write_text(
+            f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={trusted}\n"
+            f"sasl.mechanism={mechanism}\nsasl.jaas.config={module}\n"
+        )
+        return str(file)
+
+    with BrokerProcess(topics={"secured": 1}, security=security) as process:
+        servers = process.bootstrap_servers
+        for mechanism in MODULES:
+            listed = run("TopicCommand", "--list", "--command-config", config(mechanism, "secret"), servers=servers)
+            assert listed.split() == ["secured"]
+        for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+            wrong = ("--command-config", config(mechanism, "wrong"))
+            run("TopicCommand", "--list", *wrong, servers=servers, fails=True)
 
 
 def test_versions_of_every_api_are_told(run: Run) -> None:

@@ -33,7 +33,8 @@
 Your own clients join a simulation with ``Consumer(driver=sim.driver())``.
 
 For clients over real sockets the same broker runs in a process of its own (:class:`BrokerProcess`) or in the calling
-thread (:class:`EmbeddedBroker`). :mod:`.fixtures` has pytest fixtures.
+thread (:class:`EmbeddedBroker`). :class:`CertificateAuthority` makes certificates for it. :mod:`.fixtures` has pytest
+fixtures.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 from ..broker.control import BrokerProcessError
 from ..broker.process import BrokerProcess
 from ..broker.server import EmbeddedBroker
+from .certificates import CertificateAuthority
 from .clock import VirtualClock
 from .cluster import MemoryCluster
 from .driver import MemoryDriver
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokerProcess",
     "BrokerProcessError",
+    "CertificateAuthority",
     "Conversation",
     "EmbeddedBroker",
     "MemoryCluster",
