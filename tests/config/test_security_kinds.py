@@ -232,6 +232,7 @@ def test_extensions():
         ({7: "c4nary"}, "not only letters"),
         ({"a": "c4nary\x01"}, "printable ASCII"),
         ({"a": 7}, "the value of 'a' is not a str"),
+        ({"a": ""}, "or is empty"),
         ({str(n): "x" for n in range(101)}, "at most 100"),
     ]:
         assert says in error_of(kind, value)

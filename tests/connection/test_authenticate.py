@@ -1,8 +1,15 @@
 """Logins of a connection: after ApiVersions, again before the session ends, and without credentials."""
 
+import pytest
+
 from thinconsumer.connection.authenticate import NoLogins
 from thinconsumer.connection.states import ConnectionState
-from thinconsumer.errors import SaslAuthenticationFailedError
+from thinconsumer.errors import (
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaProtocolError,
+    SaslAuthenticationFailedError,
+)
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 
 READY = ConnectionState.READY
@@ -134,3 +141,39 @@ def test_the_login_has_the_setup_timeout(bench):
     made.reply(made.api_versions())
     made.connection.step(10.0, 10.0)
     assert "the login did not end within 10.0 s" in str(made.connection.error)
+
+
+def test_logins_of_a_connection_are_more_than_a_second_apart(bench, metadata):
+    """Brokers reject a login within a second of the last one."""
+    made = bench(new_login=lambda host: Password(reauthenticate_after=0.001))
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    made.reply(metadata)
+    made.reply(metadata)
+    assert not made.connection.is_login_due(1.0)
+    assert made.connection.is_login_due(1.2)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KafkaProtocolError("malformed"), SaslAuthenticationFailedError),
+        (KafkaConfigurationError("no package gssapi"), SaslAuthenticationFailedError),
+        (KafkaConnectionError("no token"), KafkaConnectionError),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_only_errors_that_a_retry_may_heal_are_retried(bench, metadata, error, kind, again):
+    class Failing(Password):
+        def next_request(self, answer, now):
+            raise error
+
+    made = logged_in(bench, metadata, Failing()) if again else bench(new_login=lambda host: Failing())
+    if again:
+        log_in_if_due(made.connection, 100.0)
+    else:
+        made.connection.connection_made(0.0)
+        made.reply(made.api_versions())
+    assert made.connection.has_ended
+    assert type(made.connection.error) is kind
+    assert str(error) in str(made.connection.error)

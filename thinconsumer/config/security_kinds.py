@@ -378,7 +378,7 @@ class KerberosName(Kind):
 
 #: RFC 7628, section 3.1; ``auth`` has the token, so KIP-342 reserves it.
 _EXTENSION_NAME = r"[A-Za-z]{1,100}"
-_EXTENSION_VALUE = r"[\x20-\x7e\t\r\n]{0,4000}"
+_EXTENSION_VALUE = r"[\x20-\x7e\t\r\n]{1,4000}"
 
 
 class Extensions(Kind):
@@ -398,7 +398,7 @@ class Extensions(Kind):
             if not isinstance(name, str) or not re.fullmatch(_EXTENSION_NAME, name) or name.lower() == "auth":
                 raise ValueError("has a name that is not only letters, or the reserved name auth")
             if not isinstance(text, str) or not re.fullmatch(_EXTENSION_VALUE, text):
-                raise ValueError(f"the value of {name!r} is not a str of printable ASCII characters")
+                raise ValueError(f"the value of {name!r} is not a str of printable ASCII characters, or is empty")
         return {name: Secret(text) for name, text in value.items()}
 
     def from_text(self, text: str) -> object:

@@ -16,11 +16,13 @@ from typing import Any
 
 from ..driver import Address
 from ..errors import (
+    AuthorizationError,
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
     KafkaProtocolError,
     KafkaTimeoutError,
+    SaslAuthenticationFailedError,
     SslAuthenticationFailedError,
 )
 from ..timers import NEVER
@@ -43,6 +45,9 @@ THROTTLE_MAX = 300.0
 #: Minimum seconds for the answer to a request that is written shortly before its deadline. With less, the request would
 #: time out and close the connection, which may be the new one for which it had waited.
 LEAST_ANSWER_TIME = 1.0
+#: Minimum seconds between two logins of a connection. Brokers reject a login within a second of the last one with
+#: ILLEGAL_SASL_STATE; and with a session lifetime of a few milliseconds, logins would leave no time for requests.
+LOGIN_INTERVAL = 1.1
 #: While bytes of a response keep arriving with gaps of at most this many seconds, the request's deadline is extended.
 #: On a slow network, the timeout would otherwise cut off every attempt to receive a large response.
 ARRIVING_GAP = 5.0
@@ -197,6 +202,13 @@ class Connection:
         """Return whether the session ends soon, so that :meth:`reauthenticate` comes before the next request."""
         return now >= self._reauthenticate_at and self.can_send(now)
 
+    @property
+    def _is_login_next(self) -> bool:
+        """Whether the next response belongs to the login."""
+        if self.state is ConnectionState.REAUTHENTICATING:
+            return not self._in_flight or self._in_flight[0].request is None
+        return self.state is ConnectionState.AUTHENTICATING
+
     def reauthenticate(self, now: float) -> None:
         """Begin the next login (KIP-368); call only if :meth:`is_login_due` and a request waits.
 
@@ -210,7 +222,7 @@ class Connection:
         try:
             self._log_in(None, now)
         except KafkaError as error:
-            self.close(error)
+            self.close(self._login_error(error))
 
     def step(self, now: float, horizon: float) -> None:
         """Close the connection if a request or the setup has timed out, or if the connection is idle for too long.
@@ -278,7 +290,7 @@ class Connection:
             self.close(self._tls_error(f"{self.where}: {error}: {_needs_tls(self._settings.security_protocol)}", error))
             return False
         except KafkaError as error:
-            self._reject(error)
+            self._reject(self._login_error(error) if self._is_login_next else error)
             return False
         return only_a_part
 
@@ -343,6 +355,25 @@ class Connection:
         error = KafkaConnectionError(text, host=self.host, port=self.port, node_id=self.node_id)
         error.__cause__ = cause
         return error
+
+    def _login_error(self, error: KafkaError) -> KafkaError:
+        """Return the error of a failed login, with the broker's name.
+
+        An error that a repeated login would have again, such as a malformed message of the broker, becomes a
+        SaslAuthenticationFailedError: otherwise the client would retry it until it reports that no broker answers.
+        """
+        if isinstance(error, KafkaConnectionError) or error.retriable:
+            return error
+        text = str(error) if str(error).startswith(self.where) else f"{self.where}: {error}"
+        if isinstance(error, AuthorizationError):
+            error.args = (text,)
+            error.node_id = self.node_id
+            return error
+        code = Code.SASL_AUTHENTICATION_FAILED
+        text += ", during the login (check sasl_mechanism and security_protocol)"
+        failed = SaslAuthenticationFailedError(text, code=int(code), name=code.name, node_id=self.node_id)
+        failed.__cause__ = error
+        return failed
 
     def plaintext_port_error(self) -> SslAuthenticationFailedError:
         """Return the error of a client with TLS at the port that has answered this connection without TLS."""
@@ -506,14 +537,10 @@ class Connection:
         self._write(self._negotiation.request(), self._negotiation.version, now, NEVER)
 
     def _log_in(self, answer: Message | None, now: float) -> None:
-        try:
-            message = None if self._login is None else self._login.next_request(answer, now)
-        except KafkaError as error:
-            error.args = (f"{self.where}: {error}",)  # a login does not know the broker
-            raise
+        message = None if self._login is None else self._login.next_request(answer, now)
         if message is None:
             after = None if self._login is None else self._login.reauthenticate_after
-            self._reauthenticate_at = NEVER if after is None else now + after
+            self._reauthenticate_at = NEVER if after is None else now + max(after, LOGIN_INTERVAL)
             self._login = None
             self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
             log.debug("%s: connection ready", self.where)

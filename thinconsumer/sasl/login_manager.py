@@ -179,12 +179,13 @@ class LoginManager:
                 self._take_aws(returned, now)
             else:
                 self._take_token(self._as_token(returned), now)
-        except IllegalArgumentError as error:
-            self.provider_failed(error, now)
+        except Exception as error:  # noqa: BLE001 - attributes of a returned object are user code, too
+            # The frames of the traceback have the token as a local variable, which some error reporters show.
+            self.provider_failed(error.with_traceback(None), now)
 
     def provider_failed(self, error: BaseException, now: float) -> None:
         """Take the exception that the function raised."""
-        if isinstance(error, KafkaError):
+        if isinstance(error, KafkaError) and str(error):
             text = str(error)
         else:
             source = "AWS credentials" if self._options.sasl_mechanism == "AWS_MSK_IAM" else "sasl_oauth_token_provider"
@@ -252,7 +253,7 @@ class LoginManager:
             try:
                 self._take_token(self._as_token(fetch.token), now)
             except IllegalArgumentError as unusable:
-                self._failed(unusable, str(unusable), now, retriable=False)
+                self._failed(unusable.with_traceback(None), str(unusable), now, retriable=False)
             return
         error = fetch.error
         assert error is not None
@@ -358,5 +359,8 @@ class LoginManager:
 
 def _describe(error: BaseException) -> str:
     """Return an exception's type and words for a log line."""
-    text = shown(" ".join(str(error).split()))
+    try:
+        text = shown(" ".join(str(error).split()))
+    except Exception:  # noqa: BLE001 - __str__ of a user's exception
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

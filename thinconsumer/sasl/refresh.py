@@ -63,10 +63,16 @@ class Refresh:
     is_obtained: bool = False  #: Whether an attempt has ever succeeded.
     failures: int = 0  #: Consecutive failed attempts.
     failing_since: float | None = None
+    _obtained_at: float = -NEVER
 
     def is_due(self, now: float, wall: float) -> bool:
-        """Return whether an attempt is due; at once if the credential has expired earlier than it seemed."""
-        return now >= self.due_at or (self.failures == 0 and self.is_obtained and not self.is_valid(wall))
+        """Return whether an attempt is due; earlier than planned if the credential has expired earlier than it seemed.
+
+        Even then LEAST_PERIOD passes first: a provider of credentials that live for a millisecond would be called
+        without end, inside one poll.
+        """
+        has_expired = self.failures == 0 and self.is_obtained and not self.is_valid(wall)
+        return now >= self.due_at or (has_expired and now >= self._obtained_at + LEAST_PERIOD)
 
     def is_valid(self, wall: float) -> bool:
         """Return whether there is a credential that has not expired."""
@@ -75,6 +81,7 @@ class Refresh:
     def succeeded(self, expires_at: float | None, now: float, wall: float) -> None:
         """Record a new credential, and when to replace it."""
         self.is_obtained = True
+        self._obtained_at = now
         self.expires_at = expires_at
         self.failures = 0
         self.failing_since = None

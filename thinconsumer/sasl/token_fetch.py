@@ -88,7 +88,8 @@ class TokenStream:
         try:
             self.response = self._exchange.receive(data)
         except TokenEndpointError as error:
-            self.error = error
+            # The frames of the traceback have the response as a local variable, which some error reporters show.
+            self.error = error.with_traceback(None)
         if self.is_over:
             self._out = memoryview(b"")
 
@@ -211,7 +212,7 @@ class TokenFetch:
         try:
             self.token = self._credentials.token(response, self._sent_at, self._wall_time())
         except TokenEndpointError as rejection:
-            self._fail(rejection)
+            self._fail(rejection.with_traceback(None))
 
     def _worst(self) -> KafkaError:
         """Return the error that says most: a rejected certificate goes before an address that does not answer."""
