@@ -15,7 +15,7 @@ from thinconsumer.sasl.plain import Plain
 def test_text_that_cannot_be_sent_is_rejected_without_being_shown(text):
     with pytest.raises(IllegalArgumentError, match="sasl_plain_password contains") as caught:
         encode(text, "sasl_plain_password")
-    assert caught.value.__context__ is None, "the codec's error contains the text"
+    assert not isinstance(caught.value.__context__, UnicodeError), "the codec's error contains the text"
     assert "hush" not in str(caught.value)
 
 

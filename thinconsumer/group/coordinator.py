@@ -271,9 +271,10 @@ class Coordinator:
                 return None, KafkaError(text)
             row = rows[0]  # type: ignore[assignment]
         if row.error_code:
-            said, group_id = row.error_message, self.group_id
+            group_id = self.group_id
+            detail = "; ".join(filter(None, (f"group {group_id}", row.error_message)))
             return None, to_error(
-                row.error_code, api="FindCoordinator", node_id=answer.node_id, group_id=group_id, detail=said
+                row.error_code, api="FindCoordinator", node_id=answer.node_id, group_id=group_id, detail=detail
             )
         if row.node_id < 0 or not row.host or not 0 < row.port <= PORT_MAX:
             return None, KafkaError(
