@@ -124,11 +124,13 @@ HEAD = """\
 
 Pass options by these names to `Consumer(...)`, or by the dotted names of Kafka's documentation to
 `Consumer.from_config({"bootstrap.servers": ...})`, where a value may also be text: `"500"`, `"true"`, `"a:9092,b"`.
-Every duration is in milliseconds. All options are checked when the consumer is built, before anything is connected; a
-`KafkaConfigurationError` names all invalid options at once. An option without the effect that its name suggests causes
-a `ConfigurationWarning`. Passwords, keys and other secrets are never shown: not in errors, warnings or `repr`.
+Durations are in milliseconds, unless the name ends in `seconds`. All options are checked when the consumer is built,
+before anything is connected; a `KafkaConfigurationError` names all invalid options at once. An option without the
+effect that its name suggests causes a `ConfigurationWarning`. Passwords, keys and other secrets are never shown: not in
+errors, warnings or `repr`.
 
-[Migrating](migrating.md) lists the defaults that differ from kafka-python's.
+[Security](security.md) explains the options of TLS and logins. [Migrating](migrating.md) lists the defaults that differ
+from kafka-python's.
 """
 
 TABLE = """

@@ -196,9 +196,6 @@ def run(source, **names):
 @pytest.mark.parametrize("source", blocks("python"))
 def test_recipes(source, world, token_endpoint):
     """Each recipe reads a record from an embedded broker, or is built if that broker lacks the mechanism."""
-    if "import trustme" in source:
-        with EmbeddedBroker(security=run(source)["security"]):
-            return
     if "Broker(" in source or "BrokerProcess(" in source:
         names = run(source)
         assert "records" not in names or names["records"]
