@@ -92,6 +92,11 @@ def world(folder, tmp_path, monkeypatch):
         monkeypatch.setenv(name, SECRET)
     monkeypatch.setenv("API_KEY", "billing")
     monkeypatch.delenv("KEY_PASSWORD", raising=False)
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "none")
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     signer = types.ModuleType("aws_msk_iam_sasl_signer")
     signer.MSKAuthTokenProvider = types.SimpleNamespace(
         generate_auth_token=lambda region: (token(), int((time.time() + 900) * 1000))
@@ -273,6 +278,12 @@ FAILURES = {
     "the listener may require a login": (listener("SASL_PLAINTEXT"), PLAINTEXT),
     "check sasl_plain_username, sasl_plain_password": (listener("SASL_PLAINTEXT"), LOGIN),
     "the listener may not use SASL": ({}, LOGIN),
+    "sasl_mechanism='GSSAPI' needs the package": (
+        listener("SASL_SSL"), {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"},
+    ),
+    "sasl_aws_msk_iam_region is needed": (
+        listener("SASL_SSL"), {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"},
+    ),
     "but this listener offers": (
         {"security.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}, LOGIN,
     ),
