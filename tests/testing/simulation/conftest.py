@@ -124,7 +124,9 @@ def make_chaos():
             sim.produce(*tp, [b"x"] * 20)
         sim.run_for(1.0)
         log_writer = SimpleNamespace(write=lambda tp, node, count: None)
-        swarm = SimpleNamespace(sim=sim, knobs=knobs, actors=consumers, tps=list(tps), groups=(), log_writer=log_writer)
+        swarm = SimpleNamespace(
+            sim=sim, knobs=knobs, actors=consumers, tps=list(tps), groups=(), log_writer=log_writer, logins=None
+        )
         return Chaos(swarm)
 
     return make

@@ -15,6 +15,7 @@ from .actors.consumer import ConsumerActor
 from .corruption import Corruption
 from .faults import FAULTS, UNCLEAN, Fault
 from .group_faults import GROUP_FAULTS, bounce_rolling
+from .logins import LOGIN_FAULTS
 from .network import Who
 from .request_faults import GroupErrors, RequestFaults
 from .takeover import Witness
@@ -54,6 +55,9 @@ class Chaos:
             rate = getattr(knobs, name)
             if rate and (name not in UNCLEAN or knobs.unclean):
                 self._arm(name, fault, rate / 60.0)
+        for name, fault in LOGIN_FAULTS.items() if knobs.logins is not None else ():
+            if rate := getattr(knobs.logins, name):
+                self._arm(name, fault, rate / 60.0)
         for group in swarm.groups:
             bounce_rolling(self, group)
 
@@ -70,6 +74,8 @@ class Chaos:
         self._delays.clear()
         self._apply_delays()
         self.corruption.rate = 0.0
+        if self.swarm.logins is not None:
+            self.swarm.logins.calm()
         sim.cluster.rules.clear()
         self._cuts.clear()
         sim.heal()

@@ -24,6 +24,8 @@ from ...wire.metadata import MetadataRequest
 from ...wire.offset_commit import OffsetCommitRequest
 from ...wire.offset_fetch import OffsetFetchRequest
 from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from ...wire.sasl_authenticate import SaslAuthenticateRequest
+from ...wire.sasl_handshake import SaslHandshakeRequest
 from ...wire.sync_group import SyncGroupRequest
 
 SIZE = 4
@@ -41,7 +43,16 @@ GROUP_APIS: frozenset[int] = frozenset(
     )
 )
 #: The keys of the APIs that the tap decodes: requests and responses, but of Fetch only the requests.
-DECODED_APIS = GROUP_APIS | {api.API_KEY for api in (FetchRequest, MetadataRequest, OffsetForLeaderEpochRequest)}
+DECODED_APIS = GROUP_APIS | {
+    api.API_KEY
+    for api in (
+        FetchRequest,
+        MetadataRequest,
+        OffsetForLeaderEpochRequest,
+        SaslAuthenticateRequest,
+        SaslHandshakeRequest,
+    )
+}
 
 
 class SentRequest(NamedTuple):

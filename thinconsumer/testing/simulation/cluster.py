@@ -1,5 +1,6 @@
 """The cluster of a simulation: it traces faults, reports requests to checkers, and records what logs have committed."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,19 @@ from .truth import ObservedLog, Truth
 from .world import World
 
 
+class _Reported(deque[str]):
+    """The latest 100 reasons for which brokers have closed connections; each is reported when it is added."""
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        super().__init__(maxlen=100)
+        self._report = report
+
+    def append(self, why: str) -> None:
+        """Report and add a reason."""
+        self._report(why)
+        super().append(why)
+
+
 class SimCluster(MemoryCluster):
     """A cluster of a simulation. ``settings`` are those of :class:`MemoryCluster`."""
 
@@ -30,6 +44,7 @@ class SimCluster(MemoryCluster):
         self._jury = jury
         self._sim_network = network
         super().__init__(nodes, topics, network=network, seed=f"{world.streams.seed}/cluster", **settings)
+        self.invalid_requests = _Reported(lambda why: jury.tell("closed_by_broker", why))
         self.apis = {key: self._observed(api) for key, api in self.apis.items()}
         for node in self.nodes.values():
             node.apis = self.apis

@@ -63,7 +63,7 @@ class GroupSwarm(Swarm):
 
     def phases(self) -> Sequence[Callable[[], None]]:
         """Return the phases in order: those of every swarm, then order and quiet."""
-        return self.safety, self.liveness, self.order, self.quiet
+        return self.safety, self.liveness, *self.rests(), self.order, self.quiet
 
     @contextmanager
     def logging(self) -> Iterator[None]:
@@ -202,6 +202,7 @@ class GroupSwarm(Swarm):
             "group_instance_id": name if random.random() < knobs.static_share else None,
             "enable_auto_commit": client.commits == "auto",
             "fetch_max_wait_ms": self.knobs.fetch_max_wait_ms,
+            **self.login_options(name),
         }
         kind = WorkerActor if group.shards else MemberActor
         actor = kind(

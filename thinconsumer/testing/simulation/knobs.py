@@ -20,6 +20,10 @@ T = TypeVar("T")
 #: Limit of the cost of a run's Fetch requests and polls, about 0.25 s of CPU time. More brokers make a Fetch cost more.
 BUDGET = 700.0
 
+#: Share of the runs in which clients log in.
+LOGINS_SHARE = 0.12
+OAUTHBEARER = "OAUTHBEARER"
+
 RANGE, ROBIN, STICKY, COOPERATIVE = "range", "roundrobin", "sticky", "cooperative-sticky"
 #: By a group's style: the successive values of ``partition_assignment_strategy`` of its members. A rolling bounce takes
 #: all members from one value to the next, which has an assignor in common with the one before.
@@ -68,6 +72,34 @@ def sometimes(share: float, low: float, high: float, groups: Any = None) -> Any:
 def yes(share: float, groups: Any = None) -> Any:
     """Declare a knob that is True in a ``share`` of the runs, and False in all others."""
     return knob(lambda random: random.random() < share, groups)
+
+
+@dataclass
+class LoginKnobs:
+    """The knobs of logins, in the runs in which clients log in. Rates are in events per virtual minute."""
+
+    share: float = between(0.0, 1.0)  #: Clients log in if this is below LOGINS_SHARE.
+    mechanism: str = one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, OAUTHBEARER)
+    session_s: float = between(4.0, 20.0, groups=between(3.0, 10.0))  #: Lifetime of a session, at most.
+    token_s: float = between(8.0, 30.0)  #: Lifetime of a token, which ends its sessions, too.
+    rejection_delay_ms: int = one_of(100, 5000)
+    rejections: float = sometimes(0.5, 0.5, 3)  #: The password changes for a while, or tokens are invalid.
+    provider_outages: float = sometimes(0.6, 1, 4)
+
+    def fit(self, knobs: Knobs) -> None:
+        """Let sessions be long enough for the network's latency, and for a run's CPU time."""
+        # A request that is written after 95 % of the lifetime must arrive before its end.
+        slowest = 50 * (knobs.latency_max_s + knobs.jitter_s)
+        login_s = 1.2 if self.mechanism.startswith("SCRAM-") else 0.4  # SCRAM computes thousands of hashes
+        self.session_s = max(self.session_s, slowest, login_s * knobs.consumers * knobs.brokers)
+        self.token_s = max(self.token_s, slowest)
+        if self.mechanism != OAUTHBEARER:
+            self.provider_outages = 0.0
+            return
+        # Tokens expire by the wall clock. With wrong clocks, no client could log in.
+        knobs.clock_jumps = 0.0
+        for client in (*knobs.clients, *(client for group in knobs.group_knobs for client in group.clients)):
+            client.wall_skew_s = 0.0
 
 
 #: Values of ``groups``, for knobs that only simulations of readers draw: DEFAULT leaves an option at its default, and
@@ -267,12 +299,21 @@ class Knobs:
 
     clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each consumer with assigned partitions.
     group_knobs: list[GroupKnobs] = field(default_factory=list)
+    logins: LoginKnobs | None = None  #: None if clients do not log in.
 
     @classmethod
     def draw(cls, seed: int | str, *, groups: bool = False) -> Knobs:
         """Draw the knobs of a run from its seed: for a simulation of readers, or of groups."""
-        if groups:
-            return cls._draw_groups(seed)
+        knobs = cls._draw_groups(seed) if groups else cls._draw_readers(seed)
+        kind = "groups" if groups else "readers"
+        logins: LoginKnobs = _drawn(LoginKnobs, Streams(f"{seed}/logins/{kind}"), kind)
+        if logins.share < LOGINS_SHARE:
+            logins.fit(knobs)
+            knobs.logins = logins
+        return knobs
+
+    @classmethod
+    def _draw_readers(cls, seed: int | str) -> Knobs:
         knobs: Knobs = _drawn(cls, Streams(f"{seed}/knobs"))
         knobs.clients = [_drawn(ClientKnobs, Streams(f"{seed}/knobs/{n}")) for n in range(knobs.consumers)]
         for client in knobs.clients:

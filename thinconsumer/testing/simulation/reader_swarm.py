@@ -20,8 +20,16 @@ class ReaderSwarm(Swarm):
         """Start consumers and producers."""
         self.actors: list[ConsumerActor] = [self._consumer(number) for number in range(self.knobs.consumers)]
         self.producers = [
-            self.sim.producer(self.tps, interval_s=6.0, count=5, delivery_timeout_ms=40_000, request_timeout_ms=5000)
-            for _ in range(self.knobs.producers)
+            self.sim.producer(
+                self.tps,
+                name=name,
+                interval_s=6.0,
+                count=5,
+                delivery_timeout_ms=40_000,
+                request_timeout_ms=5000,
+                **self.login_options(name),
+            )
+            for name in (f"producer-{number}" for number in range(1, self.knobs.producers + 1))
         ]
         self._behind: dict[ConsumerActor, list[TopicPartition]] = {}
 
@@ -75,7 +83,7 @@ class ReaderSwarm(Swarm):
         name = f"consumer-{number + 1}"
         random = self.sim.world.streams(f"swarm/{name}")
         tps = [tp for tp in self.tps if random.random() < knobs.share] or [random.choice(self.tps)]
-        options = knobs.options(f"rack{number % self.knobs.racks}")
+        options = {**knobs.options(f"rack{number % self.knobs.racks}"), **self.login_options(name)}
         wait = self.knobs.fetch_max_wait_ms
         actor = self.sim.consumer(tps, name=name, behaviour=knobs.behaviour(), fetch_max_wait_ms=wait, **options)
         actor.driver.wall_skew = knobs.wall_skew_s

@@ -19,8 +19,10 @@ from .actors.application import Application
 from .actors.log_writer import LogWriter
 from .chaos import Chaos
 from .checkers import ALL
+from .checkers.logins import LoginChecker
 from .knobs import Knobs, same_named
 from .ledger import SimulatedGroup
+from .logins import SimLogins
 from .network import NetworkFaults
 from .simulation import Simulation
 from .tally import Tally
@@ -46,11 +48,23 @@ class Swarm:
         config, faults = _broker_config(knobs), NetworkFaults(**same_named(NetworkFaults, knobs))
         racks = [f"rack{n % knobs.racks}" for n in range(knobs.brokers)]
         self.sim = sim = Simulation(
-            seed, knobs.brokers, config=config, network_faults=faults, racks=racks, traced=traced, checkers=()
+            seed,
+            knobs.brokers,
+            config=config,
+            network_faults=faults,
+            racks=racks,
+            traced=traced,
+            checkers=(),
+            security=None if knobs.logins is None else SimLogins.security(knobs.logins),
         )
         self._tally = Tally(sim.world.accuse, self.truth)
         for checker in (*(kind(sim.world.accuse, self.truth) for kind in ALL), self._tally):
             sim.jury.add(checker)
+        self.logins: SimLogins | None = None  #: None if clients do not log in.
+        if knobs.logins is not None:
+            self.logins = SimLogins(sim, knobs.logins)
+            self.login_checker = LoginChecker(sim.world.accuse, self.truth, self.logins, sim.now)
+            sim.jury.add(self.login_checker)
         sim.how_to_repeat = self.COMMAND.format(seed=seed)
         #: All topic names of this run; ``used`` has those created so far, ``topics`` those that exist now.
         self.names = [f"topic{number}" for number in range(knobs.topics + 2 * bool(knobs.appearances))]
@@ -83,7 +97,11 @@ class Swarm:
 
     def phases(self) -> Sequence[Callable[[], None]]:
         """Return the methods that run the phases of a run, in order."""
-        return self.safety, self.liveness
+        return self.safety, self.liveness, *self.rests()
+
+    def login_options(self, client: str) -> dict[str, Any]:
+        """Return the options with which a client logs in, if any."""
+        return {} if self.logins is None else self.logins.options(client)
 
     def calm(self) -> None:
         """Stop the actors' own faults and extra calls. :meth:`liveness` calls it when every transaction has ended."""
@@ -122,6 +140,22 @@ class Swarm:
         self.write_to_all()
         self.settle("after the faults")
 
+    def rests(self) -> Sequence[Callable[[], None]]:
+        """Return the phase that follows liveness if clients log in."""
+        return () if self.logins is None else (self.rest,)
+
+    def rest(self) -> None:
+        """Let time pass in which clients authenticate again, and in which no session may expire on a broker.
+
+        A session that began during the faults may expire: its client may have read the login's response late, and then
+        its time for the next login, too, is late.
+        """
+        assert self.logins is not None
+        self.sim.trace.add("swarm", "", "rest")
+        self.sim.run_for(self.logins.knobs.session_s)
+        self.login_checker.is_calm = True
+        self.sim.run_for(self.logins.knobs.session_s)
+
     def write_to_all(self) -> None:
         """Write one more record to each partition."""
         left = list(self.tps)
@@ -154,6 +188,8 @@ class Swarm:
         counts["errors"] = sum(len(actor.errors) for actor in self.actors)
         counts["lives"] = sum(actor.lives for actor in self.actors)
         counts["events"] = sim.world.happened
+        if self.logins is not None:
+            counts += self.login_checker.counts + self.logins.counts
         return counts
 
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:

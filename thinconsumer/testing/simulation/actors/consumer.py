@@ -14,6 +14,7 @@ from ....errors import (
     NoBrokersAvailable,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    SaslAuthenticationFailedError,
 )
 from ....timers import NEVER
 from ....types import ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -137,7 +138,7 @@ class ConsumerActor(Application):
         elif isinstance(error, NoOffsetForPartitionError):
             for tp in error.partitions:
                 self.consumer.seek_to_beginning(tp)
-        elif not isinstance(error, (KafkaTimeoutError, NoBrokersAvailable)):
+        elif not isinstance(error, (KafkaTimeoutError, NoBrokersAvailable, SaslAuthenticationFailedError)):
             self.world.accuse(f"{self.name}: an unexpected error: {error!r}")
 
     def _read_again(self, tp: TopicPartition) -> None:

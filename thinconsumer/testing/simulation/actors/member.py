@@ -16,6 +16,7 @@ from ....errors import (
     KafkaError,
     KafkaTimeoutError,
     NoBrokersAvailable,
+    SaslAuthenticationFailedError,
 )
 from ....types import OffsetAndMetadata, TopicPartition
 from ....wire import Message
@@ -33,6 +34,9 @@ CALM_THOUGHT_S = 0.3
 BRIEF_MS = 300
 #: A member makes blocking calls only on top of the blocking calls of at most this many other actors.
 DEPTH_MAX = 2
+#: Errors of calls that wait for a response. A login may be rejected only if the simulation has such faults; see
+#: :class:`..checkers.logins.LoginChecker`.
+UNAVAILABLE = (KafkaTimeoutError, SaslAuthenticationFailedError)
 
 
 class MemberActor(Application):
@@ -179,7 +183,7 @@ class MemberActor(Application):
         try:
             with self._calling():
                 self.consumer.raw.commit(timeout_ms=self._timeout(2000))
-        except (CommitFailedError, KafkaTimeoutError) as error:
+        except (CommitFailedError, *UNAVAILABLE) as error:
             self._note_error("commit", error)
             return False
         return True
@@ -261,7 +265,7 @@ class MemberActor(Application):
                     self.consumer.position(tp, self._timeout(500))
                 else:
                     self.consumer.raw.committed([tp], timeout_ms=self._timeout(500))
-        except KafkaTimeoutError as error:
+        except UNAVAILABLE as error:
             self._note_error("ask", error)
 
     def _rewind(self, tp: TopicPartition) -> None:
@@ -271,7 +275,7 @@ class MemberActor(Application):
             try:
                 with self._calling():
                     at = self.consumer.raw.committed([tp], metadata=True, timeout_ms=self._timeout(500))[tp]
-            except KafkaTimeoutError as error:
+            except UNAVAILABLE as error:
                 self._note_error("rewind", error)
         if at is not None:
             self.consumer.seek(tp, max(0, at.offset - self.random.randrange(10)))
@@ -297,7 +301,7 @@ class MemberActor(Application):
             # Restart the fenced process after a second, as an operator would.
             self.crash()
             self.world.call_later(1.0, lambda: None if self.is_running else self.start())
-        elif not isinstance(error, (KafkaTimeoutError, NoBrokersAvailable, InconsistentGroupProtocolError)):
+        elif not isinstance(error, (*UNAVAILABLE, NoBrokersAvailable, InconsistentGroupProtocolError)):
             self.world.accuse(f"{self.name}: an unexpected error: {error!r}")
 
     @contextmanager

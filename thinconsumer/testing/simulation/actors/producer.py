@@ -1,8 +1,10 @@
 """An application with the package's internal producer on a simulated driver; values are ``<name>:<number>``."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ....config.build import ConfigurationWarning
 from ....errors import KafkaError
 from ....produce.producer import Producer
 from ....produce.settings import ProducerSettings
@@ -41,7 +43,10 @@ class ProducerActor(Actor):
         self._send_at = world.now()
         driver = self.driver = new_driver(name)
         driver.on_mail = self.wake
-        settings = ProducerSettings.from_options(client_id=name, max_block_ms=0, **options)
+        with warnings.catch_warnings():
+            # A simulated producer sends its password without TLS, of which the producer warns.
+            warnings.simplefilter("ignore", ConfigurationWarning)
+            settings = ProducerSettings.from_options(client_id=name, max_block_ms=0, **options)
         self.producer = Producer(settings, driver=driver)
         self.wake()
 

@@ -10,6 +10,7 @@ OwnershipChecker    a record of a partition that is not assigned, or paused
 BoundsChecker       more in flight, in memory or in one poll than allowed
 PaceChecker         requests, or the same records, repeated without progress
 RequestChecker      a Fetch with an outdated leader epoch; one that ignores a seek; a truncation that is not raised
+LoginChecker        (in simulations with logins) a request without a session; a re-authentication too early or too late
 ------------------  ------------------------------------------------------------------------------------------------
 of groups
 ------------------  ------------------------------------------------------------------------------------------------

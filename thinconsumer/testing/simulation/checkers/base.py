@@ -130,6 +130,9 @@ class Checker:
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """A broker has answered a request."""
 
+    def closed_by_broker(self, why: str) -> None:
+        """A broker has closed a connection because of a request that it does not admit, or because of invalid bytes."""
+
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """An unclean election, which begins ``epoch``, is about to lose the committed records from ``offset`` on.
 
