@@ -10,8 +10,9 @@ from typing import Any
 
 from ...driver import Dial, Endpoint, Hangup, Resolve, Stream
 from ...errors import IllegalStateError
+from ...wire import Message
 from ..driver import MemoryDriver
-from .client_tap import ClientTap
+from .client_tap import ClientTap, SentRequest
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
@@ -28,7 +29,8 @@ class SimDriver(MemoryDriver):
 
     ``on_mail`` is called when something arrives, so that an idle actor gets a turn. ``report`` is called with the name
     of an event, which is a method of :class:`.checkers.Checker` ("connection_opened", "request_written",
-    "response_read" or "connection_closed"), and with that method's arguments except the first, the reader.
+    "response_received", "response_read" or "connection_closed"), and with that method's arguments except the first, the
+    reader.
     """
 
     def __init__(self, world: World, network: SimNetwork, name: str, report: Callable[..., None]) -> None:
@@ -133,9 +135,13 @@ class SimDriver(MemoryDriver):
         return ClientTap(
             stream,
             lambda sent, before: self._report("request_written", line, sent, before),
-            lambda sent, response: self._after_step.append(("response_read", line, sent, response)),
+            lambda sent, response: self._take_response(line, sent, response),
             lambda: self._after_step.append(("connection_closed", line)),
         )
+
+    def _take_response(self, line: int, sent: SentRequest, response: Message) -> None:
+        self._report("response_received", line, sent, response)
+        self._after_step.append(("response_read", line, sent, response))
 
     def _raise_if_looping(self) -> None:
         """Raise Violation if the client is in an endless loop, which would otherwise hang the run."""

@@ -83,7 +83,7 @@ class LoginKnobs:
     session_s: float = between(4.0, 20.0, groups=between(3.0, 10.0))  #: Lifetime of a session, at most.
     token_s: float = between(8.0, 30.0)  #: Lifetime of a token, which ends its sessions, too.
     rejection_delay_ms: int = one_of(100, 5000)
-    rejections: float = sometimes(0.5, 0.5, 3)  #: The password changes for a while, or tokens are invalid.
+    rejections: float = sometimes(0.6, 1, 4)  #: The password changes for a while, or tokens are invalid.
     provider_outages: float = sometimes(0.6, 1, 4)
 
     def fit(self, knobs: Knobs) -> None:

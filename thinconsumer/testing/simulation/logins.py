@@ -1,6 +1,7 @@
 """The logins of a simulation: the users of its brokers, its token providers, and the faults of both.
 
-Each client gets its options from :meth:`SimLogins.options`. All clients log in as the same user with the same mechanism. A token provider belongs to a client's host: it goes on working when the client restarts.
+Each client gets its options from :meth:`SimLogins.options`. All clients log in as the same user with the same
+mechanism. A token provider belongs to a client's host: it goes on working when the client restarts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 USER, PASSWORD, OTHER_PASSWORD = "alice", "alice-secret", "another-secret"
 #: Longest time in seconds for which passwords are changed, and for which token providers fail.
-REJECTION_MAX_S, OUTAGE_MAX_S = 6.0, 12.0
+REJECTION_MAX_S, OUTAGE_MAX_S = 15.0, 12.0
 
 
 class ProviderFailure(Exception):
@@ -109,7 +110,7 @@ class SimLogins:
             self._sim.trace.add("logins", "", "outage" if failing else "outage over")
 
     def for_a_while(self, chaos: Chaos, switch: Callable[[bool], None], seconds: float) -> None:
-        """Call ``switch(True)``, and after ``seconds`` ``switch(False)``, unless another fault of its kind has begun."""
+        """Call ``switch(True)``, and after ``seconds`` ``switch(False)``, unless another of its kind has begun."""
         kind = switch.__name__
         self._begun[kind] += 1
         number = self._begun[kind]

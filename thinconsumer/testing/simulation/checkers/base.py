@@ -121,6 +121,9 @@ class Checker:
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         """The client has read a response of one of :data:`.client_tap.DECODED_APIS`, but not of Fetch."""
 
+    def response_received(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+        """A response has arrived that :meth:`response_read` reports later. The client has not acted on it yet."""
+
     def connection_closed(self, member: Member, line: int) -> None:
         """The client closed a connection, or noticed that it was lost."""
 

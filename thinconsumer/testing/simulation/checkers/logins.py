@@ -88,7 +88,7 @@ class LoginChecker(Checker):
                 f"{session.lifetime:.3f} s: it should have authenticated again"
             )
 
-    def response_read(self, member: SimReader, line: int, sent: SentRequest, response: Message) -> None:
+    def response_received(self, member: SimReader, line: int, sent: SentRequest, response: Message) -> None:
         session = self._sessions.get((member, line))
         if session is None:
             return  # the client has closed the connection, and no response changes its state any more
