@@ -8,6 +8,8 @@ from pathlib import Path
 from planting import BugTable, bug
 
 from thinconsumer import metadata
+from thinconsumer.connection.connection import Connection
+from thinconsumer.connection.route import BrokerRoute
 from thinconsumer.consumer.managers import ConsumerManagers
 from thinconsumer.consumer.reader import ConsumerCore
 from thinconsumer.fetch.answers import Answers
@@ -32,8 +34,10 @@ from thinconsumer.member import _Role as MemberRole
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partition
 from thinconsumer.records.batch import RecordBatch
+from thinconsumer.sasl.login import SaslLogin
+from thinconsumer.sasl.login_manager import LoginManager
 from thinconsumer.testing.simulation import GroupSwarm, ReaderSwarm
-from thinconsumer.testing.simulation.knobs import STYLES, Knobs
+from thinconsumer.testing.simulation.knobs import OAUTHBEARER, STYLES, Knobs
 from thinconsumer.timers import Backoff, Retry
 
 reading, grouped = functools.partial(bug, ReaderSwarm), functools.partial(bug, GroupSwarm)
@@ -94,6 +98,21 @@ def errors_or_absences(knobs: Knobs) -> object:
 def raising(knobs: Knobs) -> bool:
     """Some callbacks raise."""
     return any(mate.raise_rate for group in knobs.group_knobs for mate in group.clients)
+
+
+def logins(knobs: Knobs) -> object:
+    """Clients log in."""
+    return knobs.logins
+
+
+def tokens(knobs: Knobs) -> object:
+    """Clients log in with tokens, and token providers fail for a while."""
+    return knobs.logins and knobs.logins.mechanism == OAUTHBEARER and knobs.logins.provider_outages
+
+
+def rejections(knobs: Knobs) -> object:
+    """Logins are rejected for a while."""
+    return knobs.logins and knobs.logins.rejections
 
 
 ROWS = (
@@ -289,6 +308,69 @@ ROWS = (
         "max_poll_records ignored",
         "A poll returns whole batches, however few records it was allowed.",
         (Collector, "_drain", "min(len(chunk.records), record + room)", "len(chunk.records)"),
+    ),
+    # -- logins
+    reading(
+        "re-authentication never begins",
+        "Connections never log in again (KIP-368), so the broker closes each of them when its session ends.",
+        (Connection, "is_login_due", "now >= self._reauthenticate_at", "False"),
+        needs=logins,
+    ),
+    reading(
+        "requests during a re-authentication",
+        "Requests are written between SaslHandshake and the end of the login; the broker closes the connection.",
+        (Connection, "can_send", "self.state is ConnectionState.READY", "self.state in _SET_UP"),
+        (Connection, "send", "self.state is not ConnectionState.READY", "self.state not in _SET_UP"),
+        (Connection, "is_login_due", "self.can_send(now)", "self.state is ConnectionState.READY"),
+        needs=logins,
+    ),
+    reading(
+        "queue dropped at a re-authentication",
+        "Requests that wait for a re-authentication are dropped without an answer; their managers wait for ever.",
+        (BrokerRoute, "_flush", "connection.reauthenticate(now)", "connection.reauthenticate(now); self.queue.clear()"),
+        needs=logins,
+    ),
+    reading(
+        "rejected login keeps the connection",
+        "A connection stays open after its login was rejected, and blocks the requests to its broker.",
+        (Connection, "_take_setup_response",
+         "self._in_flight.popleft()\n        self._log_in(answer, now)",
+         ("self._in_flight.popleft()\n        try:\n            self._log_in(answer, now)\n"
+          "        except KafkaError:\n            pass")),
+        needs=rejections,
+    ),
+    reading(
+        "dials without a token",
+        "Brokers are dialled while there is no token or the last one has expired; the login cannot succeed.",
+        (BrokerRoute, "step", "and self._shared.logins.may_dial()", ""),
+        needs=tokens,
+    ),
+    reading(
+        "re-authentication too late",
+        "The next login begins after the session's end, so the broker closes the connection before it.",
+        (SaslLogin, "_continue", "REAUTHENTICATE_FROM + ", "1.0 + "),
+        needs=logins,
+    ),
+    reading(
+        "credentials before the handshake",
+        "The first message of a login has the credentials, before the broker has agreed to the mechanism.",
+        (SaslLogin, "next_request", "return SaslHandshakeRequest(mechanism=self._mechanism.name)",
+         "return self._send(self._mechanism.start())"),
+        needs=logins,
+    ),
+    reading(
+        "first token kept",
+        "A token is not replaced before it expires, so no connection can log in again.",
+        (LoginManager, "provider_call", "self._call if self._refresh.is_due(",
+         "self._call if not self._refresh.is_obtained and self._refresh.is_due("),
+        needs=tokens,
+    ),
+    grouped(
+        "re-authentication fails what waits",
+        "Requests that wait for a re-authentication fail as if the connection was lost; heartbeats must follow it.",
+        (BrokerRoute, "_flush", "connection.reauthenticate(now)",
+         "connection.reauthenticate(now); self.refuse(self.error('the session ends'))"),
+        needs=logins,
     ),
     # == groups
     # -- identity

@@ -15,7 +15,7 @@ from .actors.consumer import ConsumerActor
 from .corruption import Corruption
 from .faults import FAULTS, UNCLEAN, Fault
 from .group_faults import GROUP_FAULTS, bounce_rolling
-from .logins import LOGIN_FAULTS
+from .logins import LOGIN_FAULTS, LostCloses
 from .network import Who
 from .request_faults import GroupErrors, RequestFaults
 from .takeover import Witness
@@ -48,6 +48,8 @@ class Chaos:
         for rule in (self.request_faults, self.group_errors):
             if rule.is_needed:
                 sim.cluster.on(None, rule)
+        if knobs.logins is not None and knobs.logins.lost_closes:
+            sim.cluster.on(None, LostCloses(sim.world, knobs.logins.lost_closes))
         careful = {actor.name for actor in self.actors if actor.options.get("check_crcs", True)}
         self.corruption = Corruption(sim.world.streams("chaos/corruptions"), knobs.corruptions, careful)
         sim.cluster.spoil = self.corruption

@@ -82,9 +82,9 @@ class LoginKnobs:
     mechanism: str = one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, OAUTHBEARER)
     session_s: float = between(4.0, 20.0, groups=between(3.0, 10.0))  #: Lifetime of a session, at most.
     token_s: float = between(8.0, 30.0)  #: Lifetime of a token, which ends its sessions, too.
-    rejection_delay_ms: int = one_of(100, 5000)
     rejections: float = sometimes(0.6, 1, 4)  #: The password changes for a while, or tokens are invalid.
     provider_outages: float = sometimes(0.6, 1, 4)
+    lost_closes: float = sometimes(0.7, 0.1, 0.7)  #: Share of connections whose close by the broker never arrives.
 
     def fit(self, knobs: Knobs) -> None:
         """Let sessions be long enough for the network's latency, and for a run's CPU time."""

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from ...broker.call import ApiCall
 from ...broker.security import ListenerSecurity
+from ...wire.sasl_authenticate import SaslAuthenticateRequest
 from .knobs import OAUTHBEARER, LoginKnobs
+from .world import World
 
 if TYPE_CHECKING:
     from .chaos import Chaos
@@ -75,7 +78,6 @@ class SimLogins:
             sasl_enabled_mechanisms=(knobs.mechanism,),
             users={USER: PASSWORD},
             connections_max_reauth_ms=round(knobs.session_s * 1000),
-            connection_failed_authentication_delay_ms=knobs.rejection_delay_ms,
         )
 
     def wall_time(self) -> float:
@@ -121,6 +123,29 @@ class SimLogins:
         """End all faults."""
         self.reject(False)
         self.fail_providers(False)
+
+
+class LostCloses:
+    """A fault rule that draws, for each message of a login, whether the network will lose the connection's end.
+
+    If the broker closes such a connection, because of a rejected login or an expired session, its client does not
+    notice, as with a firewall that has dropped the connection.
+    """
+
+    def __init__(self, world: World, rate: float) -> None:
+        self._random = world.streams("chaos/logins/closes")
+        self._rate = rate
+
+    def __call__(self, call: ApiCall) -> None:
+        """Draw whether the connection's end will be lost; the request itself is handled as usual."""
+        if isinstance(call.request, SaslAuthenticateRequest) and self._random.random() < self._rate:
+            for connection in call.node.connections:
+                if connection.connection_id == call.connection_id:
+                    setattr(connection.transport, "close", _nothing)  # noqa: B010 - it is a method of a Protocol
+
+
+def _nothing() -> None:
+    """Do nothing, in place of a close."""
 
 
 def reject_logins(chaos: Chaos, random: Random) -> bool:

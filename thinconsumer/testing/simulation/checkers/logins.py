@@ -25,7 +25,7 @@ EARLIEST, LATEST = 0.85, 0.95
 #: Tolerance in seconds for the rounding of times.
 TOLERANCE_S = 0.01
 #: How many polls of the same client may return before a connection is closed after a rejected login.
-POLLS_MAX = 3
+POLLS_MAX = 1
 #: The beginning of the reason for which a broker closes a connection whose session has expired.
 EXPIRED = "the session has expired"
 BEARER = b"auth=Bearer "
