@@ -366,10 +366,10 @@ ROWS = (
         needs=tokens,
     ),
     grouped(
-        "re-authentication fails what waits",
-        "Requests that wait for a re-authentication fail as if the connection was lost; heartbeats must follow it.",
+        "heartbeats dropped at a re-authentication",
+        "Membership requests that wait for a re-authentication are dropped, so the coordinator expels the member.",
         (BrokerRoute, "_flush", "connection.reauthenticate(now)",
-         "connection.reauthenticate(now); self.refuse(self.error('the session ends'))"),
+         "connection.reauthenticate(now); self.channel and self.queue.clear()"),
         needs=logins,
     ),
     # == groups

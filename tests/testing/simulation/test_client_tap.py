@@ -144,12 +144,12 @@ def test_a_driver_reports_responses_after_the_step_in_which_the_client_read_them
     taken = []
     stream.buffer_updated = lambda size, now: taken.append(list(heard))
     step(driver, sim, FakeEndpoint())
-    assert taken == [[("connection_opened", 1), ("request_written", 1)]], "the client comes first"
-    assert heard[2:] == [("response_read", 1)]
+    assert taken == [[("connection_opened", 1), ("request_written", 1), ("response_received", 1)]]
+    assert heard[3:] == [("response_read", 1)], "the client comes first"
     step(driver, sim, FakeEndpoint(Hangup(stream)))
-    assert heard[3:] == [("connection_closed", 1)] and driver.streams == []
+    assert heard[4:] == [("connection_closed", 1)] and driver.streams == []
     step(driver, sim, FakeEndpoint(Hangup(FakeStream())))
-    assert len(heard) == 4
+    assert len(heard) == 5
 
 
 def test_a_driver_numbers_connections_and_reports_their_addresses_and_ends(sim, driver, heard):

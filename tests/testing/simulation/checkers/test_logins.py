@@ -1,0 +1,228 @@
+"""Logins in the wrong order, re-authentications at the wrong time, and what follows a rejection are violations."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer import SaslAuthenticationFailedError
+from thinconsumer.testing.simulation.checkers.logins import EXPIRED, POLLS_MAX, LoginChecker
+from thinconsumer.testing.simulation.client_tap import SentRequest
+from thinconsumer.testing.simulation.knobs import LoginKnobs
+from thinconsumer.testing.simulation.logins import TokenProvider
+from thinconsumer.wire.api_versions import ApiVersionsRequest
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+SECRET = b"\0alice\0secret"
+FAILED = SaslAuthenticationFailedError("rejected", code=58, name="SASL_AUTHENTICATION_FAILED")
+
+
+class Bench:
+    """A court for logins, with a clock that a test sets, and one connection of ann."""
+
+    def __init__(self, new_court):
+        self.now = 0.0
+        self.wall = 5000.0
+        self.logins = SimpleNamespace(
+            providers={}, may_dial=lambda client: self.has_token, wall_time=lambda: self.wall + self.now
+        )
+        self.has_token = True
+        self.court = new_court(lambda *sources: LoginChecker(*sources, self.logins, lambda: self.now))
+        self.checker, self.ann = self.court.checker, self.court.reader
+        self.open()
+
+    def open(self):
+        self.checker.connection_opened(self.ann, 1, "kafka1", 9092)
+
+    def write(self, message, api=None):
+        sent = SentRequest(type(message).API_KEY if api is None else api, 1, message)
+        self.checker.request_written(self.ann, 1, sent, ())
+        return sent
+
+    def handshake(self, mechanism="PLAIN", error=0):
+        sent = self.write(SaslHandshakeRequest(mechanism=mechanism))
+        self.read(sent, SaslHandshakeResponse(error_code=error))
+
+    def read(self, sent, response):
+        self.checker.response_received(self.ann, 1, sent, response)
+
+    def authenticate(self, message=SECRET, **answer):
+        sent = self.write(SaslAuthenticateRequest(auth_bytes=message))
+        self.read(sent, SaslAuthenticateResponse(**answer))
+
+    def log_in(self, mechanism="PLAIN", message=SECRET, seconds=10):
+        self.handshake(mechanism)
+        self.authenticate(message, session_lifetime_ms=seconds * 1000)
+
+    def ask(self):
+        self.write(None, HeartbeatRequest.API_KEY)
+
+    def verdict(self):
+        return self.court.verdict()
+
+
+@pytest.fixture
+def bench(new_court):
+    return Bench(new_court)
+
+
+def token_provider(bench, lifetime=4.0):
+    """Return a provider like those of simulations, at the bench's clock."""
+    logins = SimpleNamespace(
+        has_outage=False,
+        are_rejected=False,
+        counts={"tokens": 0},
+        wall_time=bench.logins.wall_time,
+        knobs=LoginKnobs(0.0, "OAUTHBEARER", 10.0, lifetime, 0.0, 0.0, 0.0),
+    )
+    return TokenProvider(logins, "ann")
+
+
+def test_requests_follow_a_login_of_one_message(bench):
+    bench.write(None, ApiVersionsRequest.API_KEY)
+    bench.log_in()
+    bench.ask()
+    assert bench.verdict() == "" and bench.checker.counts == {"logins": 1}
+
+
+def test_scram_takes_two_messages(bench):
+    bench.handshake("SCRAM-SHA-256")
+    bench.authenticate(b"n,,n=alice,r=1", auth_bytes=b"r=12,s=,i=4096")
+    bench.ask()
+    assert "writes API 12 while it is not logged in" in bench.verdict()
+    bench.authenticate(b"c=,r=12,p=", auth_bytes=b"v=")
+    bench.ask()
+    assert bench.verdict() == ""
+
+
+def test_a_rejected_token_is_described_before_the_login_fails(bench):
+    bench.handshake("OAUTHBEARER")
+    bench.authenticate(b"n,,\x01auth=Bearer x.y.z\x01\x01", auth_bytes=b'{"status":"invalid_token"}')
+    bench.ask()
+    assert "not logged in" in bench.verdict()
+
+
+def test_requests_before_a_login_are_a_violation(bench):
+    bench.ask()
+    assert bench.verdict() == "ann on connection 1 writes API 12 while it is not logged in"
+
+
+def test_credentials_wait_for_the_handshakes_response(bench):
+    bench.write(SaslHandshakeRequest(mechanism="PLAIN"))
+    bench.write(SaslAuthenticateRequest(auth_bytes=SECRET))
+    assert "sends credentials before SaslHandshake is answered" in bench.verdict()
+
+
+def test_api_versions_comes_first(bench):
+    bench.log_in()
+    bench.write(None, ApiVersionsRequest.API_KEY)
+    assert "writes ApiVersions during or after its login" in bench.verdict()
+
+
+def test_a_login_is_not_begun_within_another(bench):
+    bench.handshake()
+    bench.write(SaslHandshakeRequest(mechanism="PLAIN"))
+    assert "writes SaslHandshake during a login" in bench.verdict()
+
+
+@pytest.mark.parametrize(("age", "why"), [(8.4, "authenticates again after 8.400 s"), (8.6, ""), (9.4, ""), (30, "")])
+def test_a_reauthentication_begins_after_85_percent_of_the_lifetime(bench, age, why):
+    """Later is allowed, if no request was due."""
+    bench.log_in()
+    bench.now = age
+    bench.log_in()
+    bench.ask()
+    assert why in bench.verdict() and bench.checker.counts["reauthentications"] == 1
+
+
+@pytest.mark.parametrize(("age", "why"), [(9.4, ""), (9.6, "should have authenticated again")])
+def test_no_request_is_written_after_95_percent_of_the_lifetime(bench, age, why):
+    bench.log_in()
+    bench.now = age
+    bench.ask()
+    assert why in bench.verdict()
+
+
+def test_a_session_without_an_end_is_not_renewed(bench):
+    bench.log_in(seconds=0)
+    bench.now = 1e6
+    bench.ask()
+    assert bench.verdict() == ""
+    bench.handshake()
+    assert "authenticates again after 1000000.000 s of a session of None s" in bench.verdict()
+
+
+def test_a_session_ends_with_its_token(bench):
+    message = f"n,,\x01auth=Bearer {token_provider(bench)()}\x01\x01".encode()
+    bench.log_in("OAUTHBEARER", message)
+    bench.now = 3.5
+    bench.handshake("OAUTHBEARER")
+    assert bench.verdict() == ""
+    bench.authenticate(message, session_lifetime_ms=10_000)
+    bench.now = 4.0
+    bench.ask()
+    assert "with a session of 0.500 s" in bench.verdict()
+
+
+def test_requests_during_a_reauthentication_are_a_violation(bench):
+    bench.log_in()
+    bench.now = 9.0
+    bench.handshake()
+    bench.ask()
+    assert "not logged in" in bench.verdict()
+
+
+@pytest.mark.parametrize("reject", [lambda b: b.handshake(error=33), lambda b: b.authenticate(error_code=58)])
+def test_a_connection_ends_after_a_rejection(bench, reject):
+    bench.handshake()
+    bench.checker.connection_closed(bench.ann, 1)
+    bench.open()
+    if reject.__code__.co_names[0] == "authenticate":
+        bench.handshake()
+    reject(bench)
+    assert bench.checker.counts["rejected_logins"] == 1
+    for _ in range(POLLS_MAX):
+        bench.checker.polled(bench.ann, 0)
+    assert bench.verdict() == ""
+    bench.checker.polled(bench.ann, 0)
+    assert "keeps connection 1 open after a rejected login" in bench.verdict()
+    bench.ask()
+    assert "writes API 12 after a rejected login" in bench.verdict()
+
+
+def test_closed_connections_are_forgotten(bench):
+    bench.handshake()
+    bench.authenticate(error_code=58)
+    bench.checker.ended(bench.ann)
+    bench.checker.polled(bench.ann, 0)
+    bench.checker.polled(bench.ann, 0)
+    bench.read(SentRequest(36, 1, None), SaslAuthenticateResponse())
+    assert bench.verdict() == ""
+
+
+def test_a_dial_without_a_token_is_a_violation(bench):
+    bench.has_token = False
+    bench.open()
+    assert bench.verdict() == "ann dials kafka1:9092 without a valid token"
+
+
+def test_login_errors_need_a_failure(bench):
+    bench.checker.raised(bench.ann, ValueError())
+    assert bench.verdict() == ""
+    bench.checker.raised(bench.ann, FAILED)
+    assert "no login and no token provider has failed" in bench.verdict()
+    bench.logins.providers["ann"] = SimpleNamespace(failures=1)
+    bench.checker.raised(bench.ann, FAILED)
+    assert bench.verdict() == ""
+
+
+def test_sessions_may_expire_on_brokers_during_faults_only(bench):
+    bench.checker.closed_by_broker(f"{EXPIRED} and was not re-authenticated")
+    assert bench.verdict() == ""
+    bench.checker.closed_by_broker("unexpected API 3 before the login")
+    assert bench.verdict() == "a broker has closed a connection: unexpected API 3 before the login"
+    bench.checker.is_calm = True
+    bench.checker.closed_by_broker(f"{EXPIRED} and was not re-authenticated")
+    assert "expired" in bench.verdict()
+    assert bench.checker.counts == {"expired_sessions": 2, "invalid_requests": 1}

@@ -1,0 +1,159 @@
+"""Clients of a simulation log in; passwords change, token providers fail, and closes are lost, each for a while."""
+
+import dataclasses
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.sasl.tokens import claims_of
+from thinconsumer.testing.simulation import ReaderSwarm, Simulation, swarm
+from thinconsumer.testing.simulation import logins as module
+from thinconsumer.testing.simulation.checkers.logins import LoginChecker
+from thinconsumer.testing.simulation.knobs import OAUTHBEARER, Knobs, LoginKnobs
+from thinconsumer.testing.simulation.logins import (
+    LOGIN_FAULTS,
+    PASSWORD,
+    LostCloses,
+    ProviderFailure,
+    SimLogins,
+    fail_providers,
+    reject_logins,
+)
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
+
+KNOBS = LoginKnobs(
+    share=0.0, mechanism="PLAIN", session_s=5.0, token_s=8.0, rejections=0.0, provider_outages=0.0, lost_closes=0.0
+)
+
+
+class Stage:
+    """A simulation with one topic, whose clients log in, and the faults of their logins."""
+
+    def __init__(self, mechanism):
+        knobs = dataclasses.replace(KNOBS, mechanism=mechanism)
+        self.sim = Simulation(1, topics={"a": 1}, security=SimLogins.security(knobs))
+        self.logins = SimLogins(self.sim, knobs)
+        self.checker = LoginChecker(self.sim.world.accuse, self.sim.cluster.truth, self.logins, self.sim.now)
+        self.sim.jury.add(self.checker)
+        self.chaos = SimpleNamespace(swarm=SimpleNamespace(logins=self.logins), later=self.sim.world.call_later)
+
+    def consumer(self, name="ann"):
+        options = self.logins.options(name)
+        return self.sim.consumer({"a": [0]}, name=name, auto_offset_reset="earliest", **options)
+
+    def read(self, consumer, count):
+        for _ in range(count):
+            self.sim.produce("a", 0, [b"x"])
+            self.sim.run_for(1.0)
+        return len(consumer.records)
+
+
+@pytest.fixture
+def stage():
+    return Stage
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", OAUTHBEARER])
+def test_clients_log_in_again_and_again(stage, mechanism):
+    made = stage(mechanism)
+    assert made.read(made.consumer(), 20) == 20
+    assert made.checker.counts["reauthentications"] >= 3
+    made.sim.check()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_changed_password_rejects_logins_until_the_fault_ends(stage, mechanism):
+    made = stage(mechanism)
+    consumer = made.consumer()
+    assert reject_logins(made.chaos, Random(1))
+    assert made.read(consumer, 1) == 0 and consumer.errors
+    made.logins.calm()
+    assert made.read(consumer, 5) == 6
+    assert made.checker.counts["rejected_logins"] > 0
+
+
+def test_invalid_tokens_are_rejected(stage):
+    made = stage(OAUTHBEARER)
+    made.logins.reject(True)
+    consumer = made.consumer()
+    assert made.read(consumer, 1) == 0
+    made.logins.calm()
+    assert made.read(consumer, 10) == 11
+    assert made.checker.counts["rejected_logins"] > 0
+
+
+def test_during_an_outage_no_broker_is_dialled_without_a_token(stage):
+    made = stage(OAUTHBEARER)
+    assert not fail_providers(made.chaos, Random(1))  # there is no provider yet
+    made.logins.fail_providers(True)
+    consumer = made.consumer()
+    assert made.read(consumer, 2) == 0 and not made.sim.network.connections
+    with pytest.raises(ProviderFailure):
+        made.logins.providers["ann"]()
+    made.logins.calm()
+    assert made.read(consumer, 3) == 5
+    assert fail_providers(made.chaos, Random(1)) and made.logins.has_outage
+
+
+def test_tokens_are_of_the_user_and_expire(stage):
+    made = stage(OAUTHBEARER)
+    made.consumer()
+    claims = claims_of(made.logins.providers["ann"]())
+    assert claims["exp"] == made.logins.wall_time() + 8.0 and "nbf" not in claims
+    assert made.logins.may_dial("ann") and made.logins.may_dial("without a provider")
+    made.sim.world.clock.advance_to(made.sim.now() + 8.0)
+    assert not made.logins.may_dial("ann")
+
+
+def test_of_overlapping_faults_the_last_one_ends_the_fault(stage):
+    made = stage("PLAIN")
+    made.logins.for_a_while(made.chaos, made.logins.reject, 2.0)
+    made.logins.for_a_while(made.chaos, made.logins.reject, 3.0)
+    made.sim.run_for(2.5)
+    assert made.logins.are_rejected
+    made.sim.run_for(1.0)
+    assert not made.logins.are_rejected
+
+
+def test_without_logins_there_are_no_faults_of_them():
+    chaos = SimpleNamespace(swarm=SimpleNamespace(logins=None))
+    assert not any(fault(chaos, Random(1)) for fault in LOGIN_FAULTS.values())
+    assert set(LOGIN_FAULTS) <= {f.name for f in dataclasses.fields(LoginKnobs)}
+
+
+def test_closes_are_lost_at_their_rate(stage):
+    made = stage("PLAIN")
+    transport = SimpleNamespace(close=None)
+    node = SimpleNamespace(connections=[SimpleNamespace(connection_id=7, transport=transport)])
+    for rate, request, expected in (
+        (0.0, SaslAuthenticateRequest, None),
+        (1.0, FetchRequest, None),
+        (1.0, SaslAuthenticateRequest, module._nothing),
+    ):
+        LostCloses(made.sim.world, rate)(SimpleNamespace(request=request(), node=node, connection_id=7))
+        assert transport.close is expected
+
+
+def test_a_swarm_of_clients_that_log_in_rests_before_its_end(calm_knobs, monkeypatch):
+    monkeypatch.setattr(swarm, "FAULTS_S", 1.0)
+    calm_knobs.logins = dataclasses.replace(KNOBS, lost_closes=1.0, rejections=1.0)
+    calm_knobs.producers = 1
+    run = ReaderSwarm(1, knobs=calm_knobs)
+    counts = run.run()
+    assert run.login_checker.is_calm and counts["logins"] > 0 and counts["expired_sessions"] == 0
+    assert PASSWORD not in str(run.knobs)
+    assert any(isinstance(rule.action, LostCloses) for rule in run.sim.cluster.rules) or run.chaos.is_over
+
+
+def test_sessions_are_longer_than_the_networks_delays():
+    knobs = Knobs.draw(1)
+    knobs.latency_max_s, knobs.jitter_s, knobs.clock_jumps = 0.2, 0.1, 2.0
+    knobs.clients[0].wall_skew_s = 5.0
+    password, token = KNOBS, dataclasses.replace(KNOBS, mechanism=OAUTHBEARER, provider_outages=1.0)
+    password.fit(knobs)
+    assert password.session_s >= 15.0 and knobs.clock_jumps == 2.0
+    token.fit(knobs)
+    assert token.token_s >= 15.0 and token.provider_outages == 1.0
+    assert knobs.clock_jumps == knobs.clients[0].wall_skew_s == 0.0
