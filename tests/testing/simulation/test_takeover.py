@@ -38,7 +38,9 @@ class Stage:
         }
         self.readers = [sim.consumer([TP], **options) for _ in range(readers)]
         self.written = []
-        swarm = SimpleNamespace(sim=sim, knobs=knobs, actors=self.readers, tps=[TP], groups=(), log_writer=self)
+        swarm = SimpleNamespace(
+            sim=sim, knobs=knobs, actors=self.readers, tps=[TP], groups=(), log_writer=self, logins=None
+        )
         self.chaos = Chaos(swarm)
         sim.produce(*TP, [b"1", b"2"])
         sim.run_for(1.0)
