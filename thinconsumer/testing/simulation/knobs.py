@@ -21,7 +21,7 @@ T = TypeVar("T")
 BUDGET = 700.0
 
 #: Share of the runs in which clients log in.
-LOGINS_SHARE = 0.12
+LOGINS_SHARE = 0.08
 OAUTHBEARER = "OAUTHBEARER"
 
 RANGE, ROBIN, STICKY, COOPERATIVE = "range", "roundrobin", "sticky", "cooperative-sticky"

@@ -64,6 +64,7 @@ class SimLogins:
         self.knobs = knobs
         self.has_outage = False  #: Whether token providers fail now.
         self.are_rejected = False  #: Whether brokers have another password now, or providers return invalid tokens.
+        self.calm_since = 0.0  #: The time of the last call of :meth:`calm`.
         self.counts: Counter[str] = Counter()
         self.providers: dict[str, TokenProvider] = {}
         self._sim = sim
@@ -121,6 +122,7 @@ class SimLogins:
 
     def calm(self) -> None:
         """End all faults."""
+        self.calm_since = self._sim.now()
         self.reject(False)
         self.fail_providers(False)
 

@@ -152,7 +152,8 @@ class Swarm:
         """
         assert self.logins is not None
         self.sim.trace.add("swarm", "", "rest")
-        self.sim.run_for(self.logins.knobs.session_s)
+        left = self.logins.calm_since + self.logins.knobs.session_s - self.sim.now()
+        self.sim.run_for(max(0.0, left))
         self.login_checker.is_calm = True
         self.sim.run_for(self.logins.knobs.session_s)
 
