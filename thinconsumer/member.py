@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from .assignors import GroupMetadata
 from .client import BaseClient, Engine, Shell, UserCallback, to_seconds
 from .config.client_options import ClientOptions, shared
-from .config.typed import GroupMemberKeywords
 from .driver import Driver
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from .group.classic.member import ClassicMember
@@ -27,6 +26,8 @@ from .net.secured import open_driver
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from .config.typed import GroupMemberKeywords
 
 __all__ = ["GroupMember"]
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .build import from_dotted_names, from_options
 from .options import OPTIONS, ConsumerConfig
 from .security import SecurityOptions
-from .typed import ClientKeywords
 from .values import HostPort
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from .typed import ClientKeywords
 
 C = TypeVar("C", bound="ClientOptions")
 

@@ -11,7 +11,6 @@ from ..calls import Call
 from ..client import Shell
 from ..config import ConsumerConfig
 from ..config.help import OptionsHelp
-from ..config.typed import ConsumerOptions
 from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
@@ -35,6 +34,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # for type checkers only: not a runtime dependency
 
+    from ..config.typed import ConsumerOptions
     from ..records.columnar.record_columns import RecordColumns
 
     Raw = bytes | None

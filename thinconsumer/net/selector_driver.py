@@ -17,16 +17,19 @@ from collections import deque
 from collections.abc import Sequence
 from math import inf
 from selectors import EVENT_READ, DefaultSelector
+from typing import TYPE_CHECKING
 
 from ..driver import Address, Command, Dial, Endpoint, Resolve, Stream
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaConnectionError
-from .cares_lookup import IS_INSTALLED, CaresLookup
 from .error_text import describe
 from .resolver import Resolver, look_up, numeric, system_resolver
 from .socket_connection import SocketConnection, SocketOption
 from .socket_selector import SelectorLike, SocketSelector
 from .transport import PlainTransport, TransportFactory
 from .wake import Waker
+
+if TYPE_CHECKING:
+    from .cares_lookup import CaresLookup
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +78,8 @@ class SelectorDriver:
         buffers = [(socket.SOL_SOCKET, name, size) for name, size in sizes if size is not None and size >= 0]
         self._socket_options = (*buffers, *socket_options)
         self._transports = {"broker": transport, "http": PlainTransport} | ({} if https is None else {"https": https})
-        self._uses_cares = resolver is None and IS_INSTALLED
+        #: Whether c-ares looks up names; None as long as no name was looked up, since importing it takes long.
+        self._uses_cares: bool | None = None if resolver is None else False
         self._name_servers = name_servers
         self._slow_resolve_warning_s = slow_resolve_warning_s
         self._sockets: SocketSelector | None = None
@@ -210,17 +214,26 @@ class SelectorDriver:
         addresses = numeric(command.host, command.port)
         if addresses:
             self._answer(command, addresses, "")
-        elif not self._uses_cares:
+        elif not self._has_cares():
             self._blocking_lookups.append(command)  # blocks, so each step makes only one such lookup
         else:
             self._waiting_lookups.append(command)
             self._check_lookup()
+
+    def _has_cares(self) -> bool:
+        if self._uses_cares is None:
+            from .cares_lookup import IS_INSTALLED
+
+            self._uses_cares = IS_INSTALLED
+        return self._uses_cares
 
     def _check_lookup(self) -> None:
         while True:
             if self._lookup is None:
                 if not self._waiting_lookups:
                     return
+                from .cares_lookup import CaresLookup
+
                 command = self._waiting_lookups.popleft()
                 self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
             lookup = self._lookup

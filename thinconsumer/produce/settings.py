@@ -9,7 +9,6 @@ from ..config import ClientOptions
 from ..config.build import from_options
 from ..config.declare import section
 from ..config.kinds import Choice, Integer
-from ..config.typed import ProducerKeywords
 from ..config.values import INT32_MAX, INT64_MAX
 from ..errors import KafkaConfigurationError
 from ..records import compression
@@ -17,6 +16,8 @@ from ..records.compression import Codec, CodecError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ..config.typed import ProducerKeywords
 
 S = TypeVar("S", bound="ProducerSettings")
 

@@ -11,16 +11,12 @@ import enum
 import zlib
 from struct import Struct
 
-import crc32c as _crc32c
-
 from ..errors import CorruptRecordError, UnsupportedCodecError
 from ..types import ConsumerRecord, TopicPartition
-from . import columns, compression, legacy, rows
+from . import checksum, columns, compression, legacy, rows
 from .columns import Columns, Malformed
 
 __all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info", "split"]
-
-crc32c = _crc32c.crc32c
 
 #: The fields of a batch header in format 2: base offset, length, leader epoch, magic, CRC, attributes, last offset
 #: delta, base and max timestamp, producer id and epoch, base sequence, record count.
@@ -183,7 +179,7 @@ class RecordBatch:
     def check_crc(self, topic: str = "", partition: int = -1) -> None:
         """Verify the checksum; raise CorruptRecordError if it is wrong."""
         if self.magic == 2:
-            computed = crc32c(self.view[CRC_COVERS_FROM:])
+            computed = checksum.crc32c(self.view[CRC_COVERS_FROM:])
         else:
             computed = zlib.crc32(self.view[LEGACY_CRC_COVERS_FROM:])
         if computed != self.crc:
@@ -340,5 +336,4 @@ def _corrupt_header(
 
 def info() -> dict[str, str]:
     """Return the implementations of checksums and codecs, for ``Consumer.health()``."""
-    native = "native, in hardware" if _crc32c.hardware_based else "native, in software"
-    return {"crc32c": f"{native} (crc32c {_crc32c.__version__})", **compression.available()}
+    return {"crc32c": checksum.describe(), **compression.available()}

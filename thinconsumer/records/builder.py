@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-import crc32c as _crc32c
-
 from ..wire.primitives import uvarint
-from . import compression
+from . import checksum, compression
 from .batch import (
     CONTROL,
     CRC_COVERS_FROM,
@@ -145,7 +143,7 @@ def build_batch(
         len(records),
     ) + packed  # fmt: skip
     size = HEADER_SIZE - LOG_OVERHEAD + len(packed)
-    return _BEFORE_CRC.pack(base_offset, size, leader_epoch, 2) + _CRC.pack(_crc32c.crc32c(covered)) + covered
+    return _BEFORE_CRC.pack(base_offset, size, leader_epoch, 2) + _CRC.pack(checksum.crc32c(covered)) + covered
 
 
 def build_marker(
@@ -182,5 +180,5 @@ def restamp(batch: bytes, base_offset: int, leader_epoch: int, log_append_time: 
     if log_append_time is not None:
         out[22] |= LOG_APPEND_TIME
         _INT64.pack_into(out, 35, log_append_time)
-        _CRC.pack_into(out, 17, _crc32c.crc32c(memoryview(out)[CRC_COVERS_FROM:]))
+        _CRC.pack_into(out, 17, checksum.crc32c(memoryview(out)[CRC_COVERS_FROM:]))
     return bytes(out)
