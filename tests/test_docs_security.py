@@ -5,6 +5,7 @@ import functools
 import http.server
 import importlib.util
 import json
+import logging
 import os
 import re
 import sys
@@ -93,8 +94,8 @@ def world(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("API_KEY", "billing")
     monkeypatch.delenv("KEY_PASSWORD", raising=False)
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")  # not a secret: it is logged
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_CONFIG_FILE", "none")
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     signer = types.ModuleType("aws_msk_iam_sasl_signer")
@@ -107,6 +108,15 @@ def world(folder, tmp_path, monkeypatch):
     azure.DefaultAzureCredential = lambda: types.SimpleNamespace(get_token=lambda *scopes: access_token)
     monkeypatch.setitem(sys.modules, "azure", types.ModuleType("azure"))
     monkeypatch.setitem(sys.modules, "azure.identity", azure)
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets(caplog):
+    """Search everything that is logged, also at DEBUG, for the password and the beginning of a token."""
+    caplog.set_level(logging.DEBUG)
+    yield
+    lines = [record.getMessage() for when in ("setup", "call") for record in caplog.get_records(when)]
+    assert not [line for line in lines if SECRET in line or "eyJ" in line]
 
 
 @pytest.fixture
