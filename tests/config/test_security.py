@@ -62,3 +62,11 @@ def test_importing_the_options_imports_neither_ssl_nor_other_slow_modules():
     for file in Path(inspect.getfile(SecurityOptions)).parent.glob("*.py"):
         slow = re.search(r"^(import|from) (ssl|socket|pathlib|urllib|base64)\b", file.read_text("utf-8"), re.MULTILINE)
         assert slow is None, f"{file.name}: {slow}"
+
+
+def test_options_with_a_mapping_have_a_hash():
+    def made(value):
+        given = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": len}
+        return ClientOptions.from_options(**given, sasl_oauthbearer_extensions={"pool": value})
+
+    assert len({made("a"), made("a"), made("b")}) == 2

@@ -4,6 +4,7 @@ import datetime
 import socket
 import ssl
 import sys
+from types import SimpleNamespace
 
 import pytest
 import trustme
@@ -15,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from thinconsumer.config import ClientOptions
 from thinconsumer.errors import IllegalStateError, KafkaConfigurationError, KafkaConnectionError
-from thinconsumer.net import SelectorDriver, secured
+from thinconsumer.net import SelectorDriver, secured, tls
 from thinconsumer.net.secured import broker_transport, https_transport, open_driver
 from thinconsumer.net.tls import SESSIONS_MAX, Sessions, TlsTransport, tls_transport
 from thinconsumer.net.transport import PlainTransport
@@ -298,16 +299,40 @@ def test_a_session_is_dropped_when_its_handshake_fails(error, raised, client_con
         TlsTransport(tls, sessions, place).handshake()
 
 
-def test_the_number_of_sessions_is_bounded(client_context):
-    class Session:
-        has_ticket = True
-        id = b""
+class AnsweredTls:
+    """A TLS socket after its handshake, which counts how often its session is read."""
 
+    def __init__(self, context, *, session_reused=False, has_ticket=True):
+        self.context = context
+        self.session_reused = session_reused
+        self.reads = 0
+        self._session = SimpleNamespace(has_ticket=has_ticket, id=b"")
+
+    @property
+    def session(self):
+        self.reads += 1
+        return self._session
+
+
+def test_the_number_of_sessions_is_bounded(client_context):
     sessions = Sessions()
     for port in range(SESSIONS_MAX + 5):
-        sessions.keep(("kafka", port), client_context, Session())
-    sessions.keep(("kafka", 1), client_context, None)
+        sessions.keep(("kafka", port), AnsweredTls(client_context))
+    sessions.keep(("kafka", 1), AnsweredTls(client_context, has_ticket=False))
     assert len(sessions) == SESSIONS_MAX
     assert sessions.find(("kafka", 4), client_context) is None
     assert sessions.find(("kafka", 5), client_context) is not None
     assert sessions.find(("kafka", 5), None) is None
+
+
+def test_sessions_are_read_seldom(client_context, monkeypatch):
+    """Python before 3.13.1 loses 6 KB each time: a client that reconnected every second grew by 20 MB an hour."""
+    monkeypatch.setattr(tls, "SESSION_READS_MAX", 5)
+    sessions, place = Sessions(), ("kafka-1", 9093)
+    resumed = AnsweredTls(client_context, session_reused=True)
+    full = AnsweredTls(client_context)
+    for _ in range(10):
+        sessions.keep(place, resumed)
+        sessions.keep(place, full)
+    assert (resumed.reads, full.reads) == (0, 5)
+    assert sessions.find(place, client_context) is full._session

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import ssl
+import traceback
 
 import pytest
 import trustme
@@ -183,6 +184,7 @@ MALFORMED = "-----BEGIN {0}-----\nAAAA\n-----END {0}-----\n"
     ("options", "text"),
     [
         ({"ssl_truststore_certificates": MALFORMED.format("CERTIFICATE")}, "has a malformed certificate"),
+        ({"ssl_truststore_certificates": MALFORMED.format("CERTIFICATE").replace("AA", "\xe9")}, "has a malformed"),
         (
             {
                 "ssl_keystore_certificate_chain": MALFORMED.format("CERTIFICATE"),
@@ -197,6 +199,33 @@ MALFORMED = "-----BEGIN {0}-----\nAAAA\n-----END {0}-----\n"
 def test_options_that_cannot_be_used_are_refused_at_once(options, text):
     with pytest.raises(KafkaConfigurationError, match=text):
         new_context(**options)
+
+
+def test_the_traceback_of_an_error_has_no_frame_with_a_key_or_password(files):
+    """Error reporters show the local variables of all frames."""
+    key = files.write("key-alone.pem", files.key_pem)
+    store = files.write("me.p12", files.p12)
+    for options in ({"ssl_cafile": key}, {"ssl_keystore_location": store, "ssl_keystore_password": "wrong canary"}):
+        with pytest.raises(KafkaConfigurationError) as caught:
+            new_context(**options)
+        error = caught.value
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        assert frames[-1].f_code.co_name == "__init__"
+        assert error.__context__ is None
+
+
+def test_a_file_that_is_replaced_by_a_directory_or_a_pipe(renewable, caplog):
+    contexts, folder = renewable
+    before = contexts.current()
+    path = folder / "key.pem"
+    path.unlink()
+    path.mkdir()
+    assert contexts.current() is before
+    assert "Is a directory" in caplog.text
+    path.rmdir()
+    os.mkfifo(path)
+    assert contexts.current() is before
+    assert "no private key" in caplog.text
 
 
 # Revocation lists

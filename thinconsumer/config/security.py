@@ -280,7 +280,8 @@ class SecurityOptions:
         return self._values() == other._values()
 
     def __hash__(self) -> int:
-        return hash(self._values())
+        # A mapping, such as the extensions of tokens, has no hash.
+        return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in self._values()))
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in type(self).__dataclass_fields__)

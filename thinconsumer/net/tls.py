@@ -7,6 +7,7 @@ sees them. The timeout of the handshake is the engine's task, not this module's.
 
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
@@ -24,6 +25,10 @@ RECORDS_PER_RECEIVE = 16
 #: Maximum number of servers whose sessions are kept; a session takes a few kilobytes.
 SESSIONS_MAX = 1000
 
+#: Maximum number of times that sessions are read from OpenSSL. Before Python 3.13.1, each time loses the memory of the
+#: session, about 6 KB: https://github.com/python/cpython/issues/116810.
+SESSION_READS_MAX = 2000 if sys.version_info < (3, 13, 1) else sys.maxsize
+
 _Server = tuple[str, int]
 
 
@@ -32,6 +37,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._sessions: dict[_Server, tuple[ssl.SSLContext, ssl.SSLSession]] = {}
+        self._reads = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -41,14 +47,21 @@ class Sessions:
         made_with, session = self._sessions.get(server, (None, None))
         return session if made_with is context else None
 
-    def keep(self, server: _Server, context: ssl.SSLContext, session: ssl.SSLSession | None) -> None:
-        """Keep a session, unless it cannot be resumed, and drop the oldest one if there are too many."""
+    def keep(self, server: _Server, tls: ssl.SSLSocket) -> None:
+        """Keep the session of a connection, unless it cannot be resumed, and drop the oldest one if there are too many.
+
+        The session of a connection that has resumed an earlier one is not read: the earlier one can be resumed again.
+        """
+        if tls.session_reused or self._reads >= SESSION_READS_MAX:
+            return
+        self._reads += 1
+        session = tls.session
         if session is None or not (session.has_ticket or session.id):
             return
         self._sessions.pop(server, None)
         if len(self._sessions) >= SESSIONS_MAX:
             del self._sessions[next(iter(self._sessions))]
-        self._sessions[server] = context, session
+        self._sessions[server] = tls.context, session
 
     def drop(self, server: _Server) -> None:
         self._sessions.pop(server, None)
@@ -154,7 +167,7 @@ class TlsTransport:
         # In TLS 1.3, the server sends tickets after the handshake, so they have arrived with the first bytes.
         self._sessions = None
         with suppress(ValueError):  # the socket is closed
-            sessions.keep(self._server, self._tls.context, self._tls.session)
+            sessions.keep(self._server, self._tls)
 
     def send(self, chunks: Chunks) -> int | None:
         """Send at most one TLS record; return the number of bytes sent, or None if nothing could be sent yet."""

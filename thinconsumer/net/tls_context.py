@@ -39,7 +39,11 @@ class TlsContexts:
         self._options = options
         self._files = _files(options)
         self._stamp = self._stamps()
-        self._context = self._make(options)
+        try:
+            self._context = self._make(options)
+        except KafkaConfigurationError as error:
+            # The frames of the traceback have keys and passwords as local variables, which some error reporters show.
+            raise error.with_traceback(None) from None
         self._failed_stamp: _Stamp | None = None
         self._retry_at = 0.0
 
@@ -133,7 +137,7 @@ def _trust(context: ssl.SSLContext, options: SecurityOptions) -> bool:
     if certificates:
         try:
             context.load_verify_locations(cadata=certificates)
-        except (ssl.SSLError, ValueError) as error:
+        except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: characters outside ASCII
             raise KafkaConfigurationError(
                 "ssl_cafile, ssl_truststore_location or ssl_truststore_certificates has a malformed certificate: "
                 f"{_reason(error)}"

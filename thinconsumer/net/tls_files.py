@@ -65,7 +65,8 @@ def read_file(path: str, option: str) -> bytes:
         KafkaConfigurationError: the file cannot be read or is too large.
     """
     try:
-        with open(path, "rb") as file:
+        # Not to wait for a writer, if the file was replaced by a named pipe.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise KafkaConfigurationError(f"{option}: {path}: {error.strerror or type(error).__name__}") from None
