@@ -46,6 +46,12 @@ READER_MINIMUMS = {
     "aborted": 150,
     "mishandled": 500,
     "errors": 400,
+    "logins": 560,
+    "reauthentications": 310,
+    "rejected_logins": 300,
+    "rejections": 11,
+    "provider_outages": 6,
+    "tokens": 90,
 }
 GROUP_MINIMUMS = {
     "processed": 7500,

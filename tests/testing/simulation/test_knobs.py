@@ -10,6 +10,8 @@ from thinconsumer.config import ConsumerConfig
 from thinconsumer.testing.simulation import Simulation
 from thinconsumer.testing.simulation.group_faults import GROUP_FAULTS
 from thinconsumer.testing.simulation.knobs import (
+    LOGINS_SHARE,
+    OAUTHBEARER,
     STYLES,
     ClientKnobs,
     Knobs,
@@ -210,3 +212,15 @@ def test_options_of_members_are_valid(recwarn, group_worlds):
 def test_neighbouring_steps_of_a_rolling_bounce_have_an_assignor_in_common():
     for steps in STYLES.values():
         assert all(set(one) & set(other) for one, other in itertools.pairwise(steps))
+
+
+# -- logins
+
+
+def test_clients_log_in_in_a_share_of_the_runs_with_every_mechanism(drawn, group_worlds):
+    many = [*drawn, *group_worlds]
+    logins = [knobs.logins for knobs in many if knobs.logins is not None]
+    assert 0.5 * LOGINS_SHARE < len(logins) / len(many) < 1.5 * LOGINS_SHARE
+    assert {one.mechanism for one in logins} == {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER}
+    for name in ("rejections", "provider_outages", "lost_closes"):
+        assert {getattr(one, name) > 0.0 for one in logins} == {True, False}
