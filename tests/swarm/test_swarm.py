@@ -84,6 +84,11 @@ GROUP_MINIMUMS = {
     "vanishings": 8,
     "errors": 300,
     "lines": 2100,
+    "logins": 820,
+    "reauthentications": 540,
+    "rejected_logins": 370,
+    "rejections": 8,
+    "tokens": 10,
 }
 #: Of each kind of swarm: its seeds, how many of them are one test, and the least counts.
 SWARMS: dict[type[Swarm], tuple[int, int, dict[str, int]]] = {
