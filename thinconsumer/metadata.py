@@ -248,6 +248,8 @@ class Metadata:
                 self.refresh_error = error if _is_final(error) else None
             else:
                 inquiry.call.last_error = error
+                if error is not None and _is_final(error):
+                    inquiry.call.fail(error)
             return
         self._failing_since = None
         self.refresh_error = None

@@ -84,6 +84,21 @@ def test_a_wrong_password_is_raised_at_once_and_not_tried_in_a_loop(world, mecha
     assert w.clock.now() - began > 4
 
 
+@pytest.mark.parametrize(
+    "call",
+    [lambda c: c.bootstrap(), lambda c: c.topics(), lambda c: c.partitions_for_topic("t")],
+    ids=["bootstrap", "topics", "partitions_for_topic"],
+)
+def test_a_rejected_login_ends_a_call_for_metadata_at_once(world, call):
+    w = world(security=SECURITY)
+    consumer = w.consumer(T0, **PLAIN | {"sasl_plain_password": "wrong"})
+    consumer.assign([])
+    began = w.clock.now()
+    with pytest.raises(SaslAuthenticationFailedError):
+        call(consumer)
+    assert w.clock.now() - began < 1
+
+
 def test_a_mechanism_that_the_broker_lacks_is_raised_without_credentials(world):
     w = world(security=ListenerSecurity(
         security_protocol="SASL_PLAINTEXT", sasl_enabled_mechanisms=("PLAIN",), users={"alice": PASSWORD}

@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 #: The largest TLS record. A read with this much room leaves no decrypted bytes behind, which no selector would report.
 RECORD_MAX = 16 * 1024
+#: The fatal alert internal_error of TLS 1.2, with which Kafka answers bytes that are not TLS. OpenSSL answers nothing.
+_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
+_NOT_TLS = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"})
 
 
 class TlsChannel(Channel):
@@ -79,6 +82,8 @@ class TlsChannel(Channel):
         self._is_closing = self._is_draining = True
         connection.node.schedule.call_later(LINGER_S, self.reset)
         try:
+            if error.reason in _NOT_TLS:
+                socket.socket.send(self._tls, _ALERT)
             socket.socket.shutdown(self._tls, socket.SHUT_WR)
         except OSError:
             self._release()  # The client has closed the connection.
