@@ -11,14 +11,14 @@
                 print(tp, record.offset, record.value)
 """
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from . import errors
 from ._version import __version__
-from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from .config import ConfigurationWarning
 from .consumer import Consumer, Health, HealthState
 from .errors import *  # noqa: F403 - all that errors.__all__ names
-from .group import RebalanceListener
-from .member import GroupMember
 from .types import (
     ClusterView,
     ConsumerRecord,
@@ -28,6 +28,11 @@ from .types import (
     PartitionInfo,
     TopicPartition,
 )
+
+if _TYPE_CHECKING:
+    from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
+    from .group import RebalanceListener
+    from .member import GroupMember
 
 __all__ = [
     "Assignment",
@@ -51,3 +56,25 @@ __all__ = [
     "__version__",
 ]
 __all__ += errors.__all__
+
+#: The modules of names that only applications with a group need, imported when such a name is used first.
+_MODULES = {
+    "Assignment": ".assignors",
+    "GroupMember": ".member",
+    "GroupMetadata": ".assignors",
+    "PartitionAssignor": ".assignors",
+    "RebalanceListener": ".group",
+    "RebalanceProtocol": ".assignors",
+    "Subscription": ".assignors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(_import_module(_MODULES[name], __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,14 +2,25 @@
 
 import copy
 import pickle
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 
 import pytest
 
 from thinconsumer.wire.alter_user_scram_credentials import ScramCredentialUpsertion
+from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from thinconsumer.wire.schema import NEVER, NO_VERSIONS, ZERO_UUID, Primitive, parse_versions, wire_fields
+from thinconsumer.wire.schema import (
+    NEVER,
+    NO_VERSIONS,
+    ZERO_UUID,
+    Primitive,
+    Struct,
+    int32,
+    parse_versions,
+    wire_fields,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +78,37 @@ def test_secrets_are_left_out_of_the_repr() -> None:
     ):
         assert "hush" not in repr(struct)
         assert struct == replace(struct) != type(struct)()
+
+
+def all_structs(base: type[Struct] = Struct) -> Iterator[type[Struct]]:
+    for struct in base.__subclasses__():
+        yield struct
+        yield from all_structs(struct)
+
+
+def test_every_struct_can_be_made_and_is_a_dataclass() -> None:
+    """The ``__init__`` of a struct is generated on first use: a wrong declaration would show up late."""
+    assert REQUESTS
+    structs = [struct for struct in all_structs() if struct.__module__.startswith("thinconsumer.")]
+    assert len(structs) > 150
+    for struct in structs:
+        made = struct()
+        assert [field.name for field in fields(made)] == ["unknown_tags", *(name for name, _ in wire_fields(struct))]
+        assert made == struct()
+        assert not hasattr(made, "__dict__")
+        assert repr(made).startswith(f"{struct.__qualname__}(")
+
+
+def test_structs_do_not_equal_other_types_and_have_no_hash() -> None:
+    assert FetchPartition() != FetchTopic()
+    with pytest.raises(TypeError):
+        hash(FetchPartition())
+
+
+def test_a_derived_struct_has_the_fields_of_its_base_and_an_init_of_its_own() -> None:
+    class Longer(FetchTopic):
+        more: int = int32("0+")
+
+    FetchTopic(topic="a")
+    assert Longer(topic="a", more=2).more == 2
+    assert [name for name, _ in wire_fields(Longer)] == [*(name for name, _ in wire_fields(FetchTopic)), "more"]

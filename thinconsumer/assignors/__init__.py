@@ -1,12 +1,35 @@
-"""Assignors: pure functions from the members and topics of a group to an assignment."""
+"""Assignors: pure functions from the members and topics of a group to an assignment.
+
+The built-in assignors are imported when they are named first: values such as GroupMetadata need none of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
-from .cooperative_sticky import CooperativeStickyAssignor
-from .range import RangeAssignor
-from .roundrobin import RoundRobinAssignor
-from .sticky import StickyAssignor
+
+if TYPE_CHECKING:
+    from .cooperative_sticky import CooperativeStickyAssignor
+    from .range import RangeAssignor
+    from .roundrobin import RoundRobinAssignor
+    from .sticky import StickyAssignor
 
 __all__ = [
     "Assignment", "CooperativeStickyAssignor", "GroupMetadata", "PartitionAssignor", "RangeAssignor",
     "RebalanceProtocol", "RoundRobinAssignor", "StickyAssignor", "Subscription",
 ]  # fmt: skip
+
+#: The module of each built-in assignor.
+_MODULES = {
+    "CooperativeStickyAssignor": ".cooperative_sticky",
+    "RangeAssignor": ".range",
+    "RoundRobinAssignor": ".roundrobin",
+    "StickyAssignor": ".sticky",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_MODULES[name], __name__), name)
+    return found

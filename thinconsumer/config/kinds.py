@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..assignors.kafka_python import built_in_name
-from ..assignors.registry import name_of
 from .values import (
     ASYNC_DEF,
     INT32_MAX,
@@ -337,6 +335,8 @@ class Assignors(Kind):
             raise type_error("a list of assignors or of their names", value)
         if not value:
             raise ValueError("must name at least one assignor")
+        from ..assignors.kafka_python import built_in_name  # on demand, since only some groups need the assignors
+
         entries = [built_in_name(entry) or entry for entry in value]
         names = [self._name(entry) for entry in entries]
         if len(set(names)) < len(names):
@@ -352,6 +352,8 @@ class Assignors(Kind):
 
     def _name(self, entry: object) -> str:
         if not isinstance(entry, str):
+            from ..assignors.registry import name_of
+
             try:
                 return name_of(entry)
             except ValueError as error:

@@ -10,9 +10,6 @@ from ..group.group import Group
 from .managers import ConsumerManagers
 from .metrics_recorder import CALLBACKS
 
-#: Default timeout of close() in seconds, as in Java.
-CLOSING = 30.0
-
 
 class GroupCallbacks:
     """Runs a consumer's group callbacks, and implements unsubscribe and close for its group."""

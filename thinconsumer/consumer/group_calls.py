@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..assignors import GroupMetadata
 from ..errors import IllegalStateError, KafkaTimeoutError
-from ..group.commit_queue import log_failure
 from ..types import OffsetAndMetadata, TopicPartition
 from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
 from .open_calls import KEPT
 
 if TYPE_CHECKING:
+    from ..assignors import GroupMetadata
     from ..client import Shell
     from .reader import ConsumerCore
 
@@ -118,11 +117,14 @@ class GroupCalls:
         request, in which the offset of the latest call counts. ``callback(offsets, error_or_None)`` runs inside a later
         ``poll``, ``commit`` or ``close``. ``close`` sends the commits that are still queued.
         """
+        from ..group.commit_queue import log_failure
+
         refuse_async(callback, "the callback")
-        told: Any = callback or self._reader.config.default_offset_commit_callback or log_failure
+        told: Any = callback or self._reader.config.default_offset_commit_callback
         with self._shell.change():
+            commits = self._reader.managers.require_group().commits
             deadline = self._shell.driver.now() + self._reader.default_timeout(None)
-            self._reader.managers.require_group().commits.add(self._to_commit(offsets), deadline, told)
+            commits.add(self._to_commit(offsets), deadline, told or log_failure)
 
     @overload
     def committed(
@@ -168,6 +170,8 @@ class GroupCalls:
 
         A transactional producer needs this for ``send_offsets_to_transaction`` (KIP-447).
         """
+        from ..assignors import GroupMetadata
+
         with self._shell.enter():
             return GroupMetadata(*self._reader.managers.require_group().member.identity)
 

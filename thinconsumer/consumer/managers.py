@@ -3,9 +3,11 @@
 :class:`~thinconsumer.client.Engine` steps the managers in the order of :meth:`ConsumerManagers._in_order`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from __future__ import annotations
 
-from ..assignors import PartitionAssignor
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
 from ..client import Engine, Manager, ManagerParts
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request
@@ -18,12 +20,14 @@ from ..fetch.planner import ASKER as FETCH
 from ..fetch.planner import Planner
 from ..fetch.resets import Resets
 from ..fetch.validation import Validation
-from ..group.group import Group
 from ..metadata import Metadata
 from ..metrics import ConsumerMetrics
 from ..partitions import Partitions
 from ..timers import NEVER, Random
 from ..wire.error_codes import Code, to_error
+
+if TYPE_CHECKING:
+    from ..group.group import Group
 
 
 class ConsumerManagers:
@@ -35,8 +39,6 @@ class ConsumerManagers:
         random: Random,
         wall_time: Callable[[], float],
         deserialize: Deserialize | None = None,
-        *,
-        assignors: Sequence[PartitionAssignor] = (),
     ) -> None:
         self.config = config
         self.partitions = Partitions()
@@ -51,6 +53,11 @@ class ConsumerManagers:
         self.collector = Collector(config, self.partitions, self.buffer, deserialize)
         self.group: Group | None = None
         if config.group_id is not None:
+            # On demand: without a group, the client starts in less time and memory without the modules of groups.
+            from ..assignors.registry import create
+            from ..group.group import Group
+
+            assignors = create(config.partition_assignment_strategy)
             self.group = Group(config, assignors, self.partitions, self.metadata, random)
             self.group.commits.on_answer = self.metrics.record_commit
         self._wall_time = wall_time

@@ -7,9 +7,8 @@ the stepping, waiting and recovery; the managers decide about brokers, offsets a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from ..assignors.registry import create
 from ..calls import Call, run_all
 from ..client import Guard, Shell, UserCallback
 from ..config import ConsumerConfig
@@ -24,15 +23,19 @@ from ..partitions import Partition
 from ..records.rows import deserialize
 from ..types import TopicPartition
 from .arguments import to_seconds
-from .group_callbacks import CLOSING, GroupCallbacks
 from .health import HealthMonitor
 from .managers import ConsumerManagers
 from .metrics_recorder import handed_out, read_off
 from .open_calls import OpenCalls
 
+if TYPE_CHECKING:
+    from .group_callbacks import GroupCallbacks
+
 T = TypeVar("T")
 Ends = Mapping[TopicPartition, int]
 
+#: Default timeout of close() in seconds, as in Java.
+CLOSING = 30.0
 #: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
 #: holds back a Fetch on the same connection answers only after up to fetch_max_wait_ms, which should not delay the end
 #: of the program.
@@ -45,11 +48,8 @@ class ConsumerCore:
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         guard = Guard()
         driver = driver if driver is not None else _driver(config, guard)
-        assignors = () if config.group_id is None else create(config.partition_assignment_strategy)
         self.config = config
-        self.managers = ConsumerManagers(
-            config, driver.random, driver.wall_time, self._deserializer(), assignors=assignors
-        )
+        self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self._deserializer())
         self.partitions = self.managers.partitions
         self.shell = Shell(
             "consumer",
@@ -64,6 +64,8 @@ class ConsumerCore:
         )
         self.callbacks: GroupCallbacks | None = None
         if self.managers.group is not None:
+            from .group_callbacks import GroupCallbacks  # on demand, as the group itself, see ConsumerManagers
+
             self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
         default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
         self.watch = HealthMonitor(default_timeout / 2000)
