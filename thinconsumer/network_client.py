@@ -449,9 +449,10 @@ class NetworkClient:
     def _answer_login_errors(self, candidates: list[BrokerRoute]) -> None:
         """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too.
 
-        They also fail with the error because of which there are no credentials to log in with.
+        They also fail with the error because of which there are no credentials to log in with, unless a connection from
+        before is ready.
         """
-        error = self._logins.take_error()
+        error = None if any(route.is_ready for route in candidates) else self._logins.take_error()
         for route in candidates:
             error, route.login_error = route.login_error or error, None
         if error is not None:

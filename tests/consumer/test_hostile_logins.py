@@ -1,6 +1,8 @@
 """Brokers that answer a login wrongly, and token providers that misbehave: failures are typed, prompt and bounded."""
 
+import base64
 import dataclasses
+import json
 
 import pytest
 
@@ -212,3 +214,33 @@ def test_a_provider_of_tokens_that_expire_at_once_does_not_hold_up_the_poll(worl
         consumer.poll(1000)
         w.clock.advance(0.001)
     assert len(calls) <= 11
+
+
+def test_a_token_that_brokers_reject_is_replaced_even_if_it_seems_valid(world, read):
+    """The clock of this machine is late by an hour, so that a token of 1000 s seems to live for 4600 s."""
+    w = world(security=SECURITY)
+    clock, calls = w.clock, []
+
+    def provider():
+        calls.append(clock.now())
+        wall = clock.wall_time() + 3600 * (len(calls) == 1)
+        claims = {"sub": "alice", "iat": clock.wall_time(), "exp": clock.wall_time() + 1000}
+        parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims))
+        return b".".join(parts).decode() + ".", wall + 1000
+
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=provider)
+    w.append(1)
+    assert read(consumer, 1)[0] == [0]
+    clock.advance(1100)
+    consumer_began = clock.now()
+    w.append(1)
+    found = []
+    while not found:
+        assert clock.now() < consumer_began + 20
+        try:
+            found = read(consumer, 1)[0]
+        except SaslAuthenticationFailedError:
+            assert len(calls) < 3
+    assert found == [1]
+    assert len(calls) == 2
+    w.cluster.invalid_requests.clear()  # the request after the end of the session

@@ -289,9 +289,28 @@ def test_a_failed_refresh_keeps_the_token_until_it_expires(bench, caplog):
     assert one.manager.waits_for() == "the last OAUTHBEARER token expired: sasl_oauth_token_provider: ValueError"
     with pytest.raises(KafkaConnectionError, match="cannot log in: the last OAUTHBEARER token expired"):
         one.manager.new_login(HOST).next_request(None, 0.0)
-    assert one.manager.take_error() is None  # connections that are logged in go on
+    assert one.manager.take_error() is None
     (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "the old one is still used" in warning.message
+    one.run(15)
+    with pytest.raises(SaslAuthenticationFailedError, match="no OAUTHBEARER token: .*ValueError"):
+        raise one.manager.take_error()
+
+
+def test_a_token_that_a_broker_rejects_is_replaced_unless_another_one_was_obtained(bench):
+    """It may have been revoked, or expire earlier than the clock of this machine says."""
+    one = with_provider(bench, lambda: (f"t{one.asked}", one.clock.wall_time() + 3600))
+    one.run(100)
+    logins = [one.manager.new_login(HOST) for _ in range(2)]
+    for login in logins:
+        login.next_request(None, 0.0)
+        login.next_request(SaslHandshakeResponse(mechanisms=["OAUTHBEARER"]), 0.0)
+    assert one.asked == 1
+    for login in logins:
+        with pytest.raises(SaslAuthenticationFailedError):
+            login.next_request(SaslAuthenticateResponse(error_code=58), one.clock.now())
+        one.run(100)
+        assert one.asked == 2
 
 
 def test_a_token_that_expired_while_the_machine_slept_is_replaced_at_once(bench):

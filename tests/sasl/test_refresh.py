@@ -118,3 +118,15 @@ def test_a_credential_that_expires_at_once_is_not_replaced_without_end():
     assert not one.is_valid(WALL + 0.002)
     assert not one.is_due(10.002, WALL + 0.002)
     assert one.is_due(10.0 + LEAST_PERIOD, WALL + LEAST_PERIOD)
+
+
+def test_a_rejected_credential_is_replaced_earlier_but_not_in_a_loop():
+    one = refresh()
+    one.succeeded(WALL + 3600, 10.0, WALL)
+    one.rejected(11.0)
+    assert one.due_at == 20.0  # sasl_login_retry_backoff_max_ms after the last success
+    one.rejected(500.0)
+    assert one.due_at == 20.0
+    one.succeeded(WALL + 3600, 100.0, WALL)
+    one.rejected(500.0)
+    assert one.due_at == 500.0

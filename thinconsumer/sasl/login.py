@@ -31,16 +31,22 @@ class SaslLogin:
     """One login, or one re-authentication. The connection sends its requests and passes their answers."""
 
     def __init__(
-        self, mechanism: Mechanism, *, jitter: float = 0.0, wall_time: Callable[[], float] | None = None
+        self,
+        mechanism: Mechanism,
+        *,
+        jitter: float = 0.0,
+        wall_time: Callable[[], float] | None = None,
+        rejected: Callable[[float], None] = lambda now: None,
     ) -> None:
         """``jitter`` (0 to 1) chooses the time of the re-authentication within its range.
 
         ``wall_time`` returns seconds since the epoch; with it, credentials that expire before the session count as the
-        session's end.
+        session's end. ``rejected`` is called with the time if the broker rejects the credentials.
         """
         self._mechanism = mechanism
         self._jitter = jitter
         self._wall_time = wall_time
+        self._rejected = rejected
         self._messages = 0
         self._is_complete = False
         #: Seconds from the login after which the broker closes the connection; None if it never does.
@@ -70,7 +76,7 @@ class SaslLogin:
             self._check_handshake(answer)
             return self._send(self._mechanism.start())
         if isinstance(answer, SaslAuthenticateResponse):
-            return self._continue(answer)
+            return self._continue(answer, now)
         raise KafkaProtocolError(f"{type(answer).__name__} is no response to a login")
 
     def _check_handshake(self, answer: SaslHandshakeResponse) -> None:
@@ -101,10 +107,12 @@ class SaslLogin:
             detail=f"sasl_mechanism={self._mechanism.name!r}, but this listener offers: {offers}{more}",
         )
 
-    def _continue(self, answer: SaslAuthenticateResponse) -> Message | None:
+    def _continue(self, answer: SaslAuthenticateResponse, now: float) -> Message | None:
         if not self._messages or self._is_complete:
             raise KafkaProtocolError("the broker sent a SaslAuthenticate response that no request of the login expects")
         if answer.error_code:
+            if answer.error_code == Code.SASL_AUTHENTICATION_FAILED:
+                self._rejected(now)
             raise self._rejection(answer)
         if len(answer.auth_bytes) > SERVER_MESSAGE_BYTES_MAX:
             raise KafkaProtocolError(f"the broker's {self._mechanism.name} message has {len(answer.auth_bytes)} bytes")

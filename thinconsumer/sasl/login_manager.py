@@ -105,7 +105,7 @@ class LoginManager:
         return f"{state}: {reason}" if reason else state
 
     def take_error(self) -> KafkaError | None:
-        """Return, once, the error of a first token or first credentials that cannot be had.
+        """Return, once, the error because of which there is no valid token, or no valid credentials.
 
         Rejected credentials are such an error at once, and so is an exception of a token provider. A token endpoint
         that cannot be reached is one after ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
@@ -300,7 +300,7 @@ class LoginManager:
         is_valid = self._refresh.is_valid(self._wall_time())
         state = "the old one is still used" if is_valid else "no broker can be asked until there is one"
         self._outages.failed("credentials", now, f"cannot get {self._what} ({state}): {text}")
-        if not self._refresh.is_obtained and (shows_at_once or not retriable or self._refresh.has_lasted(now)):
+        if not is_valid and (shows_at_once or not retriable or self._refresh.has_lasted(now)):
             code = Code.SASL_AUTHENTICATION_FAILED
             self._error = SaslAuthenticationFailedError(f"no {self._what}: {text}", code=int(code), name=code.name)
             self._error.__cause__ = error
@@ -315,7 +315,13 @@ class LoginManager:
             mechanism = self._mechanism(host)
         except KafkaError as error:
             return FailedLogin(error)
-        return SaslLogin(mechanism, jitter=self._random.random(), wall_time=self._wall_time)
+        used = self._token, self._aws
+
+        def rejected(now: float) -> None:
+            if self._refresh is not None and used == (self._token, self._aws):  # not yet replaced
+                self._refresh.rejected(now)
+
+        return SaslLogin(mechanism, jitter=self._random.random(), wall_time=self._wall_time, rejected=rejected)
 
     def _mechanism(self, host: str) -> Mechanism:
         options = self._options

@@ -90,6 +90,15 @@ class Refresh:
         else:
             self.due_at = now + refresh_after(expires_at - wall, self.options, self.random)
 
+    def rejected(self, now: float) -> None:
+        """Replace a credential earlier, because a broker has rejected it; but not more often than after a failure.
+
+        The credential may have been revoked, or the clock of this machine may be late, so that it expires earlier than
+        it seems: the client would log in with it for hours.
+        """
+        pause = max(LEAST_PERIOD, self.options.sasl_login_retry_backoff_max_ms / 1000)
+        self.due_at = min(self.due_at, max(now, self._obtained_at + pause))
+
     def failed(self, now: float, *, retriable: bool) -> None:
         """Record a failed attempt: the next one waits for the backoff.
 
