@@ -7,7 +7,8 @@ import platform
 
 import pytest
 
-from thinconsumer import Consumer, KafkaConfigurationError, TopicPartition
+from thinconsumer import Consumer, KafkaConfigurationError, SaslAuthenticationFailedError, TopicPartition
+from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.config import ConsumerConfig, SecurityOptions, dotted
 from thinconsumer.config.aliases import ALIASES
 from thinconsumer.spark.cluster_client import ClusterClient
@@ -16,6 +17,7 @@ from thinconsumer.spark.options import consumer_config, parse
 from thinconsumer.spark.planner import OffsetRange
 from thinconsumer.spark.reading import read
 from thinconsumer.spark.write_options import parse_write
+from thinconsumer.testing import MemoryCluster
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:1", "kafka.security.protocol": "SASL_SSL"}
 SECRET = "canary-7f3a"
@@ -179,6 +181,21 @@ def test_write_tasks_name_the_host_on_which_a_file_is_missing(ca_file):
     ca_file.unlink()
     with pytest.raises(KafkaConfigurationError, match=f"on host '{platform.node()}': ssl.cafile="):
         write([batch], settings)
+
+
+def test_planning_does_not_repeat_a_rejected_login():
+    security = ListenerSecurity(
+        security_protocol="SASL_PLAINTEXT", sasl_enabled_mechanisms=("SCRAM-SHA-256",), users={"alice": "right"}
+    )
+    kafka = MemoryCluster(1, {"t": 1}, security=security)
+    servers = {"kafka.bootstrap.servers": ",".join(kafka.bootstrap_servers)}
+    login = {**LOGIN, "kafka.sasl.mechanism": "SCRAM-SHA-256", "kafka.security.protocol": "SASL_PLAINTEXT"}
+    options = source(**{**login, **servers})
+    client = ClusterClient(
+        options, connect=lambda config: Consumer.from_config(config, driver=kafka.driver()), sleep=pytest.fail
+    )
+    with pytest.raises(SaslAuthenticationFailedError, match="sasl_plain_password"):
+        client.partitions()
 
 
 SECRETS = {
