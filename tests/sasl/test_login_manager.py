@@ -13,6 +13,7 @@ from thinconsumer.errors import (
     IllegalArgumentError,
     KafkaConfigurationError,
     KafkaConnectionError,
+    KafkaError,
     SaslAuthenticationFailedError,
 )
 from thinconsumer.sasl.aws_credentials import LoadedCredentials
@@ -541,6 +542,16 @@ def test_the_region_is_the_options_the_hosts_or_botocores(aws, bench):
     named = bench(sasl_mechanism="AWS_MSK_IAM", sasl_aws_msk_iam_region="eu-north-1")
     named.run(1)
     assert signed_region(named.message()) == "eu-north-1"
+
+
+def test_an_unexpected_error_of_a_package_fails_the_login_only(aws):
+    """Within a step, it would close all connections, again in each poll."""
+    aws.run(1)
+    aws.manager.provided(LoadedCredentials(b"bytes", SECRET.encode()), aws.clock.now())
+    with pytest.raises(KafkaError, match="cannot begin the AWS_MSK_IAM login: TypeError") as caught:
+        aws.manager.new_login(HOST).next_request(None, 0.0)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__.__traceback__ is None
 
 
 def test_missing_and_expired_aws_credentials(aws, monkeypatch):

@@ -315,6 +315,10 @@ class LoginManager:
             mechanism = self._mechanism(host)
         except KafkaError as error:
             return FailedLogin(error)
+        except Exception as error:  # noqa: BLE001 - of botocore or gssapi; their frames have keys as local variables
+            failed = KafkaError(f"cannot begin the {self._options.sasl_mechanism} login: {_describe(error)}")
+            failed.__cause__ = error.with_traceback(None)
+            return FailedLogin(failed)
         used = self._token, self._aws
 
         def rejected(now: float) -> None:
