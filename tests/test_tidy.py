@@ -19,6 +19,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 #: Imports go one way: a room may import from the rungs above its own, and from itself.
 LADDER = (
+    {"lazy_dataclass"},
     {"types", "timers", "metrics", "_version"},
     {"errors"},
     {"calls"},

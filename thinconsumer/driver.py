@@ -11,10 +11,10 @@ response of 50 MB is copied only once, from the kernel into the buffer from whic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from .errors import KafkaConnectionError
+from .lazy_dataclass import dataclass
 from .timers import Random
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .assignors import GroupMetadata
@@ -21,6 +20,7 @@ from .group.classic.states import MemberState
 from .group.coordinator import Coordinator
 from .group.identity import Identity
 from .group.role import JoinedMember
+from .lazy_dataclass import dataclass
 from .metadata import Metadata
 from .net.secured import open_driver
 

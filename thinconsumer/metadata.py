@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from .calls import Call
 from .config import CommonOptions
 from .connection.request import ANY_NODE, Answer, Request
 from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from .failures import GRACE, Action, OutageLog, Scope, rule
+from .lazy_dataclass import dataclass, field
 from .timers import NEVER, Backoff, Random, Retry
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message

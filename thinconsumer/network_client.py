@@ -21,7 +21,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from .config import CommonOptions
 from .connection.authenticate import Logins, NoLogins
@@ -32,6 +31,7 @@ from .connection.route import SLOW_ATTEMPT, BrokerRoute, QueuedRequest, RouteCon
 from .connection.states import RouteState
 from .driver import Address, Command, Hangup, host_and_port
 from .errors import KafkaConnectionError, KafkaTimeoutError
+from .lazy_dataclass import dataclass
 from .timers import NEVER, Backoff, Random
 from .types import Node
 

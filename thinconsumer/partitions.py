@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .errors import IllegalStateError, KafkaError
+from .lazy_dataclass import dataclass, field
 from .types import OffsetAndMetadata, TopicPartition
 
 

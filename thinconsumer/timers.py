@@ -7,8 +7,9 @@ same clock. Jitter comes from a :class:`Random` passed in, so that the same seed
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
+
+from .lazy_dataclass import dataclass
 
 #: A deadline that never passes.
 NEVER = math.inf

@@ -10,9 +10,9 @@ import enum
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..lazy_dataclass import dataclass, field
 from ..types import ClusterView, TopicPartition
 
 __all__ = ["Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtocol", "Subscription"]

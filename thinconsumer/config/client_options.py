@@ -6,11 +6,10 @@ buffer sizes), because the application creates the driver, which owns the socket
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..lazy_dataclass import dataclass, field
 from .build import from_dotted_names, from_options
 from .options import OPTIONS, ConsumerConfig
 from .security import SecurityOptions
@@ -27,7 +26,7 @@ C = TypeVar("C", bound="ClientOptions")
 def shared(name: str) -> Any:
     """Return a dataclass field for an option that the consumer has, too, with the same declaration and default."""
     declared = OPTIONS[name]
-    return dataclasses.field(default=declared.default, metadata={"option": declared})
+    return field(default=declared.default, metadata={"option": declared})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)

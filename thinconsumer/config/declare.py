@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ..lazy_dataclass import dataclass, field
 from .kinds import Kind
 from .values import HostPort, OffsetResetPolicy
 
@@ -32,7 +31,7 @@ def section(title: str) -> Callable[..., Any]:
 
     def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
         declared = Option(kind, default, doc, title, **about)
-        return dataclasses.field(default=default, metadata={"option": declared})
+        return field(default=default, metadata={"option": declared})
 
     return option
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from ..lazy_dataclass import dataclass, field
 
 OPTIONS_MAX = 100
 CONTROL_FLAGS = ("required", "requisite", "sufficient", "optional")

@@ -10,9 +10,9 @@ import re
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..lazy_dataclass import dataclass, field
 from .values import (
     ASYNC_DEF,
     INT32_MAX,

@@ -8,10 +8,10 @@ exceptions in ``docs/migrating.md``; meanings follow Kafka's ``ConsumerConfig``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .._version import __version__
+from ..lazy_dataclass import dataclass
 from .build import from_dotted_names, from_options
 from .declare import Option, section
 from .kinds import (

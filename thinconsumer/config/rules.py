@@ -7,9 +7,9 @@ clients that have both.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..lazy_dataclass import dataclass
 from .values import INT32_MAX
 
 Values = Mapping[str, Any]

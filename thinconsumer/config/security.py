@@ -7,11 +7,10 @@ for stores, whose type is recognized. Sources: Kafka's ``SslConfigs`` and ``Sasl
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..lazy_dataclass import dataclass, declared_fields
 from .declare import Option, as_passed, is_changed, section
 from .kinds import Boolean, Choice, Integer, Text
 from .security_kinds import (
@@ -258,14 +257,13 @@ class SecurityOptions:
     @classmethod
     def options(cls) -> dict[str, Option]:
         """Return every option's declaration by name, those of TLS and SASL last, as in the docs."""
-        fields = dataclasses.fields(cls)
-        last = SecurityOptions.__dataclass_fields__
-        ordered = sorted(fields, key=lambda field: field.name in last)
-        return {field.name: field.metadata["option"] for field in ordered}
+        last = declared_fields(SecurityOptions)
+        ordered = sorted(declared_fields(cls).items(), key=lambda entry: entry[0] in last)
+        return {name: declared.metadata["option"] for name, declared in ordered}
 
     def __init__(self, **values: Any) -> None:
         """Set the given values, and all other options to their defaults, without any check."""
-        for name, declared in type(self).__dataclass_fields__.items():
+        for name, declared in declared_fields(type(self)).items():
             object.__setattr__(self, name, values.pop(name, declared.default))
         if values:
             raise TypeError(f"{type(self).__name__} has no options {', '.join(values)}")
@@ -284,7 +282,7 @@ class SecurityOptions:
         return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in self._values()))
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in type(self).__dataclass_fields__)
+        return tuple(getattr(self, name) for name in declared_fields(type(self)))
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name), option) for name, option in self.options().items())

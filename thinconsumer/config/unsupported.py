@@ -7,7 +7,7 @@ thinconsumer does anyway. The values are neither shown nor stored: many of them 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..lazy_dataclass import dataclass
 
 _METRICS = "how metrics are counted cannot be configured"
 _JAVA_CLASS = "Java classes cannot be loaded"

@@ -11,8 +11,9 @@ import inspect
 import ipaddress
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
+
+from ..lazy_dataclass import dataclass, field
 
 #: The largest values of Kafka's INT32 and INT64.
 INT32_MAX = 2**31 - 1

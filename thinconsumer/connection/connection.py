@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..driver import Address
@@ -25,6 +24,7 @@ from ..errors import (
     SaslAuthenticationFailedError,
     SslAuthenticationFailedError,
 )
+from ..lazy_dataclass import dataclass, field
 from ..timers import NEVER
 from ..wire import Message
 from ..wire.error_codes import Code

@@ -7,10 +7,10 @@ deadline passed, the broker supports no common version). The manager that sent t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
+from ..lazy_dataclass import dataclass
 from ..wire import Message
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from ..driver import Address, Command, Dial, Hangup, host_and_port
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from ..failures import OutageLog
+from ..lazy_dataclass import dataclass, field
 from ..timers import NEVER, Backoff, Random
 from .address_race import AddressRace
 from .addresses import AddressBook, NameLookup
@@ -338,6 +338,8 @@ class BrokerRoute:
 
         def probe(address: Address) -> Connection:
             # Sends only ApiVersions, without a client id: nothing that TLS would have to protect.
+            from dataclasses import replace  # on demand, since it imports inspect
+
             settings = replace(
                 shared.settings,
                 client_id="",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import enum
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import KafkaError, RecordError, UnknownTopicOrPartitionError
 from ..failures import OutageLog
 from ..group.classic.states import MemberState
+from ..lazy_dataclass import dataclass
 from ..partitions import Partition
 from ..types import TopicPartition
 

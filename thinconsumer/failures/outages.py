@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Hashable
-from dataclasses import dataclass, field
 
+from ..lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 
 #: Seconds between two log lines about the same outage.

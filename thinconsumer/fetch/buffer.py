@@ -7,9 +7,9 @@ therefore counts whole frames until their last slice is released, plus the bytes
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..lazy_dataclass import dataclass, field
 from ..partitions import Cursor, Partition, PositionState
 
 if TYPE_CHECKING:

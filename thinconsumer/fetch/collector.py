@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..config import ConsumerConfig
 from ..errors import DeserializationError, RecordError
+from ..lazy_dataclass import dataclass, field
 from ..partitions import Partition, Partitions, RecordInHand
 from ..records.batch import RecordBatch
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..config import ConsumerConfig
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
+from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry, SharedJitter
 from ..types import TopicPartition

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 from ..config import ConsumerConfig
 from ..connection.request import Request, Target
 from ..errors import KafkaError
+from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionState
 from ..timers import NEVER, Backoff, Random, Retry

@@ -8,9 +8,9 @@ changed offset must be sent, and a partition no longer wanted must be listed as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..lazy_dataclass import dataclass, field
 from ..timers import Retry
 from ..types import TopicPartition
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from ..calls import Call
 from ..errors import KafkaError
+from ..lazy_dataclass import dataclass, field
 from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from .commit_errors import Failure

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
 from ..calls import Call
 from ..connection.request import Answer, Request
 from ..errors import AuthorizationError, BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule
+from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import OffsetAndMetadata, TopicPartition

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..calls import Call
 from ..connection.request import Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
+from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER, Backoff, Random, Retry, SharedJitter

@@ -10,13 +10,13 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from ..config.security import SecurityOptions
 from ..config.security_kinds import KEYTOOL
 from ..errors import KafkaConfigurationError
+from ..lazy_dataclass import dataclass
 from .imports import import_uninterrupted
 
 #: Maximum size of a file; a bundle of all public certificate authorities takes a quarter of a megabyte.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ..config import ClientOptions
@@ -11,6 +10,7 @@ from ..config.declare import section
 from ..config.kinds import Choice, Integer
 from ..config.values import INT32_MAX, INT64_MAX
 from ..errors import KafkaConfigurationError
+from ..lazy_dataclass import dataclass
 from ..records import compression
 from ..records.compression import Codec, CodecError
 

@@ -1,8 +1,8 @@
 """The data of one rebalance of a member: what JoinGroup and SyncGroup carry and returned, and the steps done so far."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ...lazy_dataclass import dataclass
 from ...timers import NEVER
 from ...wire.join_group import JoinGroupResponse
 from ..identity import Identity
