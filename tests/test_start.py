@@ -1,6 +1,6 @@
 """What `import thinconsumer` and a new Consumer load: no module that only other users need, and no generated codec."""
 
-import json
+import ast
 import os
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import pytest
 import thinconsumer
 
 CODE = """
-import json, sys
+import sys
 before = set(sys.modules)  # site-packages may import modules at the start of Python
 
 def loaded():
@@ -25,18 +25,19 @@ thinconsumer.Consumer(bootstrap_servers="localhost:9092")
 stages.append(loaded())
 thinconsumer.Consumer(bootstrap_servers="localhost:9092", group_id="g")
 stages.append(loaded())
-print(json.dumps(stages))
+print(repr(stages))
 """
 IMPORT, CONSUMER, GROUP = range(3)
 #: The rooms of the package that every consumer needs.
 ROOMS = {
     "_version", "calls", "client", "config", "connection", "consumer", "driver", "errors", "failures", "fetch", "group",
-    "metadata", "metrics", "net", "network_client", "partitions", "records", "timers", "types", "wire",
+    "lazy_dataclass", "metadata", "metrics", "net", "network_client", "partitions", "records", "timers", "types", "wire",
 }  # fmt: skip
 #: Modules of the standard library that take long to import, and that a consumer needs later or never.
 LARGE = {
-    "argparse", "asyncio", "concurrent", "ctypes", "datetime", "decimal", "email", "http", "importlib.metadata", "json",
-    "multiprocessing", "pathlib", "pickle", "ssl", "subprocess", "tempfile", "unittest", "urllib", "uuid",
+    "argparse", "ast", "asyncio", "concurrent", "ctypes", "dataclasses", "datetime", "decimal", "difflib", "email",
+    "http", "importlib.metadata", "inspect", "ipaddress", "json", "multiprocessing", "pathlib", "pickle", "ssl",
+    "subprocess", "tempfile", "unittest", "urllib", "uuid",
 }  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def stages():
         text=True,
         check=True,
     )
-    return [({*modules}, generated) for modules, generated in json.loads(run.stdout)]
+    return [({*modules}, generated) for modules, generated in ast.literal_eval(run.stdout)]
 
 
 def rooms(modules):

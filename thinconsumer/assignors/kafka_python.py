@@ -21,7 +21,7 @@ _HOME = "kafka.coordinator.assignors"
 
 def class_of(entry: object) -> type:
     """Return a class itself, or the class of an instance."""
-    return entry if inspect.isclass(entry) else type(entry)
+    return entry if isinstance(entry, type) else type(entry)
 
 
 def is_kafka_python_assignor(entry: object) -> bool:
@@ -122,7 +122,7 @@ class KafkaPythonAssignor(PartitionAssignor):
     """Adapts an assignor with kafka-python's interface to :class:`PartitionAssignor`."""
 
     def __init__(self, entry: Any) -> None:
-        self._inner = cast(Any, entry() if inspect.isclass(entry) else entry)
+        self._inner = cast(Any, entry() if isinstance(entry, type) else entry)
         self.name = self._inner.name
         protocols = getattr(self._inner, "supported_protocols", None)
         if protocols is not None:

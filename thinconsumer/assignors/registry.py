@@ -1,11 +1,9 @@
 """The built-in assignors by name, and the creation of assignors from ``partition_assignment_strategy``."""
 
-import inspect
 from collections.abc import Iterable
 
 from .base import PartitionAssignor
 from .cooperative_sticky import CooperativeStickyAssignor
-from .kafka_python import KafkaPythonAssignor, class_of, is_kafka_python_assignor
 from .range import RangeAssignor
 from .roundrobin import RoundRobinAssignor
 from .sticky import StickyAssignor
@@ -24,6 +22,8 @@ def name_of(entry: object) -> str:
         ValueError: ``entry`` is no assignor. The message is the end of a sentence that begins with the name of
             ``entry``, for example "which has no name".
     """
+    from .kafka_python import class_of, is_kafka_python_assignor
+
     if not issubclass(class_of(entry), PartitionAssignor) and not is_kafka_python_assignor(entry):
         raise ValueError("which is no PartitionAssignor")
     if lacking := getattr(entry, "__abstractmethods__", None):
@@ -42,8 +42,10 @@ def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
 def _create(entry: object) -> PartitionAssignor:
     if isinstance(entry, str):
         return BUILT_IN[entry]()
+    from .kafka_python import KafkaPythonAssignor, is_kafka_python_assignor  # on demand: it imports inspect
+
     if is_kafka_python_assignor(entry):
         return KafkaPythonAssignor(entry)
-    made = entry() if inspect.isclass(entry) else entry
+    made = entry() if isinstance(entry, type) else entry
     assert isinstance(made, PartitionAssignor)
     return made

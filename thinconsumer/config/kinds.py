@@ -4,7 +4,6 @@
 ``from_text`` takes the text of a properties file. Both raise ValueError; the caller adds the option's name and value.
 """
 
-import difflib
 import math
 import re
 import reprlib
@@ -86,6 +85,8 @@ safe_repr = _SafeRepr().repr
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean ...?" with the most similar known word; an empty text if none is similar."""
+    import difflib  # on demand: only errors need it
+
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 

@@ -5,7 +5,6 @@ No message of these kinds contains a secret. This module does not import ``ssl``
 
 from __future__ import annotations
 
-import inspect
 import re
 import sys
 from collections.abc import Mapping
@@ -339,7 +338,7 @@ class TokenProvider(Kind):
 
     def parse(self, value: object) -> Any:
         method = getattr(value, "token", None)
-        if inspect.isclass(value) and method is not None:
+        if isinstance(value, type) and method is not None:
             raise ValueError(f"the class {value.__name__} must be instantiated: pass an instance")
         function = method if method is not None else value
         if not callable(function):

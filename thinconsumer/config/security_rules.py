@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -174,8 +173,10 @@ def _risks(values: Values, spell: Spell) -> Iterator[str]:
     protocol, mechanism = values["security_protocol"], values["sasl_mechanism"]
     if _uses_tls(values):
         yield from _tls_risks(values, spell)
-    remote = next((server.host for server in values["bootstrap_servers"] if not _is_loopback(server.host)), None)
-    if protocol == "SASL_PLAINTEXT" and mechanism in ("PLAIN", "OAUTHBEARER") and remote is not None:
+    remote = None
+    if protocol == "SASL_PLAINTEXT" and mechanism in ("PLAIN", "OAUTHBEARER"):
+        remote = next((server.host for server in values["bootstrap_servers"] if not _is_loopback(server.host)), None)
+    if remote is not None:
         sent = "the password" if mechanism == "PLAIN" else "the token"
         yield (
             f"{mechanism} sends {sent} in the clear to {remote}, since {spell('security_protocol')} is "
@@ -238,6 +239,8 @@ def _used_endpoint(values: Values) -> str | None:
 
 
 def _is_loopback(host: str) -> bool:
+    import ipaddress  # on demand: only logins without TLS need it
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

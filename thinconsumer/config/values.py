@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import inspect
-import ipaddress
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -36,6 +34,8 @@ ASYNC_DEF = (
 
 def is_async(function: object) -> bool:
     """Return whether a call of the function returns a coroutine, which this package would never await."""
+    import inspect  # on demand, since it takes long and few consumers have a callback
+
     called = None if inspect.isclass(function) else getattr(function, "__call__", None)  # noqa: B004 - the object's own method
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
@@ -101,6 +101,8 @@ def server_schemes(servers: object) -> set[str]:
 
 
 def _ipv6(host: str, shown: str) -> str:
+    import ipaddress  # on demand: few bootstrap servers are numeric
+
     try:
         ipaddress.IPv6Address(host)
     except ValueError:
@@ -238,7 +240,7 @@ class Deserializer:
             if is_async(user):
                 raise ValueError(f"is {ASYNC_DEF}")
             return cls(user, functools.partial(_call_with_data, user), _do_nothing)
-        if inspect.isclass(user):
+        if isinstance(user, type):
             raise ValueError(f"the class {user.__name__} must be instantiated: pass an instance")
         if not callable(method):
             raise ValueError("its deserialize attribute cannot be called")
@@ -265,6 +267,8 @@ def _do_nothing() -> None:
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
+    import inspect  # on demand, as in is_async
+
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:

@@ -8,7 +8,6 @@ import the socket module.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import deque
 from collections.abc import Sequence
 
@@ -92,6 +91,8 @@ class AddressBook:
 
 
 def _numeric(host: str, port: int) -> Address | None:
+    import ipaddress  # on demand: the first connection needs it, and the import of the client would take longer
+
     try:
         return Address(AF_INET, (str(ipaddress.IPv4Address(host)), port))
     except ValueError:
