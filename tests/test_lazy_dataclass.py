@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import pickle
+from pprint import pformat
 
 import pytest
 
@@ -105,6 +106,12 @@ def test_functions_of_dataclasses_accept_them():
     assert [entry.name for entry in dataclasses.fields(Larger("a"))] == ["name", "things", "size"]
     assert dataclasses.replace(Point(1, note="n"), y=3).note == "n"
     assert dataclasses.asdict(Bag("a", [1])) == {"name": "a", "things": [1]}
+
+
+def test_pprint_shows_the_repr():
+    assert pformat(Point(1), width=5) == "Point(x=1, y=2)"
+    assert pformat(Larger("a"), width=5) == "Larger(name='a', things=[], size=0)"
+    assert "object at" in pformat(Handle(1), width=5)
 
 
 def test_patterns_match_by_position():

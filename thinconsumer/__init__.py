@@ -70,6 +70,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
+    if name in ("assignors", "member"):  # as after an import of these modules
+        return _import_module(f".{name}", __name__)
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(_import_module(_MODULES[name], __name__), name)

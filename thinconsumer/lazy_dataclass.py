@@ -50,7 +50,8 @@ def _lazy_dataclass(
         namespace |= {
             "__slots__": tuple(name for name in names if name not in inherited),
             "__match_args__": tuple(fields),
-            "__dataclass_fields__": _DataclassFields(),
+            "__dataclass_fields__": _FromDataclasses("__dataclass_fields__"),
+            "__dataclass_params__": _FromDataclasses("__dataclass_params__"),
             "_own_fields": own,
             "_fields": fields,
         }
@@ -176,8 +177,11 @@ def _set_state(self: object, state: tuple[None, dict[str, Any]]) -> None:
         object.__setattr__(self, name, value)
 
 
-class _DataclassFields:
-    """Creates what the functions of ``dataclasses`` need when one of them is called."""
+class _FromDataclasses:
+    """An attribute that ``dataclasses`` and ``pprint`` read, created when it is read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __get__(self, instance: object, owner: Any) -> Any:
         import dataclasses
@@ -192,4 +196,4 @@ class _DataclassFields:
                 options["default"] = declared.default
             fields.append((name, Any, dataclasses.field(**options)))
         made: Any = dataclasses.make_dataclass(owner.__name__, fields, namespace={"__doc__": "-"})
-        return made.__dataclass_fields__
+        return getattr(made, self._name)

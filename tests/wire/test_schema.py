@@ -4,6 +4,7 @@ import copy
 import pickle
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from pprint import pformat
 
 import pytest
 
@@ -97,6 +98,10 @@ def test_every_struct_can_be_made_and_is_a_dataclass() -> None:
         assert made == struct()
         assert not hasattr(made, "__dict__")
         assert repr(made).startswith(f"{struct.__qualname__}(")
+
+
+def test_pprint_shows_the_repr_without_secrets() -> None:
+    assert pformat(SaslAuthenticateRequest(auth_bytes=b"hush"), width=5) == "SaslAuthenticateRequest()"
 
 
 def test_structs_do_not_equal_other_types_and_have_no_hash() -> None:

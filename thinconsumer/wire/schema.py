@@ -200,11 +200,14 @@ def _as_dataclass(cls: type[Struct]) -> Any:
     return make_dataclass(cls.__qualname__, fields, namespace=doc, kw_only=True, repr=False, eq=False)
 
 
-class _DataclassFields:
-    """Makes structs dataclasses for ``dataclasses.replace``, ``fields`` and ``is_dataclass``."""
+class _FromDataclass:
+    """An attribute by which ``dataclasses`` and ``pprint`` take structs as dataclasses, created when it is read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __get__(self, instance: object, owner: type[Struct]) -> Any:
-        return _as_dataclass(owner).__dataclass_fields__
+        return getattr(_as_dataclass(owner), self._name)
 
 
 class Struct(metaclass=StructType):
@@ -219,7 +222,8 @@ class Struct(metaclass=StructType):
         _declared: ClassVar[Mapping[str, WireField]]
         __dataclass_fields__: ClassVar[dict[str, Any]]
     else:
-        __dataclass_fields__ = _DataclassFields()
+        __dataclass_fields__ = _FromDataclass("__dataclass_fields__")
+        __dataclass_params__ = _FromDataclass("__dataclass_params__")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
