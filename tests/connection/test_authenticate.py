@@ -3,6 +3,7 @@
 import pytest
 
 from thinconsumer.connection.authenticate import NoLogins
+from thinconsumer.connection.connection import LOGIN_INTERVAL
 from thinconsumer.connection.states import ConnectionState
 from thinconsumer.errors import (
     KafkaConfigurationError,
@@ -143,15 +144,35 @@ def test_the_login_has_the_setup_timeout(bench):
     assert "the login did not end within 10.0 s" in str(made.connection.error)
 
 
-def test_logins_of_a_connection_are_more_than_a_second_apart(bench, metadata):
-    """Brokers reject a login within a second of the last one."""
-    made = bench(new_login=lambda host: Password(reauthenticate_after=0.001))
+def test_a_session_counts_from_the_request_that_began_it(bench, metadata):
+    """An application that polls rarely reads the response late, and the broker has counted since."""
+    made = bench(new_login=lambda host: Password(reauthenticate_after=50.0))
     made.connection.connection_made(0.0)
     made.reply(made.api_versions())
     made.reply(metadata)
+    made.now = 9.0
     made.reply(metadata)
-    assert not made.connection.is_login_due(1.0)
-    assert made.connection.is_login_due(1.2)
+    assert not made.connection.is_login_due(49.0)
+    assert made.connection.is_login_due(50.0)
+
+
+def test_requests_wait_between_the_end_of_a_short_session_and_the_next_login(make_route_bench):
+    """Brokers close the connection at a request without a session, and reject a login within a second of the last."""
+
+    class Short:
+        reauthenticate_after = 0.5
+
+        def next_request(self, answer, now):
+            return None
+
+    bench = make_route_bench(new_login=lambda host: Short()).connect()
+    bench.answer()
+    waiting = bench.send()
+    bench.step(0.6)
+    assert bench.read_requests() == []
+    assert bench.route.wake_at() == LOGIN_INTERVAL
+    bench.step(0.6)
+    bench.reply_to(waiting)
 
 
 @pytest.mark.parametrize(

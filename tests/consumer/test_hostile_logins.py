@@ -144,7 +144,7 @@ def test_a_lifetime_that_cannot_end_causes_no_login(world, read, lifetime_ms):
     assert len(w.requests(SaslHandshakeRequest)) == logins
 
 
-@pytest.mark.parametrize("lifetime_ms", [20, 900, 1200, 2000])
+@pytest.mark.parametrize("lifetime_ms", [50, 900, 1200, 2000])
 def test_short_sessions_leave_time_for_requests(world, read, lifetime_ms):
     """Brokers reject a login within a second of the last one: ILLEGAL_SASL_STATE, which would fail the poll."""
     w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=lifetime_ms))
@@ -154,7 +154,6 @@ def test_short_sessions_leave_time_for_requests(world, read, lifetime_ms):
         assert read(consumer, 1)[0] == [number]
         consumer.poll(2000)
     assert len(w.requests(SaslHandshakeRequest)) < 60
-    w.cluster.invalid_requests.clear()  # requests after the end of a session that is shorter than a second
 
 
 class BrokenToken:

@@ -130,6 +130,9 @@ class Connection:
         self._login: Login | None = None
         #: From this time on, the login runs again before the next request is written.
         self._reauthenticate_at = NEVER
+        #: The login does not run again before this time. Requests that are due in between would meet a session that may
+        #: have ended; they wait.
+        self.login_not_before = -NEVER
 
     def __repr__(self) -> str:
         in_flight = f", {self.in_flight} in flight" if self.in_flight else ""
@@ -220,7 +223,7 @@ class Connection:
         self._login = self._settings.new_login(self.host)
         self._move(ConnectionEvent.REAUTHENTICATE)
         try:
-            self._log_in(None, now)
+            self._log_in(None, now, now)
         except KafkaError as error:
             self.close(self._login_error(error))
 
@@ -527,20 +530,24 @@ class Connection:
             self._move(ConnectionEvent.NEGOTIATED)
             if self._settings.new_login is not None:
                 self._login = self._settings.new_login(self.host)
-            self._log_in(None, now)
+            self._log_in(None, now, now)
         else:
             answer = item.api.RESPONSE.decode(frame, item.version, body)
             self._in_flight.popleft()
-            self._log_in(answer, now)
+            self._log_in(answer, now, item.sent_at)
 
     def _send_api_versions(self, now: float) -> None:
         self._write(self._negotiation.request(), self._negotiation.version, now, NEVER)
 
-    def _log_in(self, answer: Message | None, now: float) -> None:
+    def _log_in(self, answer: Message | None, now: float, began: float) -> None:
+        """Continue the login after ``answer``, the response to a request that was written at ``began``."""
         message = None if self._login is None else self._login.next_request(answer, now)
         if message is None:
             after = None if self._login is None else self._login.reauthenticate_after
-            self._reauthenticate_at = NEVER if after is None else now + max(after, LOGIN_INTERVAL)
+            # The broker counts from a moment between the login's last request and its response. An application that
+            # polls rarely reads the response late.
+            self._reauthenticate_at = NEVER if after is None else began + after
+            self.login_not_before = -NEVER if after is None else now + LOGIN_INTERVAL
             self._login = None
             self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)
             log.debug("%s: connection ready", self.where)

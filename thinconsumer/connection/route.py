@@ -217,6 +217,8 @@ class BrokerRoute:
         connection = self.connection
         if connection is not None:
             due = connection.wake_at()
+            if self.queue and connection.login_not_before > self._stepped_at:
+                due = min(due, connection.login_not_before)
             if self.queue and connection.throttled_until > self._stepped_at:
                 due = min(due, connection.throttled_until)
         elif self._race is not None:
@@ -464,8 +466,9 @@ class BrokerRoute:
 
     def _flush(self, connection: Connection, now: float) -> None:
         if self.queue and connection.is_login_due(now):
-            # Without valid credentials, the login would be rejected and the connection lost: the requests wait.
-            if not self._shared.logins.may_dial():
+            # Without valid credentials, or too soon after the last login, the broker would reject the login and close
+            # the connection: the requests wait.
+            if not self._shared.logins.may_dial() or now < connection.login_not_before:
                 return
             connection.reauthenticate(now)
         while self.queue and connection.can_send(now):

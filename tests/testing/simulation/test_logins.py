@@ -151,7 +151,10 @@ def test_sessions_are_longer_than_the_networks_delays():
     knobs = Knobs.draw(1)
     knobs.latency_max_s, knobs.jitter_s, knobs.clock_jumps = 0.2, 0.1, 2.0
     knobs.clients[0].wall_skew_s = 5.0
-    password, token = KNOBS, dataclasses.replace(KNOBS, mechanism=OAUTHBEARER, provider_outages=1.0)
+    password, token = (
+        dataclasses.replace(KNOBS),
+        dataclasses.replace(KNOBS, mechanism=OAUTHBEARER, provider_outages=1.0),
+    )
     password.fit(knobs)
     assert password.session_s >= 15.0 and knobs.clock_jumps == 2.0
     token.fit(knobs)

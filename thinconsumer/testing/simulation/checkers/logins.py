@@ -23,8 +23,6 @@ from .base import Checker, SimReader
 #: A re-authentication begins after 85 % to 95 % of the session's lifetime.
 EARLIEST, LATEST = 0.85, 0.95
 #: Least seconds between two logins of a connection: brokers reject a re-authentication within a second of the last one.
-#: A session can be shorter, if its token is about to expire; then the broker closes the connection.
-INTERVAL_S = 1.1
 #: Tolerance in seconds for the rounding of times.
 TOLERANCE_S = 0.01
 #: How many polls of the same client may return before a connection is closed after a rejected login.
@@ -85,7 +83,7 @@ class LoginChecker(Checker):
                 self.accuse(f"{client} writes ApiVersions during or after its login")
         elif not session.has_session:
             self.accuse(f"{client} writes API {sent.api_key} while it is not logged in")
-        elif session.lifetime is not None and age > max(LATEST * session.lifetime, INTERVAL_S) + TOLERANCE_S:
+        elif session.lifetime is not None and age > LATEST * session.lifetime + TOLERANCE_S:
             self.accuse(
                 f"{client} writes API {sent.api_key} {age:.3f} s after its login, with a session of "
                 f"{session.lifetime:.3f} s: it should have authenticated again"
