@@ -216,3 +216,32 @@ def test_an_engine_is_due_throughout_an_outage(untimed):
     assert not engine.is_due(driver.now())
     engine.network.outage_since = driver.now()
     assert engine.is_due(driver.now())
+
+
+def test_a_request_that_waited_for_a_token_is_dialled_for_when_the_token_arrives():
+    """Otherwise the first call of a consumer that gets its token from an endpoint waits until its timeout."""
+    options = ClientOptions.from_options(
+        bootstrap_servers="localhost:9092",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="http://localhost:8080/token",
+        sasl_oauthbearer_client_credentials_client_id="billing",
+        sasl_oauthbearer_client_credentials_client_secret="secret",
+    )
+    driver = MemoryCluster(1, {"t": 1}).driver()
+    asks = Asks()
+    engine = Engine(options, driver.random, Metadata(options, driver.random), (asks,), driver.wall_time)
+    now = driver.now()
+    asks.ask(now=now)
+    engine.step(now)
+    assert [command.port for command in engine.take_commands()] == [8080]
+    logins = engine.logins
+
+    def receive_token(at):
+        logins._refresh.succeeded(driver.wall_time() + 3600, at, driver.wall_time())
+        return []
+
+    logins.step, logins.wake_at = receive_token, lambda at: at
+    engine.step(now + 0.1)
+    assert logins.may_dial()
+    assert [command.port for command in engine.take_commands()] == [9092]

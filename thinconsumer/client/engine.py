@@ -117,6 +117,10 @@ class Engine:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once."""
         self._now = now
         self.steps += 1
+        if self.logins is not None:
+            # Before the network client: a token that has just arrived lets it dial. Nothing else would make it do so
+            # for requests that were queued before.
+            self.logins.step(now)
         self.network.step(now)
         for why in self.network.take_refresh_reasons(now):
             self.metadata.request_update(why)

@@ -133,17 +133,13 @@ class Secured:
             query.stop()
 
 
-OIDC = pytest.param(
-    "OAUTHBEARER with OIDC",
-    marks=pytest.mark.xfail(reason="a consumer's first call times out if it has to get a token first", strict=False),
-)
 WAYS = (
     "SCRAM-SHA-512, trust store in PEM",
     "SCRAM-SHA-256, trust store in PKCS12",
     "PLAIN, certificates as PEM text",
     "client certificate in PKCS12",
     "client certificate as PEM text",
-    OIDC,
+    "OAUTHBEARER with OIDC",
 )
 
 
@@ -179,7 +175,7 @@ def test_batches_are_read_and_written_with_the_same_options(secured, way):
     )
 
 
-@pytest.mark.parametrize("way", ["SCRAM-SHA-512, trust store in PEM", OIDC])
+@pytest.mark.parametrize("way", ["SCRAM-SHA-512, trust store in PEM", "OAUTHBEARER with OIDC"])
 def test_streams_read_and_write_with_the_same_options(secured, tmp_path, way):
     options, topic = secured.ways[way], secured.new_topic()
     produce.with_confluent(secured.cluster.bootstrap, topic, produce.numbered(50))
