@@ -334,8 +334,8 @@ ROWS = (
         "rejected login keeps the connection",
         "A connection stays open after its login was rejected, and blocks the requests to its broker.",
         (Connection, "_take_setup_response",
-         "self._in_flight.popleft()\n        self._log_in(answer, now)",
-         ("self._in_flight.popleft()\n        try:\n            self._log_in(answer, now)\n"
+         "self._in_flight.popleft()\n        self._log_in(answer, now, item.sent_at)",
+         ("self._in_flight.popleft()\n        try:\n            self._log_in(answer, now, item.sent_at)\n"
           "        except KafkaError:\n            pass")),
         needs=rejections,
     ),
