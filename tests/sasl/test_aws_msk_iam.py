@@ -5,16 +5,19 @@ import datetime
 import json
 import logging
 import sys
+from types import SimpleNamespace
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from thinconsumer.admin import ClientOptions
 from thinconsumer.errors import (
     IllegalArgumentError,
     KafkaConfigurationError,
     KafkaProtocolError,
     SaslAuthenticationFailedError,
 )
+from thinconsumer.sasl.aws_credentials import load_credentials
 from thinconsumer.sasl.aws_msk_iam import AwsMskIam, SigningKeys, presigned_parameters, region_of
 
 pytest.importorskip("botocore")
@@ -30,6 +33,12 @@ class Clock(datetime.datetime):
     @classmethod
     def now(cls, tz=None):
         return MOMENT
+
+
+def signed(token):
+    """Return the host and the parameters in a token of Amazon's signer, without its user agent."""
+    url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+    return url.hostname, {name: value for name, value in parse_qsl(url.query) if name != "User-Agent"}
 
 
 @pytest.mark.parametrize("keys", [STATIC, TEMPORARY], ids=["static", "temporary"])
@@ -56,10 +65,29 @@ def test_the_parameters_equal_those_of_amazons_signer(keys, monkeypatch):
 
     monkeypatch.setattr(auth, "get_current_datetime", lambda: MOMENT.replace(tzinfo=None))
     token, _ = signer.generate_auth_token_from_credentials_provider("eu-west-1", Provider())
-    url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
-    theirs = dict(parse_qsl(url.query))
-    theirs.pop("User-Agent")
-    assert presigned_parameters(url.hostname, keys, "eu-west-1", WALL) == theirs
+    host, theirs = signed(token)
+    assert presigned_parameters(host, keys, "eu-west-1", WALL) == theirs
+
+
+def test_the_parameters_of_a_role_equal_those_of_amazons_signer(monkeypatch):
+    """Both assume the role with the same answer of the token service."""
+    signer = pytest.importorskip("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
+    import botocore.session
+    from botocore import auth
+
+    role = "arn:aws:iam::123456789012:role/r"
+    expiry = MOMENT + datetime.timedelta(hours=1)
+    keys = {"AccessKeyId": "A" * 20, "SecretAccessKey": "secret/key+3", "SessionToken": "t+o/k=", "Expiration": expiry}
+    service = SimpleNamespace(assume_role=lambda **asked: {"Credentials": keys})
+    session = botocore.session.Session()
+    monkeypatch.setattr(session, "create_client", lambda name, region_name: service)
+    monkeypatch.setattr(signer.boto3, "client", lambda name, **options: service)
+    monkeypatch.setattr(auth, "get_current_datetime", lambda: MOMENT.replace(tzinfo=None))
+    options = ClientOptions(sasl_aws_msk_iam_role_arn=role, sasl_aws_msk_iam_region="eu-west-1")
+    found = load_credentials(options, lambda profile: session)
+    token, _ = signer.generate_auth_token_from_role_arn("eu-west-1", role)
+    host, theirs = signed(token)
+    assert presigned_parameters(host, found, "eu-west-1", WALL) == theirs
 
 
 def test_the_payload_is_compact_json_with_the_signature_last():
