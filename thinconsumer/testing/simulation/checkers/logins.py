@@ -1,7 +1,7 @@
 """Checks logins (KIP-43, KIP-152) and re-authentications (KIP-368): their order, their times, and failures.
 
 The checker compares what clients write and read at their sockets. A session's lifetime counts from the time at which
-the client has read the login's last response, and ends no later than the token that the client has sent.
+the client has written the login's last request, and ends no later than the token that the client has sent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from .base import Checker, SimReader
 
 #: A re-authentication begins after 85 % to 95 % of the session's lifetime.
 EARLIEST, LATEST = 0.85, 0.95
-#: Least seconds between two logins of a connection: brokers reject a re-authentication within a second of the last one.
 #: Tolerance in seconds for the rounding of times.
 TOLERANCE_S = 0.01
 #: How many polls of the same client may return before a connection is closed after a rejected login.
@@ -41,7 +40,7 @@ class _Session:
     messages: int = 0  #: Number of SaslAuthenticate requests since the last SaslHandshake.
     expires_at: float | None = None  #: Wall-clock time at which the token expires that was sent last.
     has_session: bool = False  #: Whether the client is logged in, and does not authenticate again now.
-    logged_in_at: float = 0.0
+    began_at: float = 0.0  #: When the last SaslAuthenticate request was written.
     lifetime: float | None = None  #: Seconds from the login to the session's end; None if it does not end.
     polls_since_rejected: int | None = None  #: None if no login was rejected.
 
@@ -68,7 +67,7 @@ class LoginChecker(Checker):
 
     def request_written(self, member: SimReader, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         session, client = self._sessions[member, line], f"{member} on connection {line}"
-        age = self.now() - session.logged_in_at
+        age = self.now() - session.began_at
         if session.polls_since_rejected is not None:
             self.accuse(f"{client} writes API {sent.api_key} after a rejected login")
         elif isinstance(sent.message, SaslHandshakeRequest):
@@ -77,6 +76,7 @@ class LoginChecker(Checker):
             if not session.is_agreed or session.has_session:
                 self.accuse(f"{client} sends credentials before SaslHandshake is answered without an error")
             session.messages += 1
+            session.began_at = self.now()
             session.expires_at = _expiry_in(bytes(sent.message.auth_bytes)) or session.expires_at
         elif sent.api_key == ApiVersionsRequest.API_KEY:
             if session.mechanism:
@@ -138,7 +138,7 @@ class LoginChecker(Checker):
 
     def _log_in(self, session: _Session, lifetime: float) -> None:
         self.counts["logins"] += 1
-        session.has_session, session.logged_in_at = True, self.now()
+        session.has_session = True
         session.lifetime = lifetime or None
         if lifetime and session.expires_at is not None:
             left = session.expires_at - self.logins.wall_time()
