@@ -26,7 +26,7 @@ class Login(Protocol):
 
     @property
     def reauthenticate_after(self) -> float | None:
-        """Seconds from the end of this login after which the connection must log in again; None: never."""
+        """Seconds from this login's last request after which the connection must log in again; None: never."""
 
 
 #: A function that takes the host name of a connection and returns a new login for it.

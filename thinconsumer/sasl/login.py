@@ -51,7 +51,7 @@ class SaslLogin:
         self._is_complete = False
         #: Seconds from the login after which the broker closes the connection; None if it never does.
         self.session_lifetime: float | None = None
-        #: Seconds from the end of the login after which the connection must log in again; None: never.
+        #: Seconds from the login's last request after which the connection must log in again; None: never.
         self.reauthenticate_after: float | None = None
 
     def __repr__(self) -> str:
