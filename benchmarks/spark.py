@@ -25,8 +25,10 @@ from statistics import median
 from typing import Any
 
 # Imported from this folder, which is first on the path; no module here may have the name of a library.
+import columns
+import topics
 from clusters import ROOT, broker, environment, unique
-from columns import Data, write
+from columns import Data
 from floor import batch_sizes
 from sparks import session
 
@@ -38,10 +40,12 @@ WARM_UP = 2
 
 OFFICIAL, OURS = "Spark's connector", "thinconsumer"
 FORMATS = {OFFICIAL: "kafka", OURS: "thinconsumer"}
-#: Batches of 16 kB are the Java producer's default. ``share`` scales ``--records`` for cases with large records.
-CASES = {
+#: The JSON documents of the other benchmarks, then records of random letters. Batches of 16 kB are the Java producer's
+#: default. ``share`` scales ``--records`` for cases with large records.
+CASES: dict[str, Data | topics.Topic] = {
     case.name: case
     for case in (
+        *(topic for topic in topics.TOPICS if topic.content == "documents"),
         Data("lz4", 100, 100, 6, "lz4", 16384),
         Data("plain", 100, 100, 1, "none", 16384),
         Data("random", 50, 150, 6, "lz4", 16384),
@@ -101,11 +105,11 @@ def check(reader: str, topic: Topic, rows: int) -> None:
         raise RuntimeError(f"{reader} read {rows:,} of {topic.records:,} records")
 
 
-def measure(bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namespace) -> Results:
+def measure(bootstrap: str, written: dict[str, Topic], arguments: argparse.Namespace) -> Results:
     """Check that each source reads all records, then measure the sources in turns."""
     results: Results = {}
     with session_with_readers(arguments.memory) as (spark, readers):
-        for case, topic in topics.items():
+        for case, topic in written.items():
             options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic.name}
             for reader in readers:
                 check(reader, topic, spark.read.format(FORMATS[reader]).options(**options).load().count())
@@ -139,20 +143,23 @@ def processor_seconds() -> float:
     return sum(found[pid][1] for pid in family)
 
 
-def prepare(cluster: Any, case: Data, records: int) -> Topic:
+def prepare(cluster: Any, case: Data | topics.Topic, records: int) -> Topic:
     """Create and fill the topic of a case."""
-    name, count = unique(f"spark-{case.name}"), int(records * case.share)
+    name, count = unique(f"spark-{case.name}"), int(records * case.share) if isinstance(case, Data) else records
     cluster.create_topic(name, case.partitions, 1, {"compression.type": "producer"})
-    write(cluster.bootstrap, case, name, count)
+    if isinstance(case, Data):
+        columns.write(cluster.bootstrap, case, name, count)
+    else:
+        topics.write(cluster.bootstrap, case, name, count)
     inside, _ = batch_sizes(cluster.bootstrap, name, case.partitions)
     say(f"{case.name}: {count:,} records, {inside} a batch")
     return Topic(name, count, inside)
 
 
-def also(python: str, bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namespace) -> Results:
+def also(python: str, bootstrap: str, written: dict[str, Topic], arguments: argparse.Namespace) -> Results:
     """Measure with the PySpark of another Python."""
-    written = json.dumps({case: dataclasses.asdict(topic) for case, topic in topics.items()})
-    command = [python, __file__, "--bootstrap", bootstrap, "--written", written, "--rounds", str(arguments.rounds)]
+    described = json.dumps({case: dataclasses.asdict(topic) for case, topic in written.items()})
+    command = [python, __file__, "--bootstrap", bootstrap, "--written", described, "--rounds", str(arguments.rounds)]
     command += ["--modes", ",".join(arguments.modes), "--memory", arguments.memory]
     done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, timeout=900, check=True)
     found: Results = json.loads(done.stdout.splitlines()[-1])
@@ -184,22 +191,22 @@ def main() -> None:
     if unknown := {*arguments.cases, *arguments.modes} - {*CASES, *MODES}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     if arguments.written:  # the run with the other Python
-        topics = {case: Topic(**topic) for case, topic in arguments.written.items()}
-        print(json.dumps(measure(arguments.bootstrap, topics, arguments)))
+        written = {case: Topic(**topic) for case, topic in arguments.written.items()}
+        print(json.dumps(measure(arguments.bootstrap, written, arguments)))
         return
     with broker(arguments.bootstrap) as cluster:
-        topics = {case: prepare(cluster, CASES[case], arguments.records) for case in arguments.cases}
-        found = {version(sys.executable): measure(cluster.bootstrap, topics, arguments)}
+        written = {case: prepare(cluster, CASES[case], arguments.records) for case in arguments.cases}
+        found = {version(sys.executable): measure(cluster.bootstrap, written, arguments)}
         if arguments.also:
-            found[version(arguments.also)] = also(arguments.also, cluster.bootstrap, topics, arguments)
-    print(report(found, topics, arguments))
+            found[version(arguments.also)] = also(arguments.also, cluster.bootstrap, written, arguments)
+    print(report(found, written, arguments))
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    written = {case: dataclasses.asdict(topic) for case, topic in topics.items()}
-    arguments.json.write_text(json.dumps({"topics": written, "seconds": found}, indent=1), encoding="utf-8")
+    described = {case: dataclasses.asdict(topic) for case, topic in written.items()}
+    arguments.json.write_text(json.dumps({"topics": described, "seconds": found}, indent=1), encoding="utf-8")
     say(f"all figures: {arguments.json}")
 
 
-def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argparse.Namespace) -> str:
+def report(found: dict[str, Results], written: dict[str, Topic], arguments: argparse.Namespace) -> str:
     """Return the tables as Markdown."""
     machine = f"{os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}"
     lines = [
@@ -214,8 +221,8 @@ def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argpa
         lines += ["|---" * (2 + len(ordered) + 2 * bool(ratio)) + "|"]
         for case, modes in results.items():
             for mode, rounds in modes.items():
-                cells = [describe(CASES[case], topics[case]), mode]
-                cells += [spread(topics[case], rounds[reader]) for reader in ordered]
+                cells = [describe(CASES[case], written[case]), mode]
+                cells += [spread(written[case], rounds[reader]) for reader in ordered]
                 if ratio:
                     pairs = zip(zip(*rounds[OFFICIAL]), zip(*rounds[OURS]))
                     cells += [f"{median(theirs) / median(ours):.2f}" for theirs, ours in pairs]
@@ -223,8 +230,10 @@ def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argpa
     return "\n".join(lines)
 
 
-def describe(case: Data, topic: Topic) -> str:
+def describe(case: Data | topics.Topic, topic: Topic) -> str:
     """Return the description of a case."""
+    if not isinstance(case, Data):
+        return f"{topic.records:,} of {case.what}, {topic.batch} a batch"
     size = f"{case.smallest}" if case.smallest == case.largest else f"{case.smallest} to {case.largest}"
     partitions = "one partition" if case.partitions == 1 else f"{case.partitions} partitions"
     codec = "uncompressed" if case.codec == "none" else case.codec

@@ -18,7 +18,7 @@ NAMES = ("anna", "béla", "chloé", "dmitri", "emeka", "fatima", "günter", "han
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic to read. ``batch_bytes`` is what the producer is told, before compression."""
+    """One topic to read. ``batch_bytes`` is the limit that the producer is told, before compression."""
 
     name: str
     what: str
@@ -26,6 +26,8 @@ class Topic:
     codec: str
     batch_bytes: int
     content: str
+    #: The maximum of records that the producer is told to put into a batch; None: only ``batch_bytes`` limits it.
+    batch_records: int | None = None
 
 
 TOPICS = (
@@ -48,6 +50,10 @@ TOPICS = (
         "json",
     ),
     Topic("json16-plain", "the same, 1 partition, uncompressed, 16 kB batches", 1, "none", 16384, "json"),
+    Topic("documents", "JSON 150-600 B, 1 partition, uncompressed, 64 kB batches", 1, "none", 65536, "documents"),
+    Topic("documents-lz4", "JSON 150-600 B, 6 partitions, lz4, 16 kB batches", 6, "lz4", 16384, "documents"),
+    Topic("documents-zstd", "JSON 150-600 B, 6 partitions, zstd, 64 kB batches", 6, "zstd", 65536, "documents"),
+    Topic("six", "JSON of about 100 B, 6 partitions, lz4, batches of six", 6, "lz4", 16384, "short", 6),
 )
 
 
@@ -76,7 +82,47 @@ def _message(chance: random.Random, number: int) -> Message:
     return json.dumps(order).encode(), key, headers
 
 
-CONTENTS = {"constant": constant, "json": json_like}
+def documents(count: int) -> Iterator[Message]:
+    """Yield JSON documents of 150 to 600 bytes, with a key for nine of ten and a header for every third."""
+    return _from_pool(count, 150, 600)
+
+
+def short_documents(count: int) -> Iterator[Message]:
+    """Yield the same kind of documents, of 80 to 120 bytes."""
+    return _from_pool(count, 80, 120)
+
+
+def _from_pool(count: int, smallest: int, largest: int) -> Iterator[Message]:
+    chance = random.Random(2)
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(2000)]
+    pool = [_document(chance, number, words, chance.randint(smallest, largest)) for number in range(20_000)]
+    for number in range(count):
+        yield pool[(number * 7919) % len(pool)]
+
+
+def _document(chance: random.Random, number: int, words: list[str], size: int) -> Message:
+    """Return an order in JSON of about ``size`` bytes: numbers, times, names, items, and a text that fills it up."""
+    order: dict[str, Any] = {"id": chance.randrange(10**9), "at": f"2026-03-{chance.randint(1, 28):02d}T10:00:00Z"}
+    fields = {
+        "customer": {"name": chance.choice(NAMES), "city": chance.choice(words), "vip": chance.random() < 0.1},
+        "total": round(chance.uniform(1, 5000), 2),
+        "items": [
+            {"sku": f"{chance.randrange(10**8):08d}", "count": chance.randint(1, 9)}
+            for _ in range(chance.randint(1, 5))
+        ],
+    }
+    for name, field in fields.items():
+        if len(json.dumps({**order, name: field})) < size - 20:
+            order[name] = field
+    order["note"] = ""
+    room = size - len(json.dumps(order))
+    order["note"] = " ".join(chance.choice(words) for _ in range(room // 2))[: max(0, room)]
+    key = None if chance.random() < 0.1 else f"customer-{chance.randrange(10**7)}".encode()
+    headers = [("trace", chance.randbytes(16).hex().encode())] if number % 3 == 0 else None
+    return json.dumps(order).encode(), key, headers
+
+
+CONTENTS = {"constant": constant, "json": json_like, "documents": documents, "short": short_documents}
 
 
 def write(bootstrap: str, topic: Topic, name: str, count: int) -> None:
@@ -88,7 +134,7 @@ def write(bootstrap: str, topic: Topic, name: str, count: int) -> None:
             "bootstrap.servers": bootstrap,
             "compression.type": topic.codec,
             "batch.size": topic.batch_bytes,
-            "batch.num.messages": 100_000,
+            "batch.num.messages": topic.batch_records or 100_000,
             "linger.ms": 100,  # long enough that only full batches leave
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 262_144,
