@@ -5,6 +5,7 @@ import random
 import pytest
 
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
+from thinconsumer.fetch import chunks
 from thinconsumer.fetch.collector import Collector, PollResult
 from thinconsumer.partitions import PositionEvent, Reset
 from thinconsumer.records.batch import ControlType, RecordBatch
@@ -17,6 +18,18 @@ BIG = 10**6
 def offsets(poll_result: PollResult) -> list[int]:
     """Return the offsets of all records, in order."""
     return [record.offset for records in poll_result.records.values() for record in records]
+
+
+@pytest.fixture(params=["alone", "together"], autouse=True)
+def way(request, monkeypatch):
+    """Decode batches one at a time, as without numpy; then together, also the fewest."""
+    if request.param == "together":
+        pytest.importorskip("numpy")
+        from thinconsumer.records.columnar import decode
+
+        monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", 0)
+    monkeypatch.setattr(chunks, "TOGETHER_MIN", 1 if request.param == "together" else 10**9)
+    return request.param
 
 
 @pytest.fixture(params=["rows", "columns"])
@@ -121,7 +134,9 @@ def test_max_records_cuts_inside_batches_and_across_them(world, kit, limit):
     assert got == list(range(10)) and a.cursor.offset == 10 and world.buffer.pinned == 0
 
 
-def test_decoding_is_lazy(world, kit, decoded):
+def test_decoding_is_lazy(world, kit, decoded, way):
+    if way == "together":
+        pytest.skip("how much is decoded together: tests/fetch/test_chunks.py")
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(50))})
     assert decoded == []
@@ -318,24 +333,33 @@ class Interrupter:
 
 
 @pytest.mark.parametrize("where", ["decoding", "after decoding", "key of a record", "between records"])
-def test_an_interrupt_anywhere_in_gather_loses_and_repeats_no_record(make, kit, where, monkeypatch):
+def test_an_interrupt_anywhere_in_gather_loses_and_repeats_no_record(make, kit, where, way, monkeypatch):
     tick = Interrupter(0)
 
     def each(topic, headers, data):
         tick()
         return data
 
-    original = RecordBatch.decode
+    def interrupt(owner, name):
+        original = getattr(owner, name)
 
-    def interrupted(self, *args, **more):
-        if where == "decoding":
-            tick()
-        records = original(self, *args, **more)
-        if where == "after decoding":
-            tick()
-        return records
+        def interrupted(*args, **more):
+            if where == "decoding":
+                tick()
+            found = original(*args, **more)
+            if where == "after decoding":
+                tick()
+            return found
 
-    monkeypatch.setattr(RecordBatch, "decode", interrupted)
+        monkeypatch.setattr(owner, name, interrupted)
+
+    if way == "alone":
+        interrupt(RecordBatch, "decode")
+    else:
+        from thinconsumer.records.columnar.decode import Decoder
+
+        interrupt(Decoder, "add")
+        interrupt(Decoder, "rows")
     per_record = None if "decoding" in where else each
 
     def convert(tp, records):

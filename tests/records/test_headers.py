@@ -89,9 +89,9 @@ def test_names_that_are_not_utf8_read_as_in_java(raw, name):
 
 def test_remembered_names_are_bounded(only_batch):
     """A different name in every record must not fill the memory."""
-    for n in range(headers.NAMES_MAX + 50):
+    for n in range(headers.NAMES.COUNT_MAX + 50):
         read_headers(block_of((f"name {n}", None)))
-    assert len(headers._names) <= headers.NAMES_MAX
+    assert len(headers.NAMES) <= headers.NAMES.COUNT_MAX
 
 
 def test_the_number_of_remembered_layouts_is_limited():

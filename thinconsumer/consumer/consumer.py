@@ -15,8 +15,8 @@ from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..fetch.lookups import ListedOffset
+from ..imports import import_uninterrupted
 from ..metrics import MetricValues
-from ..net.imports import import_uninterrupted
 from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import is_whole, to_seconds, topic_name, topic_partition, topic_partitions

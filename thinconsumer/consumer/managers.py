@@ -14,7 +14,8 @@ from ..connection.request import Answer, Request
 from ..errors import IllegalStateError, KafkaError, NoBrokersAvailable
 from ..fetch.answers import Answers
 from ..fetch.buffer import Buffer
-from ..fetch.collector import Collector, Deserialize
+from ..fetch.chunks import Deserialize
+from ..fetch.collector import Collector
 from ..fetch.lookups import OffsetLookups
 from ..fetch.planner import ASKER as FETCH
 from ..fetch.planner import Planner

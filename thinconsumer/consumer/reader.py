@@ -15,7 +15,8 @@ from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
-from ..fetch.collector import Deserialize, PollResult, Records
+from ..fetch.chunks import Deserialize, Records
+from ..fetch.collector import PollResult
 from ..fetch.planner import ASKER as FETCH
 from ..net.resolver import Resolver
 from ..net.secured import open_driver

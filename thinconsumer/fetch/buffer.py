@@ -34,6 +34,7 @@ class Chunk(NamedTuple):
     next_offset: int
     epoch: int
     error: RecordError | None = None  #: Why the record right after ``records`` cannot be returned.
+    is_deserialized: bool = True  #: Whether the deserializers, if there are any, were applied to ``records``.
 
 
 @dataclass(slots=True, eq=False)
@@ -135,6 +136,17 @@ class Buffer:
         """Return the size in bytes of the partition's buffered batches."""
         queue = self._queues.get(partition)
         return sum(fetched.size for fetched in queue) if queue else 0
+
+    def decoded(self, partition: Partition) -> int:
+        """Return the number of the partition's records that are decoded, but not yet returned."""
+        return sum(
+            sum(len(chunk.records) for chunk in fetched.chunks[fetched.chunk :] if chunk is not None) - fetched.record
+            for fetched in self._queues.get(partition, ())
+        )
+
+    def held_back(self) -> int:
+        """Return the number of partitions, such as paused ones, with decoded records that may not be returned now."""
+        return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self._turns)
 
     def broken(self, partition: Partition) -> bool:
         """Whether the last fetched bytes cannot be parsed: another Fetch would return the same bytes."""

@@ -10,29 +10,22 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ..config import ConsumerConfig
 from ..errors import DeserializationError, RecordError
 from ..lazy_dataclass import dataclass, field
 from ..partitions import Partition, Partitions, RecordInHand
-from ..records.batch import RecordBatch
-from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from .buffer import Buffer, Chunk, Fetched
+from ..types import OffsetAndMetadata, TopicPartition
+from .buffer import Buffer, Fetched
+from .chunks import ChunkDecoder, Deserialize, Records, offset_of
 
 if TYPE_CHECKING:
     from ..records.columnar.decode import Decoded, Decoder
     from ..records.columnar.record_columns import RecordColumns
 
 log = logging.getLogger(__name__)
-
-Records = list[ConsumerRecord[Any, Any]]
-#: Deserializes the records of one batch. Returns those before the first failure, and that failure or ``None``.
-Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
-
-_offset_of = attrgetter("offset")
 
 
 class Move(NamedTuple):
@@ -81,7 +74,7 @@ class Collector:
         self._check_crcs = settings.check_crcs
         self._partitions = partitions
         self._buffer = buffer
-        self._deserialize = deserialize
+        self._chunks = ChunkDecoder(settings.check_crcs, buffer, deserialize)
         #: The batches in which the last poll found a record that cannot be returned, after good records. That poll
         #: returned the good records, and the next one raises the error first.
         self._overdue: Fetched | None = None
@@ -240,10 +233,10 @@ class Collector:
         while room > 0 and index < len(fetched.batches):
             if end is not None and offset >= end:
                 break
-            chunk = self._chunk(fetched, index, record)
+            chunk = self._chunks.chunk(fetched, index, record, room)
             stop = min(len(chunk.records), record + room)
             if end is not None and chunk.next_offset > end:
-                stop = min(stop, bisect_left(chunk.records, end, key=_offset_of))
+                stop = min(stop, bisect_left(chunk.records, end, key=offset_of))
             if stop > record:
                 found += chunk.records[record:stop] if record or stop < len(chunk.records) else chunk.records
                 offset, epoch = chunk.records[stop - 1].offset + 1, chunk.epoch
@@ -283,9 +276,7 @@ class Collector:
             if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
                 return Span(fetched, begin, indices, index, None, stop)
             try:
-                if judged and self._is_aborted(fetched, index):
-                    self._check(batch, tp)
-                else:
+                if not (judged and self._chunks.is_aborted(fetched, index)):
                     decoder.add(batch, tp)
                     indices.append(index)
             except RecordError as found:
@@ -341,66 +332,5 @@ class Collector:
         """Return the error at the current position in ``fetched``, if any."""
         if fetched.chunk >= len(fetched.batches):
             return fetched.error
-        chunk = self._chunk(fetched, fetched.chunk, fetched.record)
+        chunk = self._chunks.chunk(fetched, fetched.chunk, fetched.record)
         return chunk.error if fetched.record >= len(chunk.records) else None
-
-    def _chunk(self, fetched: Fetched, index: int, record: int) -> Chunk:
-        if index < len(fetched.chunks):
-            known = fetched.chunks[index]
-            assert known is not None
-            if isinstance(known.error, DeserializationError) and record >= len(known.records):
-                # Retry: the deserializer's dependency (a schema registry, say) may be available again.
-                fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
-            return known
-        while index >= len(fetched.chunks):
-            chunk = self._decode(fetched, len(fetched.chunks))
-            # Only this statement records that a batch was decoded (see ``Fetched``).
-            fetched.chunks.append(chunk)
-        found = fetched.chunks[index]
-        assert found is not None
-        return found
-
-    def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
-        batch = fetched.batches[index]
-        assert batch is not None and self._deserialize is not None
-        tp = fetched.partition.tp
-        raw = batch.decode(tp.topic, tp.partition, self._check_crcs, start=fetched.start)
-        records, failure = self._deserialize(tp, raw[len(known.records) :])
-        return Chunk(known.records + records, known.next_offset, known.epoch, failure)
-
-    def _decode(self, fetched: Fetched, index: int) -> Chunk:
-        batch = fetched.batches[index]
-        assert batch is not None
-        epoch = batch.leader_epoch
-        tp = fetched.partition.tp
-        try:
-            if self._is_aborted(fetched, index):
-                self._check(batch, tp)
-                return Chunk([], batch.next_offset, epoch)
-            # The batch may begin below the fetch offset: skip its records before ``start``.
-            records = batch.decode(tp.topic, tp.partition, self._check_crcs, start=fetched.start)
-        except RecordError as error:
-            return Chunk([], batch.next_offset, epoch, error)
-        if self._deserialize is None or not records:
-            return Chunk(records, batch.next_offset, epoch)
-        records, failure = self._deserialize(tp, records)
-        return Chunk(records, batch.next_offset, epoch, failure)
-
-    def _is_aborted(self, fetched: Fetched, index: int) -> bool:
-        """Whether read_committed skips batch ``index``. Each batch is evaluated once, in offset order."""
-        if fetched.aborted is None:
-            return False
-        verdicts = fetched.verdicts
-        while index >= len(verdicts):
-            batch = fetched.batches[len(verdicts)]
-            assert batch is not None
-            verdicts.append(fetched.aborted.skip(batch, self._check_crcs))
-        return verdicts[index]
-
-    def _check(self, batch: RecordBatch, tp: TopicPartition) -> None:
-        """Check the CRC of an aborted batch, which is not decoded.
-
-        If its producer id or offset range is corrupt, valid records would be skipped as aborted ones.
-        """
-        if self._check_crcs:
-            batch.check_crc(tp.topic, tp.partition)

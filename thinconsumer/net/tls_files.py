@@ -16,8 +16,8 @@ from typing import Any
 from ..config.security import SecurityOptions
 from ..config.security_kinds import KEYTOOL
 from ..errors import KafkaConfigurationError
+from ..imports import import_uninterrupted
 from ..lazy_dataclass import dataclass
-from .imports import import_uninterrupted
 
 #: Maximum size of a file; a bundle of all public certificate authorities takes a quarter of a megabyte.
 FILE_BYTES_MAX = 16 * 1024 * 1024

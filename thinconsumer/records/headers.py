@@ -13,24 +13,31 @@ from struct import Struct
 
 from .varints import LENGTH_TABLES, NO_VARINT, Malformed, varint
 
-__all__ = ["Header", "HeaderReader", "name_of", "read_headers"]
+__all__ = ["NAMES", "Header", "HeaderReader", "read_headers"]
 
 Header = tuple[str, "bytes | None"]
 
 _LENGTH_1 = LENGTH_TABLES[1]
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-_names: dict[bytes, str] = {}
-NAMES_MAX = 1024
 
 
-def name_of(raw: bytes) -> str:
-    """Return a header's key as text. Brokers do not check that it is UTF-8; invalid bytes become U+FFFD, as in Java."""
-    # Bytes that encode a surrogate become a single U+FFFD in Java, but Python would decode each byte to one. Replacing
-    # them by one invalid byte gives Java's result.
-    name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
-    if len(_names) < NAMES_MAX and len(raw) < 64:
-        _names[raw] = name
-    return name
+class _HeaderNames(dict[bytes, str]):
+    """The keys of headers as text, by their bytes; remembers the first ones that are read."""
+
+    COUNT_MAX, LENGTH_MAX = 1024, 63
+
+    def __missing__(self, raw: bytes) -> str:
+        # Brokers do not check that a key is UTF-8; invalid bytes become U+FFFD, as in Java. Bytes that encode a
+        # surrogate become a single U+FFFD in Java, but Python would decode each byte to one. Replacing them by one
+        # invalid byte gives Java's result.
+        name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
+        if len(self) < self.COUNT_MAX and len(raw) <= self.LENGTH_MAX:
+            self[raw] = name
+        return name
+
+
+#: ``NAMES[raw]`` is a header's key as text.
+NAMES = _HeaderNames()
 
 
 def read_headers(block: bytes) -> tuple[Header, ...]:
@@ -47,10 +54,7 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
         if length == NO_VARINT:
             length, start = _name_length(block, pos)
         pos = start + length
-        raw = block[start:pos]
-        name = _names.get(raw)
-        if name is None:
-            name = name_of(raw)
+        name = NAMES[block[start:pos]]
         length = _LENGTH_1[block[pos]]
         start = pos + 1
         if length == NO_VARINT:
@@ -87,7 +91,7 @@ def _layout(block: bytes) -> Layout:
     nulls: list[int] = []
     for place in range(number):
         length, start = varint(block, pos)
-        names.append(name_of(block[start : start + length]))
+        names.append(NAMES[block[start : start + length]])
         length, pos = varint(block, start + length)
         if length < 0:
             nulls.append(place)

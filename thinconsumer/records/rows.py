@@ -11,14 +11,14 @@ from ..errors import DeserializationError
 from ..types import ConsumerRecord, TopicPartition
 from .columns import Columns
 
-__all__ = ["build", "deserialize"]
+__all__ = ["build", "deserialize", "new_record"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
-#: A function that makes a record from the tuple of its fields: the fastest way to instantiate a tuple subclass.
-_record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
+#: Makes a record from the tuple of its fields: the fastest way to instantiate a tuple subclass.
+new_record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
 
 
 def build(
@@ -28,7 +28,7 @@ def build(
     offsets, timestamps, keys, values, headers = columns
     rows = list(
         map(
-            _record,
+            new_record,
             zip(
                 repeat(topic), repeat(partition), repeat(leader_epoch), offsets, timestamps, repeat(timestamp_type),
                 keys, values, headers,

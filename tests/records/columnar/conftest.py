@@ -62,16 +62,35 @@ def by_columns(batches, check_crcs):
     return found
 
 
+def together(batches, check_crcs):
+    """Decode all batches at once to records; return the same as :func:`by_rows`."""
+    from thinconsumer.records.columnar.decode import Decoder
+
+    decoder, found, numbers = Decoder(check_crcs), [], []
+    for batch in batches:
+        try:
+            decoder.add(batch, TP)
+            numbers.append(len(found))
+            found.append([])
+        except RecordError as error:
+            found.append(error)
+    for place, rows in zip(numbers, decoder.rows(), strict=True):
+        found[place] = rows
+    return [(type(e), str(e), e.offset, e.next_offset) if isinstance(e, RecordError) else e for e in found]
+
+
 @pytest.fixture(scope="session")
 def agree():
-    """Return a function that decodes batches (bytes) both ways, asserts equal results, and returns them."""
+    """Return a function that decodes batches (bytes) in all ways, asserts equal results, and returns them."""
 
     def check(data, check_crcs=True):
         batches, _ = split(memoryview(data))
         rows = by_rows(batches, check_crcs)
         with small_records_max(0):
             assert by_columns(batches, check_crcs) == rows
+            assert together(batches, check_crcs) == rows
         assert by_columns(batches[:3], check_crcs) == rows[:3]
+        assert together(batches[:3], check_crcs) == rows[:3]
         return rows
 
     return check

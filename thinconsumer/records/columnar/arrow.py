@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..headers import name_of
+from ..headers import NAMES
 
 try:
     import pyarrow as pa
@@ -131,5 +131,5 @@ def _names(raw: pa.Array) -> pa.Array:
     if not len(buffers[2]) or np.frombuffer(buffers[2], np.uint8).max() < 128:
         return pa.Array.from_buffers(pa.string(), len(raw), buffers)
     distinct = raw.dictionary_encode()
-    names = pa.array([name_of(name) for name in distinct.dictionary.to_pylist()], pa.string())
+    names = pa.array([NAMES[name] for name in distinct.dictionary.to_pylist()], pa.string())
     return names.take(distinct.indices)

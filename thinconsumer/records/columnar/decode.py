@@ -8,46 +8,39 @@ alone rejects bytes and raises errors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain, repeat
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import RecordError
-from ...types import TopicPartition
+from ...types import ConsumerRecord, TopicPartition
 from .. import compression
 from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
+from ..fast_decoder import has_equal_sizes
+from ..rows import build
 from .fields import HeaderPlaces, read
+from .flat_columns import FlatColumns
 from .record_columns import RecordColumns
 from .walk import walk
 
 __all__ = ["Decoded", "Decoder"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
+Rows: TypeAlias = list[ConsumerRecord["bytes | None", "bytes | None"]]
 NO_ROWS = Columns([], [], [], [], [])
 CODEC_MASK = 0x07
 #: If a poll has at most this many records and bytes, the row decoder is faster: each numpy call takes about as long for
 #: 1 record as for 100.
 SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
-
-
-class FlatColumns(NamedTuple):
-    """The columns of all decoded batches, one after the other; :class:`RecordColumns` are slices of these."""
-
-    offsets: Int64s
-    timestamps: Int64s
-    timestamp_types: npt.NDArray[np.int8]
-    leader_epochs: npt.NDArray[np.int32]
-    data: npt.NDArray[np.uint8]
-    key_starts: Int64s
-    key_lengths: Int64s
-    value_starts: Int64s
-    value_lengths: Int64s
-    headers: HeaderPlaces | None
+#: The decompressed size from which on more batches do not make decoding to rows faster, but only take more memory.
+FULL_BYTES = 1 << 20
+#: A batch of fewer records is not checked for records of equal size.
+EQUAL_MIN = 32
 
 
 class Decoded(NamedTuple):
@@ -83,9 +76,15 @@ class Decoder:
         #: By batch number: the records of batches that :meth:`add` passed to the row decoder.
         self._row_decoded: dict[int, Columns] = {}
         self.size = 0  #: Decompressed size of all batches, in bytes.
+        self.records = 0  #: Number of records of all batches, according to their headers.
 
     def __len__(self) -> int:
         return len(self._batches)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batches are so large that decoding more of them together gains nothing."""
+        return self.size >= FULL_BYTES
 
     def add(self, batch: RecordBatch, tp: TopicPartition) -> None:
         """Check and decompress a batch; it gets the next number, counted from 0.
@@ -115,6 +114,7 @@ class Decoder:
         self._partitions.append(tp)
         self._batches.append(batch)
         self.size += size
+        self.records += count
 
     def _decompress(self, batch: RecordBatch, tp: TopicPartition, codec: int, body: memoryview) -> bytes:
         try:
@@ -139,7 +139,8 @@ class Decoder:
         plain = [(batch, body) for batch, body in zip(self._batches, self._bodies) if body]
         small = sum(batch.count for batch, _ in plain) <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
         if not small and not self._row_decoded:
-            found = _decode(*zip(*plain))
+            batches, bodies = zip(*plain)
+            found = _decode(batches, *_locate_bodies(batches, bodies))
             if found is not None:
                 counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
                 return Decoded(found, [0, *accumulate(counts)], {})
@@ -153,6 +154,46 @@ class Decoder:
                 rows.append(NO_ROWS)
         counts = [len(columns.offsets) for columns in rows]
         return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
+
+    def rows(self) -> list[Rows | RecordError]:
+        """Decode the added batches to ``ConsumerRecord`` objects; a corrupt batch has an error in place of its list."""
+        together = [
+            number
+            for number, body in enumerate(self._bodies)
+            if body and not (self._batches[number].count >= EQUAL_MIN and self._has_equal_sizes(number))
+        ]
+        counts = [self._batches[number].count for number in together]
+        found: dict[int, Rows] = {}
+        if sum(counts) > SMALL_RECORDS_MAX:
+            found = self._rows_together(together, counts)
+        return [found[number] if number in found else self._rows_alone(number) for number in range(len(self))]
+
+    def _has_equal_sizes(self, number: int) -> bool:
+        return has_equal_sizes(self._bodies[number], self._batches[number].count)
+
+    def _rows_together(self, numbers: list[int], counts: list[int]) -> dict[int, Rows]:
+        """Return the records of these batches by number; none unless every batch is proven to be well-formed."""
+        bodies = [self._bodies[number] for number in numbers]
+        ends = _int64s(list(accumulate(map(len, bodies))))
+        begins = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+        data = b"".join(bodies)
+        flat = _decode([self._batches[number] for number in numbers], data, begins, ends)
+        if flat is None:
+            return {}
+        tps = [self._partitions[number] for number in numbers]
+        topics = chain.from_iterable(map(repeat, [tp.topic for tp in tps], counts))
+        partitions = chain.from_iterable(map(repeat, [tp.partition for tp in tps], counts))
+        rows = flat.rows(topics, partitions, data)
+        stops = list(accumulate(counts))
+        return {number: rows[stop - count : stop] for number, count, stop in zip(numbers, counts, stops)}
+
+    def _rows_alone(self, number: int) -> Rows | RecordError:
+        batch, tp = self._batches[number], self._partitions[number]
+        try:
+            columns = self._row_decoded.get(number) or self._decode_by_rows(number, self._bodies[number])
+        except RecordError as error:
+            return error
+        return build(*tp, batch.leader_epoch, batch.timestamp_type, columns)
 
     def _decode_by_rows(self, number: int, body: bytes | memoryview) -> Columns:
         """Decode a batch by the row decoder from ``body``, its decompressed records; empty if it has no records."""
@@ -168,9 +209,13 @@ class Decoder:
             raise
 
 
-def _decode(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]) -> FlatColumns | None:
-    """Decode batches of at least one record each; return None unless every batch is proven to be well-formed."""
-    data, begins, ends = _locate_bodies(batches, bodies)
+def _decode(
+    batches: Sequence[RecordBatch], data: bytes | memoryview, begins: Int64s, ends: Int64s
+) -> FlatColumns | None:
+    """Decode batches of at least one record each; return None unless every batch is proven to be well-formed.
+
+    The records of each batch begin and end at these positions in ``data``.
+    """
     bytewise = np.frombuffer(data, np.uint8)
     counts = _int64s([batch.count for batch in batches])
     stops = counts.cumsum()

@@ -7,14 +7,16 @@ nullability or time zone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ...types import ConsumerRecord
-from ..headers import Header, name_of
+from ..headers import NAMES, Header
 from .fields import HeaderPlaces
+from .flat_columns import FlatColumns
 
 if TYPE_CHECKING:
     import pyarrow
@@ -76,7 +78,7 @@ class RecordColumns:
         for at in range(int(places.first[index]), int(places.first[index + 1])):
             name = self._bytes(int(places.name_starts[at]), int(places.name_lengths[at]))
             value = self._bytes(int(places.value_starts[at]), int(places.value_lengths[at]))
-            found.append((name_of(name or b""), value))
+            found.append((NAMES[name or b""], value))
         return tuple(found)
 
     def slice(self, start: int, stop: int) -> RecordColumns:
@@ -94,15 +96,11 @@ class RecordColumns:
 
     def rows(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """Return the records as the ``ConsumerRecord`` objects that :meth:`Consumer.poll` would return for them."""
-        data = self.data.tobytes() if len(self) else b""
-        keys = _pieces(data, self.key_starts, self.key_lengths)
-        values = _pieces(data, self.value_starts, self.value_lengths)
-        headers = [self.headers(index) for index in range(len(self))] if self.header_places else [()] * len(self)
-        fields = zip(
-            self.leader_epochs.tolist(), self.offsets.tolist(), self.timestamps.tolist(), self.timestamp_types.tolist(),
-            keys, values, headers,
+        flat = FlatColumns(
+            self.offsets, self.timestamps, self.timestamp_types, self.leader_epochs, self.data, self.key_starts,
+            self.key_lengths, self.value_starts, self.value_lengths, self.header_places,
         )  # fmt: skip
-        return [ConsumerRecord(self.topic, self.partition, *row) for row in fields]
+        return flat.rows(repeat(self.topic), repeat(self.partition), self.data.tobytes())
 
     def to_arrow(self, include_headers: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.
@@ -120,13 +118,3 @@ class RecordColumns:
 
     def _bytes(self, start: int, length: int) -> bytes | None:
         return None if length < 0 else self.data[start : start + length].tobytes()
-
-
-def _pieces(data: bytes, starts: Int64s, lengths: Int64s) -> list[bytes | None]:
-    if not len(lengths) or int(lengths.max()) < 0:
-        return [None] * len(lengths)
-    if int(lengths.min()) >= 0:
-        return [data[start:stop] for start, stop in zip(starts.tolist(), (starts + lengths).tolist())]
-    return [
-        None if length < 0 else data[start : start + length] for start, length in zip(starts.tolist(), lengths.tolist())
-    ]

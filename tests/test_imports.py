@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from thinconsumer.net.imports import import_uninterrupted
+from thinconsumer.imports import import_uninterrupted
 
 
 @pytest.fixture

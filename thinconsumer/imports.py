@@ -14,7 +14,8 @@ def import_uninterrupted(name: str) -> None:
     Raises:
         ImportError: the module, or another one that it imports, is missing.
     """
-    if name in sys.modules and not getattr(sys.modules[name].__spec__, "_initializing", False):
+    module = sys.modules.get(name)
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
         return
     raised: list[BaseException] = []
 

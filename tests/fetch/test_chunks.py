@@ -1,0 +1,163 @@
+"""How much is decoded together, and when: records that are decoded ahead of their poll are bounded and never lost."""
+
+import sys
+
+import pytest
+
+from thinconsumer.fetch import chunks
+
+decode = pytest.importorskip("thinconsumer.records.columnar.decode", exc_type=ImportError)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Return a list that grows by the number of batches with each call that decodes batches together."""
+    seen: list[int] = []
+    original = decode.Decoder.rows
+
+    def spy(self):
+        seen.append(len(self))
+        return original(self)
+
+    monkeypatch.setattr(decode.Decoder, "rows", spy)
+    return seen
+
+
+def take(world, max_records):
+    """Gather and settle; return the records by partition."""
+    poll_result = world.collector.gather(max_records)
+    world.collector.settle(poll_result)
+    return {tp.partition: [record.offset for record in records] for tp, records in poll_result.records.items()}
+
+
+def ahead(world):
+    """Return the number of records of all partitions that are decoded and not yet returned."""
+    return sum(world.buffer.decoded(partition) for partition in world.partitions)
+
+
+def test_many_records_are_decoded_once_and_returned_in_slices(world, kit, calls):
+    """A small max_poll_records must not repeat the work for each poll."""
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(300))})
+    got = []
+    while more := take(world, 7):
+        got += more[0]
+    assert got == list(range(3000)) and calls == [300]
+
+
+def test_few_records_are_decoded_batch_by_batch(world, kit, calls):
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n, 1) for n in range(chunks.TOGETHER_MIN - 1))})
+    assert take(world, 1000) == {0: list(range(chunks.TOGETHER_MIN - 1))} and calls == []
+
+
+def test_records_of_many_partitions_are_decoded_together(world, kit, calls):
+    """Each of a hundred partitions may have one record only."""
+    parts = world.simple(*[0] * 100)
+    world.receive({p.tp: kit.batch(0, 1) for p in parts})
+    assert take(world, 1000) == {p.tp.partition: [0] for p in parts} and calls == [100]
+
+
+def test_partitions_share_what_is_decoded_ahead(world, kit, calls, monkeypatch):
+    """All partitions run out at about the same time, so that they are decoded together again."""
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
+    parts = world.simple(*[0] * 5)
+    world.receive({p.tp: b"".join(kit.batch(n * 5, 5) for n in range(40)) for p in parts})
+    most, got = 0, dict.fromkeys(range(5), 0)
+    while more := take(world, 10):
+        most = max(most, ahead(world))
+        for number, offsets in more.items():
+            assert offsets[0] == got[number]
+            got[number] = offsets[-1] + 1
+    assert got == dict.fromkeys(range(5), 200)
+    assert most <= 150 and len(calls) <= 1000 // 50
+
+
+def test_a_poll_of_many_records_decodes_them_at_once(world, kit, calls, monkeypatch):
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
+    a, b = world.simple(0, 0)
+    world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(40)) for p in (a, b)})
+    assert take(world, 300) == {0: list(range(300))} and len(calls) == 1
+
+
+def test_large_batches_are_decoded_about_a_megabyte_at_a_time(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10, size=10_000) for n in range(50))})
+    take(world, 1)
+    assert ahead(world) == 109, "eleven batches of 100 kB, without the record that was returned"
+
+
+def test_paused_partitions_hold_only_some_decoded_records_back(world, kit, calls):
+    """A program may pause each partition after its first record: not all of them may keep decoded records."""
+    parts = world.simple(*[0] * 40)
+    world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(100)) for p in parts})
+    for _ in parts:
+        [number] = take(world, 1)
+        parts[number].paused = True
+    together = len(calls)
+    assert sum(world.buffer.decoded(p) > 10 for p in parts) <= 40 and ahead(world) <= 2 * chunks.TOGETHER_RECORDS
+    for partition in parts:
+        partition.paused = False
+    got = dict.fromkeys(range(40), 1)
+    while more := take(world, 500):
+        for number, offsets in more.items():
+            assert offsets[0] == got[number]
+            got[number] = offsets[-1] + 1
+    assert got == dict.fromkeys(range(40), 1000) and len(calls) > together
+
+
+def test_partitions_paused_one_by_one_are_decoded_batch_by_batch(world, kit, calls):
+    parts = world.simple(*[0] * 30)
+    for partition in parts:
+        partition.paused = True
+    for partition in parts:
+        partition.paused = False
+        world.receive({partition.tp: b"".join(kit.batch(n * 10, 10) for n in range(400))})
+        take(world, 1)
+        partition.paused = True
+    assert len(calls) == chunks.HELD_BACK_MAX + 1
+    assert ahead(world) < (chunks.HELD_BACK_MAX + 1) * 4100 + 30 * 10
+
+
+def test_a_corrupt_batch_is_raised_after_the_records_before_it(world, kit, calls):
+    [a] = world.simple(0)
+    good = [kit.batch(n * 10, 10) for n in range(30)]
+    world.receive({a.tp: b"".join(good[:20]) + kit.corrupted(good[20]) + b"".join(good[21:])})
+    assert take(world, 10**6) == {0: list(range(200))} and calls == [20]
+    with pytest.raises(chunks.RecordError) as caught:
+        world.collector.gather(10**6)
+    assert caught.value.offset == 200
+
+
+def test_records_are_deserialized_when_their_batch_is_returned(make, kit, calls):
+    """Deserializers are user code: those of records that a seek skips are not called."""
+    seen = []
+
+    def deserialize(tp, records):
+        seen.extend(record.offset for record in records)
+        return records, None
+
+    world = make(deserialize)
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(30))})
+    assert take(world, 15) == {0: list(range(15))}
+    assert seen == list(range(20)) and calls == [30]
+
+
+def test_an_interrupt_while_batches_are_decoded_together_loses_nothing(world, kit, monkeypatch):
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(30))})
+    with monkeypatch.context() as patch:
+        patch.setattr(chunks, "Chunk", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            world.collector.gather(10**6)
+    assert take(world, 10**6) == {0: list(range(300))}
+
+
+def test_without_numpy_batches_are_decoded_alone(world, kit, monkeypatch):
+    monkeypatch.setitem(sys.modules, chunks.DECODER, None)
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(30))})
+    assert take(world, 15) == {0: list(range(15))}
+    assert ahead(world) == 5
+    assert take(world, 10**6) == {0: list(range(15, 300))}

@@ -1,0 +1,194 @@
+"""Decode fetched batches to chunks of records.
+
+With numpy, the batches that the next polls return are decoded together, and their chunks are cached: numpy takes about
+as long for one batch as for ten. Without numpy, or if there are few records, batches are decoded one at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DeserializationError, RecordError
+from ..imports import import_uninterrupted
+from ..partitions import Partition
+from ..types import ConsumerRecord, TopicPartition
+from .buffer import Buffer, Chunk, Fetched
+
+if TYPE_CHECKING:
+    from ..records.columnar.decode import Decoder
+
+log = logging.getLogger(__name__)
+
+Records = list[ConsumerRecord[Any, Any]]
+#: Some batches of one response, added to a decoder. For each: its number there; None if it is aborted; or its error.
+Added = tuple[Fetched, "list[int | RecordError | None]"]
+#: Deserializes the records of one batch. Returns those before the first failure, and that failure or ``None``.
+Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
+
+#: The module that decodes many batches together; it needs numpy.
+DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
+#: About this many records are decoded together, of all partitions.
+TOGETHER_RECORDS = 4000
+#: Fewer records than this are decoded one batch at a time: each numpy call takes as long for one record as for 100.
+TOGETHER_MIN = 80
+#: If more partitions than this hold decoded records back, since they were paused in between, batches are decoded one
+#: at a time. Otherwise the decoded records could take much more memory than the buffered batches.
+HELD_BACK_MAX = 8
+
+offset_of = attrgetter("offset")
+
+
+class ChunkDecoder:
+    """Returns the chunks of fetched batches, decoded when they are needed."""
+
+    def __init__(self, check_crcs: bool, buffer: Buffer, deserialize: Deserialize | None) -> None:
+        self._check_crcs = check_crcs
+        self._buffer = buffer
+        self._deserialize = deserialize
+        self._has_numpy = True  #: False once the import has failed.
+
+    def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
+        """Return the chunk of the batch at ``index``.
+
+        ``record`` is the index of the first record that the caller needs. If the chunk ends there with a
+        :class:`DeserializationError`, the deserializer is called again: its dependency (a schema registry, say) may be
+        available again. ``room`` is the number of records that the poll can still return.
+        """
+        while index >= len(fetched.chunks):
+            self._decode_next(fetched, room)
+        known = fetched.chunks[index]
+        assert known is not None
+        if self._deserialize is not None:
+            if not known.is_deserialized:
+                records, failure = self._deserialize(fetched.partition.tp, known.records)
+                fetched.chunks[index] = known = known._replace(records=records, error=failure, is_deserialized=True)
+            elif isinstance(known.error, DeserializationError) and record >= len(known.records):
+                fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
+        return known
+
+    def is_aborted(self, fetched: Fetched, index: int) -> bool:
+        """Whether read_committed skips batch ``index``. Each batch is evaluated once, in offset order.
+
+        The CRC of an aborted batch, which is not decoded, is checked here: if its producer id or offset range is
+        corrupt, valid records would be skipped as aborted ones. Raises ``CorruptRecordError`` if it is wrong.
+        """
+        if fetched.aborted is None:
+            return False
+        verdicts = fetched.verdicts
+        while index >= len(verdicts):
+            batch = fetched.batches[len(verdicts)]
+            assert batch is not None
+            verdicts.append(fetched.aborted.skip(batch, self._check_crcs))
+        if verdicts[index] and self._check_crcs:
+            batch = fetched.batches[index]
+            assert batch is not None
+            batch.check_crc(*fetched.partition.tp)
+        return verdicts[index]
+
+    def _decode_next(self, fetched: Fetched, room: int) -> None:
+        """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
+        partition = fetched.partition
+        others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
+        if self._is_worth_numpy([partition, *others]):
+            self._decode_together(partition, others, room)
+        else:
+            # Only this statement records that a batch was decoded (see ``Fetched``).
+            fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
+
+    def _is_worth_numpy(self, partitions: list[Partition]) -> bool:
+        """Whether enough records wait to be decoded together, and numpy is there."""
+        records = 0
+        for partition in partitions if self._has_numpy else ():
+            for source in self._buffer.queue(partition):
+                for batch in source.batches[len(source.chunks) :]:
+                    records += 0 if batch is None else batch.count
+                    if records >= TOGETHER_MIN:
+                        return self._load_numpy() and self._buffer.held_back() <= HELD_BACK_MAX
+        return False
+
+    def _load_numpy(self) -> bool:
+        try:
+            import_uninterrupted(DECODER)
+        except ImportError as error:
+            log.debug("records are decoded without numpy: %s", error)
+            self._has_numpy = False
+        return self._has_numpy
+
+    def _decode_together(self, partition: Partition, others: list[Partition], room: int) -> None:
+        """Decode what the next polls return: ``room`` records of ``partition``, and each partition's share."""
+        from ..records.columnar.decode import Decoder  # needs numpy, which is optional
+
+        # Polls take turns among the partitions: with equal shares, all need more records at about the same time.
+        share = TOGETHER_RECORDS // (len(others) + 1)
+        decoder = Decoder(self._check_crcs)
+        added = self._add_batches(partition, decoder, max(share, room))
+        for other in others:
+            if decoder.is_full:
+                break
+            if self._buffer.decoded(other) <= share // 2:
+                added += self._add_batches(other, decoder, share)
+        rows = decoder.rows()
+        for source, numbers in added:
+            chunks: list[Chunk | None] = []
+            for index, number in enumerate(numbers, len(source.chunks)):
+                chunks.append(self._chunk_of(source, index, rows[number] if isinstance(number, int) else number or []))
+            # Only this statement records that the batches were decoded (see ``Fetched``).
+            source.chunks.extend(chunks)
+
+    def _add_batches(self, partition: Partition, decoder: Decoder, records: int) -> list[Added]:
+        """Add the partition's next batches to the decoder: at least one, until they have this many records."""
+        added: list[Added] = []
+        tp, records = partition.tp, decoder.records + records
+        for source in self._buffer.queue(partition):
+            if not source.fresh:
+                break
+            numbers: list[int | RecordError | None] = []
+            added.append((source, numbers))
+            for index in range(len(source.chunks), len(source.batches)):
+                batch = source.batches[index]
+                assert batch is not None
+                try:
+                    if self.is_aborted(source, index):
+                        numbers.append(None)
+                        continue
+                    decoder.add(batch, tp)
+                except RecordError as error:
+                    numbers.append(error)
+                    return added
+                numbers.append(len(decoder) - 1)
+                if decoder.records >= records or decoder.is_full:
+                    return added
+        return added
+
+    def _decode(self, fetched: Fetched, index: int) -> Chunk:
+        batch = fetched.batches[index]
+        assert batch is not None
+        try:
+            if self.is_aborted(fetched, index):
+                return self._chunk_of(fetched, index, [])
+            return self._chunk_of(fetched, index, batch.decode(*fetched.partition.tp, self._check_crcs))
+        except RecordError as error:
+            return self._chunk_of(fetched, index, error)
+
+    def _chunk_of(self, fetched: Fetched, index: int, decoded: Records | RecordError) -> Chunk:
+        batch = fetched.batches[index]
+        assert batch is not None
+        if isinstance(decoded, RecordError):
+            return Chunk([], batch.next_offset, batch.leader_epoch, decoded)
+        # The batch may begin below the fetch offset: skip its records before ``start``.
+        if decoded and decoded[0].offset < fetched.start:
+            decoded = decoded[bisect_left(decoded, fetched.start, key=offset_of) :]
+        is_deserialized = self._deserialize is None or not decoded
+        return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized)
+
+    def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
+        batch = fetched.batches[index]
+        assert batch is not None and self._deserialize is not None
+        tp = fetched.partition.tp
+        raw = batch.decode(*tp, self._check_crcs, start=fetched.start)
+        records, failure = self._deserialize(tp, raw[len(known.records) :])
+        return known._replace(records=known.records + records, error=failure)
