@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: What an import finds: the second is where PySpark looks for the first.
 PACKAGES = {"thinconsumer", "pyspark_thinconsumer"}
 REQUIRED = {"crc32c", "lz4", "zstandard"}
-EXTRAS = {"arrow", "gssapi", "msk-iam", "oidc", "pkcs12", "resolver", "snappy", "spark"}
+EXTRAS = {"arrow", "fast", "gssapi", "msk-iam", "oidc", "pkcs12", "resolver", "snappy", "spark"}
 #: A part of the tests: every tox environment tests the installed wheel, this one that it needs no checkout beside it.
 TESTS = ("conftest.py", "test_exports.py", "records", "typing")
 

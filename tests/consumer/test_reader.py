@@ -118,10 +118,16 @@ def by_batches(consumer):
     return found[T0].offsets.tolist() if found else []
 
 
+def by_polling_many(consumer):
+    consumer._reader.managers.collector.chunk_decoder.together_min = 1
+    return by_polling(consumer)
+
+
 WAYS = {"poll": by_polling, "iteration": by_iterating, "read_to_end": by_reading_to_end}
 if importlib.util.find_spec("numpy"):  # optional; and an import that was interrupted is not to be had again
     importlib.import_module("thinconsumer.records.columnar.decode")
     WAYS["poll_batches"] = by_batches
+    WAYS["poll, decoded together"] = by_polling_many
 
 
 def connected(make, **options):
@@ -134,7 +140,7 @@ def connected(make, **options):
 
 
 #: Out of how many places each way tries one. Every one of them was tried, too; that takes minutes.
-STRIDE = {"poll": 89, "iteration": 97, "read_to_end": 307, "poll_batches": 131}
+STRIDE = {"poll": 89, "iteration": 97, "read_to_end": 307, "poll_batches": 131, "poll, decoded together": 97}
 TRACEABLE = pytest.mark.skipif(
     sys.version_info >= (3, 12),
     reason="3.12 and later trace the opcodes of a frame only now and then: no place is the same twice",

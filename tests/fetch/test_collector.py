@@ -25,9 +25,6 @@ def way(request, monkeypatch):
     """Decode batches one at a time, as without numpy; then together, also the fewest."""
     if request.param == "together":
         pytest.importorskip("numpy")
-        from thinconsumer.records.columnar import decode
-
-        monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", 0)
     monkeypatch.setattr(chunks, "TOGETHER_MIN", 1 if request.param == "together" else 10**9)
     return request.param
 

@@ -1,5 +1,6 @@
 """Splitting by headers, checksums, control batches, and decoding of whole batches."""
 
+import importlib.util
 import pickle
 import struct
 
@@ -239,7 +240,9 @@ def test_an_empty_batch_moves_the_position(only_batch):
     assert batch.next_offset == 60
 
 
-def test_info_names_the_checksum_and_every_codec():
+def test_info_names_how_records_are_decoded_the_checksum_and_every_codec():
     found = info()
+    numpy = importlib.util.find_spec("numpy") is not None
+    assert ("by numpy" in found["rows"]) is numpy and ("thinconsumer[fast]" in found["rows"]) is not numpy
     assert found["crc32c"].startswith("native")
     assert {"gzip", "snappy", "lz4", "zstd"} <= set(found)

@@ -14,6 +14,7 @@ from thinconsumer.consumer.managers import ConsumerManagers
 from thinconsumer.consumer.reader import ConsumerCore
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer, Fetched
+from thinconsumer.fetch.chunks import ChunkDecoder
 from thinconsumer.fetch.collector import Collector
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
@@ -141,7 +142,7 @@ ROWS = (
     reading(
         "front of batch not dropped",
         "Records below the position are handed out with the batch they are in; a seek must begin where it says.",
-        (Collector, "_decode", "start=fetched.start", "start=0"),
+        (ChunkDecoder, "_chunk_of", "if decoded and decoded[0].offset < fetched.start:", "if False:"),
     ),
     reading(
         "rest of a poll forgotten",
@@ -252,7 +253,7 @@ ROWS = (
     reading(
         "aborted list ignored",
         "read_committed hands out records of aborted transactions.",
-        (Collector, "_is_aborted", "fetched.aborted is None:", "True:"),
+        (ChunkDecoder, "is_aborted", "fetched.aborted is None:", "True:"),
         needs=transactions,
     ),
     reading(

@@ -6,6 +6,7 @@ the stepping, waiting and recovery; the managers decide about brokers, offsets a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -21,6 +22,7 @@ from ..fetch.planner import ASKER as FETCH
 from ..net.resolver import Resolver
 from ..net.secured import open_driver
 from ..partitions import Partition
+from ..records.batch import info
 from ..records.rows import deserialize
 from ..types import TopicPartition
 from .arguments import to_seconds
@@ -31,6 +33,8 @@ from .open_calls import OpenCalls
 
 if TYPE_CHECKING:
     from .group_callbacks import GroupCallbacks
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Ends = Mapping[TopicPartition, int]
@@ -49,6 +53,8 @@ class ConsumerCore:
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         guard = Guard()
         driver = driver if driver is not None else _driver(config, guard)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("records are read with: %s", ", ".join(f"{what}: {how}" for what, how in info().items()))
         self.config = config
         self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self._deserializer())
         self.partitions = self.managers.partitions

@@ -50,6 +50,7 @@ class ChunkDecoder:
         self._buffer = buffer
         self._deserialize = deserialize
         self._has_numpy = True  #: False once the import has failed.
+        self.together_min = TOGETHER_MIN
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
         """Return the chunk of the batch at ``index``.
@@ -106,7 +107,7 @@ class ChunkDecoder:
             for source in self._buffer.queue(partition):
                 for batch in source.batches[len(source.chunks) :]:
                     records += 0 if batch is None else batch.count
-                    if records >= TOGETHER_MIN:
+                    if records >= self.together_min:
                         return self._load_numpy() and self._buffer.held_back() <= HELD_BACK_MAX
         return False
 
@@ -131,7 +132,7 @@ class ChunkDecoder:
                 break
             if self._buffer.decoded(other) <= share // 2:
                 added += self._add_batches(other, decoder, share)
-        rows = decoder.rows()
+        rows = decoder.rows(self.together_min)
         for source, numbers in added:
             chunks: list[Chunk | None] = []
             for index, number in enumerate(numbers, len(source.chunks)):

@@ -74,7 +74,7 @@ class Collector:
         self._check_crcs = settings.check_crcs
         self._partitions = partitions
         self._buffer = buffer
-        self._chunks = ChunkDecoder(settings.check_crcs, buffer, deserialize)
+        self.chunk_decoder = ChunkDecoder(settings.check_crcs, buffer, deserialize)
         #: The batches in which the last poll found a record that cannot be returned, after good records. That poll
         #: returned the good records, and the next one raises the error first.
         self._overdue: Fetched | None = None
@@ -233,7 +233,7 @@ class Collector:
         while room > 0 and index < len(fetched.batches):
             if end is not None and offset >= end:
                 break
-            chunk = self._chunks.chunk(fetched, index, record, room)
+            chunk = self.chunk_decoder.chunk(fetched, index, record, room)
             stop = min(len(chunk.records), record + room)
             if end is not None and chunk.next_offset > end:
                 stop = min(stop, bisect_left(chunk.records, end, key=offset_of))
@@ -276,7 +276,7 @@ class Collector:
             if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
                 return Span(fetched, begin, indices, index, None, stop)
             try:
-                if not (judged and self._chunks.is_aborted(fetched, index)):
+                if not (judged and self.chunk_decoder.is_aborted(fetched, index)):
                     decoder.add(batch, tp)
                     indices.append(index)
             except RecordError as found:
@@ -332,5 +332,5 @@ class Collector:
         """Return the error at the current position in ``fetched``, if any."""
         if fetched.chunk >= len(fetched.batches):
             return fetched.error
-        chunk = self._chunks.chunk(fetched, fetched.chunk, fetched.record)
+        chunk = self.chunk_decoder.chunk(fetched, fetched.chunk, fetched.record)
         return chunk.error if fetched.record >= len(chunk.records) else None

@@ -161,16 +161,24 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
 
 def _load_lz4() -> _CodecFunctions:
     frame = import_module("lz4.frame")
+    #: Contexts that no thread is using. To make one takes as long as to decompress a batch of six records.
+    contexts: list[Any] = []
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        # A decompressor for each call: reused after a frame with a wrong content size, it would fail on the next frame.
-        stream = frame.LZ4FrameDecompressor()
+        try:
+            context = contexts.pop()
+        except IndexError:
+            context = frame.create_decompression_context()
         # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
-        plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
+        most = min(limit + 1, 255 * len(data) + 1)
+        plain: bytes
+        plain, _, ended = frame.decompress_chunk(context, data, max_length=most)
         if len(plain) > limit:
             raise _too_large(limit)
-        if not stream.eof:
+        if not ended:
             raise CodecError("lz4 frame is cut off")
+        # Only after success: used again after a frame with a wrong content size, a context fails on the next frame.
+        contexts.append(context)
         return plain
 
     def compress(data: bytes, level: int | None) -> bytes:
@@ -203,7 +211,8 @@ def _load_stdlib_zstd() -> _CodecFunctions:
 
 def _load_zstandard() -> _CodecFunctions:
     zstd: Any = import_module("zstandard")
-    inflater = zstd.ZstdDecompressor()
+    #: Decompressors that no thread is using: one of them must not be used by two threads at the same time.
+    inflaters: list[Any] = []
 
     def decompress(data: memoryview, limit: int) -> bytes:
         # -1: no size declared, as in frames of Java, librdkafka and brokers
@@ -211,10 +220,15 @@ def _load_zstandard() -> _CodecFunctions:
         if claim > limit:
             raise _too_large(limit)
         try:
+            inflater = inflaters.pop()
+        except IndexError:
+            inflater = zstd.ZstdDecompressor()
+        try:
             guess = min(limit, max(ZSTD_FIRST_TRY, 32 * len(data)))
             plain: bytes = inflater.decompress(data, max_output_size=guess, allow_extra_data=False)
         except zstd.ZstdError:  # the data exceed the buffer, or are several frames, or are corrupt
-            return _unpack_zstd_stepwise(inflater, data, limit)
+            plain = _unpack_zstd_stepwise(inflater, data, limit)
+        inflaters.append(inflater)
         return plain
 
     def compress(data: bytes, level: int | None) -> bytes:
@@ -281,7 +295,7 @@ def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
     """Decompress ``data`` to at most ``limit`` bytes; ``magic``: the format. Raises CodecError and nothing else."""
     functions = _functions(codec)
     try:
-        if codec == Codec.LZ4 and magic == 0:
+        if magic == 0 and codec == Codec.LZ4:
             data = memoryview(_correct_lz4_checksum(bytes(data)))
         return functions.decompress(data, limit)
     except functions.errors as exc:

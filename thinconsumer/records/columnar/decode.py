@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from ...errors import RecordError
 from ...types import ConsumerRecord, TopicPartition
-from .. import compression
-from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
+from .. import checksum, compression
+from ..batch import CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
 from ..fast_decoder import has_equal_sizes
@@ -95,10 +95,11 @@ class Decoder:
         attributes, count = batch.attributes, batch.count
         plain = batch.magic == 2
         if plain:
-            if self._check_crcs:
-                batch.check_crc(*tp)
+            view = batch.view
+            if self._check_crcs and checksum.crc32c(view[CRC_COVERS_FROM:]) != batch.crc:
+                batch.check_crc(*tp)  # raises the error
             if not attributes & CONTROL:
-                body = batch.view[HEADER_SIZE:]
+                body = view[HEADER_SIZE:]
                 if attributes & CODEC_MASK:
                     body = self._decompress(batch, tp, attributes & CODEC_MASK, body)
         size = len(body)
@@ -155,8 +156,11 @@ class Decoder:
         counts = [len(columns.offsets) for columns in rows]
         return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
 
-    def rows(self) -> list[Rows | RecordError]:
-        """Decode the added batches to ``ConsumerRecord`` objects; a corrupt batch has an error in place of its list."""
+    def rows(self, records_min: int) -> list[Rows | RecordError]:
+        """Decode the added batches to ``ConsumerRecord`` objects; a corrupt batch has an error in place of its list.
+
+        Fewer records than ``records_min`` are decoded one batch at a time.
+        """
         together = [
             number
             for number, body in enumerate(self._bodies)
@@ -164,7 +168,7 @@ class Decoder:
         ]
         counts = [self._batches[number].count for number in together]
         found: dict[int, Rows] = {}
-        if sum(counts) > SMALL_RECORDS_MAX:
+        if together and sum(counts) >= records_min:
             found = self._rows_together(together, counts)
         return [found[number] if number in found else self._rows_alone(number) for number in range(len(self))]
 

@@ -25,6 +25,10 @@ class SimConsumer(Consumer[Any, Any]):
     def __del__(self) -> None:
         """Do nothing, where the Consumer would warn that it was not closed: a killed process closes nothing."""
 
+    def decode_together(self) -> None:
+        """Decode the fewest records with numpy, if it is installed; simulated batches are small."""
+        self._reader.managers.collector.chunk_decoder.together_min = 1
+
 
 class ObservedConsumer:
     """Calls the Consumer's method of the same name, and reports the call to the checkers."""

@@ -142,6 +142,8 @@ class Application(Actor):
     def _build(self, driver: SimDriver) -> None:
         """Build the client, and ``reader``, the object by which checkers identify it."""
         consumer = SimConsumer(driver=driver, **self.options)
+        if self.world.streams(f"actor/{self.name}/life/{self.lives}/decoding").random() < 0.5:
+            consumer.decode_together()
         config = consumer.config
         known = {
             "name": self.name,
