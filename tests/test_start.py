@@ -31,8 +31,8 @@ IMPORT, CONSUMER, GROUP = range(3)
 #: The rooms of the package that every consumer needs.
 ROOMS = {
     "_version", "calls", "client", "config", "connection", "consumer", "driver", "errors", "failures", "fetch",
-    "group", "imports", "lazy_dataclass", "metadata", "metrics", "net", "network_client", "partitions", "records", "timers",
-    "types", "wire",
+    "group", "imports", "lazy_dataclass", "metadata", "metrics", "net", "network_client", "partitions", "records",
+    "timers", "types", "wire",
 }  # fmt: skip
 #: Modules of the standard library that take long to import, and that a consumer needs later or never.
 LARGE = {
