@@ -20,6 +20,12 @@ def members(protocol):
     }
 
 
+def arguments(method):
+    """Return the names of a method's arguments; a clock of the module time is a built-in function without any."""
+    names = [] if inspect.isbuiltin(method) else inspect.signature(method).parameters
+    return [name for name in names if name != "self"]
+
+
 @pytest.mark.parametrize(
     ("protocol", "implementation"),
     [(Driver, SelectorDriver), (Driver, MemoryDriver), (Endpoint, Engine), (Stream, Connection)],
@@ -32,7 +38,7 @@ def test_every_driver_has_all_methods_with_the_same_arguments(protocol, implemen
         if isinstance(wanted, property):
             continue
         found = getattr(implementation, name)
-        assert list(inspect.signature(found).parameters) == list(inspect.signature(wanted).parameters), name
+        assert arguments(found) == arguments(wanted), name
 
 
 @pytest.mark.parametrize(

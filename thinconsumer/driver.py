@@ -133,6 +133,13 @@ class Driver(Protocol):
         Returns whether the endpoint or a stream was called.
         """
 
+    def send(self, endpoint: Endpoint) -> None:
+        """Carry out the endpoint's commands and send the bytes that its streams have queued, without a wait.
+
+        Called after a :meth:`step`, when the endpoint has queued requests because of it. This method need not receive:
+        bytes that have arrived meanwhile are for the next step.
+        """
+
     def wake_at(self) -> float:
         """Return the time at which the driver itself is due even if no byte is received: a name lookup's timeout."""
 

@@ -16,13 +16,14 @@ import trustme
 
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.net import SelectorDriver
-from thinconsumer.net.socket_connection import SocketConnection
+from thinconsumer.net.socket_selector import EpollSockets
 
 SELECTORS = [
     getattr(selectors, name)
     for name in ("EpollSelector", "KqueueSelector", "PollSelector", "SelectSelector")
     if hasattr(selectors, name)
 ]
+SELECTORS = [*([EpollSockets] if hasattr(select, "epoll") else []), *SELECTORS]
 PATIENCE = 10.0
 
 
@@ -106,15 +107,14 @@ class Orders:
 
 def counting(selector_class):
     """Return a subclass that counts how often its wait returned."""
+    name = "wait" if selector_class is EpollSockets else "select"
 
-    class Counting(selector_class):
-        returns = 0
+    def wait(self, seconds=None):
+        result = getattr(super(Counting, self), name)(seconds)
+        self.returns += 1
+        return result
 
-        def select(self, timeout=None):
-            result = super().select(timeout)
-            self.returns += 1
-            return result
-
+    Counting = type("Counting", (selector_class,), {"returns": 0, name: wait})
     return Counting
 
 
@@ -123,7 +123,7 @@ class World:
 
     def __init__(self, selector_class=selectors.DefaultSelector, **options):
         self.selector = counting(selector_class)()
-        self.driver = SelectorDriver(selector=self.selector, **options)
+        self.driver = SelectorDriver(selector=lambda: self.selector, **options)
         self.orders = Orders()
         self.sockets = []
 
@@ -199,8 +199,10 @@ class World:
 
     def interest(self):
         """Return what each connection is watched for, without the wake-up socket."""
-        owners = [(getattr(key.data, "__self__", None), key.events) for key in self.selector.get_map().values()]
-        return [events for owner, events in owners if isinstance(owner, SocketConnection)]
+        if self.driver._sockets is None:
+            return []
+        waker = self.driver._waker._reader.fileno()
+        return [mask for fd, mask in self.driver.sockets._masks.items() if fd != waker]
 
     def close(self):
         self.driver.close()

@@ -204,7 +204,7 @@ def test_a_selector_without_room_fails_the_lookup(server):
         def set(self, fd, mask, owner):
             raise OSError("select() can watch no more")
 
-    selector = Full(selectors.SelectSelector)
+    selector = Full(selectors.SelectSelector())
     lookup = CaresLookup("kafka.example", 9092, selector, time.monotonic, [server.place])
     assert lookup.is_done
     assert "cannot wait for the name server: select() can watch no more" in lookup.error

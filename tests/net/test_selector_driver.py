@@ -6,7 +6,9 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -89,6 +91,54 @@ def test_step_with_a_past_deadline_polls_io_without_waiting(world):
     world.await_bytes(stream, 1)
     assert world.driver.step(world.orders, world.driver.now() - 100) is True
     assert stream.received == b"x"
+
+
+def test_send_sends_and_neither_waits_nor_receives(world):
+    stream, peer = world.connect()
+    world.settle()
+    peer.sendall(b"answer")
+    world.await_bytes(stream, 6)
+    stream.outgoing.append(b"request")
+    waits = world.selector.returns
+    world.driver.send(world.orders)
+    assert peer.recv(7) == b"request"
+    assert (stream.received, world.selector.returns) == (b"", waits)
+    assert world.step(60) is True
+    assert stream.received == b"answer"
+
+
+def test_send_carries_out_commands(world):
+    stream, peer = world.connect()
+    world.hang_up(stream)
+    world.driver.send(world.orders)
+    assert peer.recv(1) == b""
+
+
+def test_bytes_that_send_could_not_send_leave_later(world):
+    stream, peer = world.connect()
+    stream.outgoing.append(bytes(50_000_000))
+    world.driver.send(world.orders)
+    assert 0 < stream.sent < 50_000_000
+    peer.setblocking(False)
+    received = 0
+
+    def is_all():
+        nonlocal received
+        with suppress(BlockingIOError):
+            received += len(peer.recv(1 << 20))
+        return received == 50_000_000
+
+    world.run(is_all)
+
+
+def test_a_failure_to_send_makes_the_next_step_report_news(world):
+    stream, peer = world.connect()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    world.await_reset(stream)
+    stream.outgoing.append(b"request")
+    world.driver.send(world.orders)
+    assert stream.error is not None
 
 
 def in_parts(world, parts):

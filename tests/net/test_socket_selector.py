@@ -2,12 +2,14 @@
 
 import io
 import math
+import os
+import select
 import selectors
 import socket
 
 import pytest
 
-from thinconsumer.net.socket_selector import LONGEST_WAIT, SocketSelector
+from thinconsumer.net.socket_selector import LONGEST_WAIT, EpollSockets, SocketSelector, open_sockets
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def pair():
 
 @pytest.fixture
 def watch(selector_class):
-    watch = SocketSelector(selector_class)
+    watch = open_sockets(selector_class)
     yield watch
     watch.close()
 
@@ -75,8 +77,11 @@ def test_forgetting_an_unknown_or_closed_descriptor_does_nothing(watch):
 def test_a_registration_that_was_interrupted_can_be_forgotten(selector_class, pair):
     """The selector has it, the watch does not know: its descriptor's successor must not inherit its owner."""
     selector = selector_class()
-    watch = SocketSelector(selector)
-    selector.register(pair[0].fileno(), selectors.EVENT_READ, "old")
+    watch = open_sockets(lambda: selector)
+    if isinstance(selector, EpollSockets):
+        selector._epoll.register(pair[0].fileno(), selectors.EVENT_READ)
+    else:
+        selector.register(pair[0].fileno(), selectors.EVENT_READ, "old")
     watch.forget(pair[0].fileno())
     watch.set(pair[0].fileno(), selectors.EVENT_WRITE, "new")
     assert watch.wait(0) == [("new", selectors.EVENT_WRITE)]
@@ -109,7 +114,27 @@ def test_a_selector_instance_is_used_directly():
 
 
 def test_fileno_of_a_selector_without_a_descriptor_is_unsupported():
-    watch = SocketSelector(selectors.SelectSelector)
+    watch = open_sockets(selectors.SelectSelector)
     with pytest.raises(io.UnsupportedOperation, match="SelectSelector has no descriptor"):
         watch.fileno()
+    watch.close()
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="this system has no epoll")
+def test_epoll_is_the_default(pair):
+    watch = open_sockets(None)
+    assert isinstance(watch, EpollSockets)
+    assert os.get_inheritable(watch.fileno()) is False
+    watch.close()
+
+
+@pytest.mark.skipif(not hasattr(select, "epoll"), reason="this system has no epoll")
+def test_a_hang_up_counts_as_every_event_that_is_watched(pair):
+    """A closed peer or a refused connection must be found, whatever the connection waits for."""
+    watch = open_sockets(None)
+    left, right = pair
+    right.close()
+    for mask in (selectors.EVENT_READ, selectors.EVENT_WRITE, selectors.EVENT_READ | selectors.EVENT_WRITE):
+        watch.set(left.fileno(), mask, "owner")
+        assert watch.wait(0) == [("owner", mask)]
     watch.close()

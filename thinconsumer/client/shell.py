@@ -201,8 +201,9 @@ class Shell:
             engine.skip(now)
         elif engine.step(now):
             # Send the new requests now, before the call decodes records: the broker can then process them in the
-            # meantime.
-            driver.step(engine, now)
+            # meantime. Nothing is received here: the wait for I/O would cost a system call, and what has arrived since
+            # the step above would be handled only by the next one.
+            driver.send(engine)
         self.step_interrupted = False
         self._changed = False
         self._stepped(now)

@@ -18,7 +18,7 @@ from typing import Any
 from ..driver import Address
 from ..timers import NEVER
 from .error_text import describe
-from .socket_selector import SocketSelector
+from .socket_selector import Sockets
 
 try:
     import pycares
@@ -42,12 +42,7 @@ class CaresLookup:
     """
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        selector: SocketSelector,
-        clock: Callable[[], float],
-        servers: Sequence[str] | None = None,
+        self, host: str, port: int, selector: Sockets, clock: Callable[[], float], servers: Sequence[str] | None = None
     ) -> None:
         self.host = host
         self.port = port

@@ -9,14 +9,14 @@ received bytes without the stream having been told. This is not needed if the ex
 """
 
 import logging
-import os
 import random
 import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 from math import inf
-from selectors import EVENT_READ, DefaultSelector
+from os import getpid
+from selectors import EVENT_READ
 from typing import TYPE_CHECKING
 
 from ..driver import Address, Command, Dial, Endpoint, Resolve, Stream
@@ -24,7 +24,7 @@ from ..errors import ConcurrentAccessError, IllegalStateError, KafkaConnectionEr
 from .error_text import describe
 from .resolver import Resolver, look_up, numeric, system_resolver
 from .socket_connection import SocketConnection, SocketOption
-from .socket_selector import SelectorLike, SocketSelector
+from .socket_selector import SelectorLike, Sockets, open_sockets
 from .transport import PlainTransport, TransportFactory
 from .wake import Waker
 
@@ -43,7 +43,7 @@ class SelectorDriver:
     """Implements :class:`thinconsumer.driver.Driver` with non-blocking sockets and without threads.
 
     Args:
-        selector: A ``selectors`` class or instance; by default epoll, kqueue, or what the system has.
+        selector: A ``selectors`` class or instance; None for epoll, kqueue, or what the system has.
         resolver: Called with (host, port), returns :class:`~thinconsumer.driver.Address` es to try in order, or raises.
             It may block. None: c-ares if pycares is installed, else the system's resolver, which blocks.
         transport: Wraps each socket connected to a broker; plain TCP by default,
@@ -72,7 +72,7 @@ class SelectorDriver:
         #: The source of jitter and of nonces. A generator with a seed could be predicted from its earlier output, and a
         #: SCRAM server that predicts a nonce can replay a recorded login.
         self.random = random.SystemRandom()
-        self._selector: SelectorLike = selector or DefaultSelector
+        self._selector = selector
         self._resolver = resolver or system_resolver
         sizes = (socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)
         buffers = [(socket.SOL_SOCKET, name, size) for name, size in sizes if size is not None and size >= 0]
@@ -82,11 +82,13 @@ class SelectorDriver:
         self._uses_cares: bool | None = None if resolver is None else False
         self._name_servers = name_servers
         self._slow_resolve_warning_s = slow_resolve_warning_s
-        self._sockets: SocketSelector | None = None
+        self._sockets: Sockets | None = None
         self._waker = Waker()
         self._pid: int | None = None
         self._is_closed = False
         self._connections: dict[int, SocketConnection] = {}
+        #: Connections that expect a large response, so that their low-water mark is raised between two steps.
+        self.expecting_large: set[SocketConnection] = set()
         self._endpoint: Endpoint | None = None
         self._commands: deque[Command] = deque()
         self._blocking_lookups: deque[Resolve] = deque()
@@ -103,11 +105,9 @@ class SelectorDriver:
         self._is_polled_outside = False
         self.waiting = False  #: Whether the step is waiting for I/O.
 
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall_time(self) -> float:
-        return time.time()
+    # Assigned, not defined as methods: a step reads the clock several times, and a method would double the cost.
+    now = staticmethod(time.monotonic)
+    wall_time = staticmethod(time.time)
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Implement :meth:`.Driver.step`. It may return False before the deadline: a single wait has a maximum length.
@@ -116,43 +116,67 @@ class SelectorDriver:
             ConcurrentAccessError: in a forked child, when the parent has connected.
             KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
         """
-        self.waiting = False
-        self.check_process()
-        sockets = self._open()
-        self._endpoint = endpoint
-        self._is_obeying = False
-        self._has_called = False
-        self._commands_left = COMMANDS_PER_STEP
-        self._reset_low_water()
+        sockets = self._begin(endpoint)
+        if self.expecting_large:
+            self._reset_low_water()
         self._obey()
-        self._look_up_one()
+        if self._blocking_lookups:
+            self._look_up_one()
         self._flush()
         until = self._wait_until(endpoint, deadline)
         while self._receive(sockets, until):
             pass
         if self._has_called:
             self._flush()
+        self._end()
+        return self._has_called
+
+    def send(self, endpoint: Endpoint) -> None:
+        """Implement :meth:`.Driver.send`.
+
+        Raises:
+            ConcurrentAccessError: in a forked child, when the parent has connected.
+            KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
+        """
+        self._begin(endpoint)
+        self._obey()
+        self._flush()
+        self._end()
+
+    def _begin(self, endpoint: Endpoint) -> Sockets:
+        self.waiting = False
+        self.check_process()
+        sockets = self._sockets or self._open()
+        self._endpoint = endpoint
+        self._is_obeying = False
+        self._has_called = False
+        self._commands_left = COMMANDS_PER_STEP
+        return sockets
+
+    def _end(self) -> None:
         if self._commands or self._blocking_lookups:
             self._waker.ring()  # makes fileno() readable, so that an event loop steps again
         self._endpoint = None
-        if not self._is_polled_outside:
-            for connection in self._connections.values():
+        if self.expecting_large and not self._is_polled_outside:
+            for connection in self.expecting_large:
                 connection.raise_low_water()
-        return self._has_called
 
     def _reset_low_water(self) -> None:
-        for connection in self._connections.values():
+        for connection in self.expecting_large:
             connection.reset_low_water()
 
     def _wait_until(self, endpoint: Endpoint, deadline: float) -> float:
         if self._has_called or self._commands or self._blocking_lookups or deadline <= self.now():
             return -inf
-        return min(deadline, endpoint.wake_at(), self.wake_at())
+        due = endpoint.wake_at()
+        if self._lookup is not None:
+            due = min(due, self._lookup.wake_at())
+        return deadline if deadline < due else due
 
     def wake_at(self) -> float:
         return inf if self._lookup is None else self._lookup.wake_at()
 
-    def _receive(self, sockets: SocketSelector, until: float) -> bool:
+    def _receive(self, sockets: Sockets, until: float) -> bool:
         """Wait once and pass received bytes to streams; return whether to wait again.
 
         The caller must wait again if the bytes complete no message and nothing else has happened.
@@ -166,9 +190,12 @@ class SelectorDriver:
         self._has_rung = False
         for handle, events in ready:
             handle(events)
-        self._check_lookup()
+        if self._lookup is not None or self._waiting_lookups:
+            self._check_lookup()
+        if not self._has_partial:
+            return False
         nothing_else = not (self._has_rung or self._has_called or self._commands or self._blocking_lookups)
-        return self._has_partial and nothing_else and self.now() < until
+        return nothing_else and self.now() < until
 
     def _rung(self, events: int) -> None:
         self._has_rung = True
@@ -181,7 +208,9 @@ class SelectorDriver:
     def _obey(self) -> None:
         """Carry out the endpoint's commands in order, and the commands that the endpoint issues because of them."""
         assert self._endpoint is not None
-        self._commands.extend(self._endpoint.take_commands())
+        commands = self._endpoint.take_commands()
+        if commands:
+            self._commands.extend(commands)
         # A command can call a stream, and with it this method, while it is carried out: a dial that fails at once, for
         # example. The inner call returns here, and the loop of the outer one carries out the new commands.
         if self._is_obeying or not self._commands:
@@ -260,7 +289,7 @@ class SelectorDriver:
         self._obey()
 
     @property
-    def sockets(self) -> SocketSelector:
+    def sockets(self) -> Sockets:
         """The selector for this driver's sockets. Valid only during a step, which opens the selector if necessary."""
         assert self._sockets is not None
         return self._sockets
@@ -277,7 +306,7 @@ class SelectorDriver:
 
     def connection_closed(self, stream: Stream) -> None:
         """Forget the connection of a stream, which is now closed."""
-        del self._connections[id(stream)]
+        self.expecting_large.discard(self._connections.pop(id(stream)))
 
     def wakeup(self) -> None:
         self._waker.wake()
@@ -292,21 +321,21 @@ class SelectorDriver:
         return self._open().fileno()
 
     def check_process(self) -> None:
-        if self._pid is not None and self._pid != os.getpid():
+        if self._pid != getpid() and self._pid is not None:
             raise ConcurrentAccessError(
-                f"connected in process {self._pid} and used in its fork {os.getpid()}: both would read from the same "
+                f"connected in process {self._pid} and used in its fork {getpid()}: both would read from the same "
                 "sockets; make a new consumer in the fork, or fork before the first use"
             )
 
-    def _open(self) -> SocketSelector:
+    def _open(self) -> Sockets:
         if self._sockets is not None:
             return self._sockets
         if self._is_closed:
             raise IllegalStateError("the driver is closed: make a new client")
-        self._pid = os.getpid()
+        self._pid = getpid()
         sockets = None
         try:
-            sockets = SocketSelector(self._selector)
+            sockets = open_sockets(self._selector)
             sockets.set(self._waker.open(), EVENT_READ, self._rung)
         except OSError as error:
             self._waker.close()
@@ -325,6 +354,7 @@ class SelectorDriver:
         for connection in list(self._connections.values()):
             connection.hang_up()
         self._connections.clear()
+        self.expecting_large.clear()
 
     def close(self) -> None:
         """Close every connection and descriptor, without calling a stream. May be called again, and in a fork.
@@ -332,7 +362,7 @@ class SelectorDriver:
         A forked child only closes its copies of the descriptors: the connections stay open in the parent.
         """
         self._is_closed = True
-        if self._pid is not None and self._pid != os.getpid():
+        if self._pid is not None and self._pid != getpid():
             for connection in self._connections.values():
                 connection.abandon()
             self._connections.clear()

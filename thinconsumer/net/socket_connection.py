@@ -88,7 +88,8 @@ class SocketConnection:
         self._fd = -1
         self._received_bytes = 0  #: Bytes received since the last send.
         self._expected_bytes = 0  #: Bytes received between the last two sends: the expected size of the next response.
-        self._is_low_water_raised = False
+        self._low_water = 1  #: The value of SO_RCVLOWAT.
+        self._watched_events = 0  #: The events that the selector reports for the open connection.
 
     def __repr__(self) -> str:
         return f"<SocketConnection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
@@ -136,7 +137,7 @@ class SocketConnection:
     def _handshake(self, transport: Transport) -> None:
         try:
             done = transport.handshake()
-            self._driver.sockets.set(self._fd, transport.read_needs, self.ready)
+            self._watch(transport.read_needs)
         except OSError as error:
             self._fail(error)
             return
@@ -205,8 +206,15 @@ class SocketConnection:
         transport = self._transport
         if transport is None or self.state is not SocketState.OPEN:
             return
+        chunks = self.stream.data_to_send()
+        if chunks:
+            self._send(transport, chunks)
+        elif self._watched_events != transport.read_needs:
+            self._set_interest(transport, sending=False)
+
+    def _send(self, transport: Transport, chunks: Sequence[bytes | memoryview]) -> None:
         sends = SENDS_PER_STEP
-        while (chunks := self.stream.data_to_send()) and sends > 0:
+        while chunks and sends > 0:
             sends -= 1
             try:
                 size = transport.send(chunks)
@@ -216,12 +224,23 @@ class SocketConnection:
             if size is None:
                 break
             if self._received_bytes:
-                self._expected_bytes, self._received_bytes = self._received_bytes, 0
+                self._expect(self._received_bytes)
+                self._received_bytes = 0
             self.stream.data_sent(size, self._driver.now())
             self._driver.stream_called(has_news=False)
             if self.state is not SocketState.OPEN:
                 return
+            chunks = self.stream.data_to_send()
         self._set_interest(transport, sending=bool(chunks))
+
+    def _expect(self, size: int) -> None:
+        """Note the expected size of the next response."""
+        self._expected_bytes = size
+        if size >= LARGE_BYTES:
+            self._driver.expecting_large.add(self)
+        elif self in self._driver.expecting_large:
+            self.reset_low_water()
+            self._driver.expecting_large.discard(self)
 
     def raise_low_water(self) -> None:
         """Raise SO_RCVLOWAT to the expected size of the next response, so that it is received between two steps.
@@ -230,23 +249,30 @@ class SocketConnection:
         small send buffer waits for the acknowledgement. Without the raised mark, hardly a byte would arrive while the
         program handles records.
         """
-        if self._expected_bytes < LARGE_BYTES or self._transport is None or self.state is not SocketState.OPEN:
+        size = min(self._expected_bytes, LOW_WATER_MAX_BYTES)
+        if size == self._low_water or self._transport is None or self.state is not SocketState.OPEN:
             return
-        self._is_low_water_raised = True
-        self._transport.set_low_water(min(self._expected_bytes, LOW_WATER_MAX_BYTES))
+        self._low_water = size  # first: if Ctrl-C interrupts the line below, the next step resets the mark
+        self._transport.set_low_water(size)
 
     def reset_low_water(self) -> None:
         """Set SO_RCVLOWAT back to 1, so that the selector reports every received byte."""
-        if self._is_low_water_raised and self._transport is not None:
+        if self._low_water != 1 and self._transport is not None:
             self._transport.set_low_water(1)
-            self._is_low_water_raised = False  # last: if Ctrl-C interrupts the line above, the next call tries again
+            self._low_water = 1  # last: if Ctrl-C interrupts the line above, the next call tries again
 
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
+        if mask == self._watched_events:
+            return
         try:
-            self._driver.sockets.set(self._fd, mask, self.ready)
+            self._watch(mask)
         except OSError as error:
             self._fail(error)
+
+    def _watch(self, mask: int) -> None:
+        self._driver.sockets.set(self._fd, mask, self.ready)
+        self._watched_events = mask
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
         """After sending has failed, receive what the peer sent before it closed: it may say why (a rejected login)."""

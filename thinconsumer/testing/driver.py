@@ -64,6 +64,10 @@ class MemoryDriver:
         self._endpoint = None
         return self._was_called
 
+    def send(self, endpoint: Endpoint) -> None:
+        """Carry out commands, send bytes, and run the events that are due; do not advance the clock."""
+        self.step(endpoint, self.now())
+
     def run(self, endpoint: Endpoint, seconds: float) -> None:
         """Call :meth:`step` for an endpoint until ``seconds`` of virtual time have passed."""
         deadline = self.now() + seconds
