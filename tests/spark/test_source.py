@@ -5,6 +5,8 @@ import pickle
 import re
 import subprocess
 import sys
+import zipfile
+import zipimport
 from functools import partial
 
 import pytest
@@ -471,3 +473,21 @@ def test_an_unfinished_first_batch_of_the_official_connector_is_refused(cluster)
     with pytest.raises(KafkaConfigurationError, match="lacks the start of the first batch"):
         reader.partitions({}, {"t": {"0": 2}})
     assert reader.partitions({}, {}) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: source().schema(),
+        lambda: source().reader(SCHEMA),
+        lambda: source().streamReader(SCHEMA),
+        lambda: list(source().reader(SCHEMA).read(None)),
+    ],
+)
+def test_each_step_in_a_process_of_spark_hides_the_importers_of_its_archives(call, tmp_path, monkeypatch):
+    """Otherwise the next step or task of that process reads the archives' directories again, for 100 ms."""
+    jar = str(tmp_path / "spark.jar")
+    zipfile.ZipFile(jar, "w").close()
+    monkeypatch.setitem(sys.path_importer_cache, jar, zipimport.zipimporter(jar))
+    call()
+    assert jar not in sys.path_importer_cache
