@@ -106,6 +106,7 @@ class NetworkClient:
         #: Whether a bootstrap server has answered requests, but no node has answered since at its advertised address.
         #: If so, the error of an outage says that the advertised addresses cannot be reached.
         self._only_bootstrap_answers = False
+        self._has_queued = False  #: Whether a request was queued in a route at the end of the last step, or since then.
 
     def send(self, request: Request, now: float) -> None:
         """Queue a request, which gets exactly one answer. The next :meth:`step` writes it if a connection is ready."""
@@ -116,6 +117,7 @@ class NetworkClient:
         elif target == ANY_NODE:
             self._any.append(QueuedRequest(request, now, request.deadline))
         elif target.node_id in self._nodes:
+            self._has_queued = True
             self._route(target).send(request, now)
         else:
             self._refuse(request, f"node {target.node_id} is not known")
@@ -132,7 +134,10 @@ class NetworkClient:
         failed or is slow. A slow attempt counts before it has failed: it may take two connection setup timeouts, for
         which a client with a dead leader would wait before it looked for the new one.
         """
-        lost, self._shared.lost = self._shared.lost, []
+        lost = self._shared.lost
+        if not lost and not self._has_queued:
+            return []
+        self._shared.lost = []
 
         def is_doubtful(route: BrokerRoute) -> bool:
             has_trouble = route.failures > 0 or route.is_slow(now)
@@ -143,10 +148,15 @@ class NetworkClient:
     def step(self, now: float) -> None:
         """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests."""
         self._advance_clocks(now)
+        horizon = self._horizon
         for route in self._all_routes():
-            route.step(now, self._horizon)
-        self._leaving = [route for route in self._leaving if not route.has_left()]
-        self._serve_any(now)
+            if route.needs_step(now):
+                route.step(now, horizon)
+        if self._leaving:
+            self._leaving = [route for route in self._leaving if not route.has_left()]
+        self._any_wake = NEVER
+        if self._any:
+            self._serve_any(now)
         self._update_outage(now)
         self._stepped_at = now
         self._dirty = False
@@ -159,35 +169,36 @@ class NetworkClient:
 
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` or the driver is due even if nothing is received."""
-        if self._dirty or self._shared.answers or self._has_commands():
+        if self._dirty or self._shared.answers or self.wants_driver():
             return self._stepped_at
         routes = self._all_routes()
         for route in routes:
-            if route.has_news:
-                # A step is due at once: since the last one, the driver has reported an event to a connection.
+            # A step is due at once if, since the last one, the driver has reported an event to a connection.
+            connection = route.connection
+            if connection.has_event if connection is not None else route.is_connecting and route.has_news:
                 return self._stepped_at
         return self._due(routes)
 
     def _due(self, routes: Iterable[BrokerRoute]) -> float:
         due = self._any_wake
         for route in routes:
-            # min() of a generator would take twice the time of this comparison, which is done for every route in every
-            # step.
-            if (moment := route.wake_at()) < due:
+            # The due time of a ready connection without queued requests changes only with its events and steps.
+            is_quiet = route.quiet_until > -NEVER and not route.queue
+            if (moment := route.due if is_quiet else route.wake_at()) < due:
                 due = moment
         return due
 
     def wants_driver(self) -> bool:
         """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
-        return self._has_commands() or any(c.has_unsent for r in self._all_routes() for c in r.connections())
-
-    def _has_commands(self) -> bool:
-        return bool(self._shared.commands) or self._shared.book.has_command()
+        shared = self._shared
+        return bool(shared.unsent or shared.commands) or shared.book.has_command()
 
     def take_commands(self) -> list[Command]:
         """Return the new commands for the driver, in order. The driver polls I/O after this call."""
         self._polled_at = self._stepped_at
         commands = self._shared.commands
+        if not commands and not self._shared.book.has_command():
+            return []
         for command in commands:
             if isinstance(command, Hangup) and isinstance(command.stream, Connection):
                 command.stream.hung_up()
@@ -362,9 +373,6 @@ class NetworkClient:
             self.outage_since = min(now, self.outage_since + max(0.0, late))
 
     def _serve_any(self, now: float) -> None:
-        self._any_wake = NEVER
-        if not self._any:
-            return
         self._expire_any()
         while self._any and (route := self._least_loaded(now)) is not None:
             route.queue.append(self._any.popleft())
@@ -460,12 +468,17 @@ class NetworkClient:
                 self._shared.answer(Answer(self._any.popleft().request, -1, error=error))
 
     def _update_outage(self, now: float) -> None:
-        wanted = bool(self._any) or any(route.queue for route in self._all_routes())
+        has_queued = node_answers = bootstrap_answers = False
+        for route in self._all_routes():
+            has_queued = has_queued or bool(route.queue)
+            if route.is_working and route.node_id >= 0:
+                node_answers = True
+            elif route.is_working:
+                bootstrap_answers = True
+        self._has_queued = has_queued
+        wanted = has_queued or bool(self._any)
         if wanted:
             self._wanted_at = now
-        routes = self._all_routes()
-        node_answers = any(route.is_working for route in routes if route.node_id >= 0)
-        bootstrap_answers = any(route.is_working for route in routes if route.node_id < 0)
         self._only_bootstrap_answers = not node_answers and (self._only_bootstrap_answers or bootstrap_answers)
         # Once metadata has named nodes, responses of a bootstrap server do not end an outage, since the addresses that
         # the nodes advertise may be unreachable.

@@ -7,7 +7,8 @@ answers lookups late, and lets time jump. Operations are drawn by hypothesis and
 import random
 from collections import Counter
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.broker import Delay, Disconnect, Raw, Reply, Silence
@@ -15,6 +16,7 @@ from thinconsumer.broker.cluster import Cluster
 from thinconsumer.broker.faults import APIS_BY_NAME
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
+from thinconsumer.connection.route import BrokerRoute
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import IllegalArgumentError, KafkaConnectionError, KafkaError
 from thinconsumer.network_client import NetworkClient
@@ -32,6 +34,37 @@ ACTIONS = [
     Disconnect(),
     Delay(1.0),
 ]
+
+
+def state_of(route, now):
+    """Return everything about a route that a step may change, except the time of the step."""
+    connection = route.connection
+    inside = None if connection is None else (connection.state, connection.in_flight, connection.has_unsent)
+    shared = route._shared
+    kept = (route.state, connection, inside, list(route.queue), route.failures, route.unreachable, route.cause)
+    times = (route.not_before, route.broken_at, route._success_noted, route.is_working, route.wake_at() >= route.due)
+    return *kept, *times, len(shared.commands), len(shared.answers), len(shared.lost), len(shared.outages._outages)
+
+
+def needs_step_checked(route, now):
+    """Step a route that the network client would leave out, too: the step must not change anything."""
+    if needs_step(route, now):
+        return True
+    before = state_of(route, now)
+    route.step(now, now)
+    assert state_of(route, now) == before
+    counts["skipped"] += 1
+    return False
+
+
+needs_step = BrokerRoute.needs_step
+counts = Counter()
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch):
+    """Check each time that a route without a step would have changed nothing in one."""
+    monkeypatch.setattr(BrokerRoute, "needs_step", needs_step_checked)
 
 
 class ChaosConnection:
@@ -241,7 +274,7 @@ OPERATIONS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 3), story=st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 1000)), max_size=80)
 )
@@ -275,3 +308,4 @@ def test_random_operations_reach_every_kind_of_answer():
         answered += sum(answer.response is not None for answer in chaos.answers)
     assert answered > 50
     assert ready > 1000
+    assert counts["skipped"] > 1000

@@ -4,7 +4,7 @@ import pytest
 
 from thinconsumer.broker import Delay, Disconnect, Silence
 from thinconsumer.connection.request import ANY_NODE, Target
-from thinconsumer.connection.route import SLOW_ATTEMPT
+from thinconsumer.connection.route import SLOW_ATTEMPT, STABLE_AFTER, BrokerRoute
 from thinconsumer.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -96,6 +96,27 @@ def test_a_connection_lost_while_idle_causes_no_work(make_bench):
     bench.run(300.0)
     assert len(bench.network.dials) == dials
     assert bench.driver.steps - steps < 5
+
+
+def test_routes_with_nothing_to_do_are_not_stepped(make_bench, monkeypatch):
+    """A cluster of hundreds of brokers must not cost each step of a client that talks to one of them."""
+    bench = make_bench(connections_max_idle_ms=540_000).connect(1, 2, 3)
+    bench.run(STABLE_AFTER + 1)
+    stepped = []
+    step = BrokerRoute.step
+
+    def note(route, *about):
+        stepped.append(route.node_id)
+        step(route, *about)
+
+    monkeypatch.setattr(BrokerRoute, "step", note)
+    for _ in range(10):
+        bench.client.step(bench.now)
+    assert stepped == []
+    assert bench.answer_to(bench.send(2)).response
+    assert set(stepped) == {2}
+    bench.run(541)
+    assert set(stepped) == {1, 2, 3} and not bench.client.any_open(), "idle connections are closed all the same"
 
 
 def test_idle_connections_are_closed_and_made_again_when_wanted(make_bench):

@@ -314,7 +314,7 @@ ROWS = (
     reading(
         "re-authentication never begins",
         "Connections never log in again (KIP-368), so the broker closes each of them when its session ends.",
-        (Connection, "is_login_due", "now >= self._reauthenticate_at", "False"),
+        (Connection, "is_login_due", "now >= self.reauthenticate_at", "False"),
         needs=logins,
     ),
     reading(

@@ -95,8 +95,11 @@ class Connection:
         answer: Callable[[Answer], None],
         hang_up: Callable[[Connection], None],
         connect_by: float = NEVER,
+        unsent: set[Connection] | None = None,
     ) -> None:
         """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
+
+        The connection is in ``unsent`` while :attr:`has_unsent` is true; all connections of one client share the set.
 
         ``setup_timeout`` (seconds) limits each step of the setup: TCP with TLS, ApiVersions, each response of the login
         (KIP-601). TCP and TLS must also be complete before ``connect_by``.
@@ -107,6 +110,8 @@ class Connection:
         self.error: KafkaError | None = None
         self.was_ready = False
         self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
+        #: Whether a response was received, or the connection has ended, since the route's last step.
+        self.has_event = False
         self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
         self.throttled_until = -NEVER
         self.host = host
@@ -120,7 +125,9 @@ class Connection:
         self._hang_up = hang_up
         self._frames = Frames(settings.max_frame_bytes)
         self._out: deque[bytes | memoryview] = deque()
-        self._is_seen_by_driver = True  #: Whether the driver has got all bytes of ``_out`` from :meth:`data_to_send`.
+        self._unsent = set() if unsent is None else unsent
+        #: By API, lowest and highest version permitted: the version to send.
+        self._versions: dict[tuple[type[Message], int, int | None], int] = {}
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
@@ -129,7 +136,7 @@ class Connection:
         self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
         #: From this time on, the login runs again before the next request is written.
-        self._reauthenticate_at = NEVER
+        self.reauthenticate_at = NEVER
         #: The login does not run again before this time. Requests that are due in between would meet a session that may
         #: have ended; they wait.
         self.login_not_before = -NEVER
@@ -162,7 +169,7 @@ class Connection:
     @property
     def has_unsent(self) -> bool:
         """Whether bytes wait to be sent that the driver has not got from :meth:`data_to_send` yet."""
-        return not self._is_seen_by_driver and bool(self._out)
+        return self in self._unsent
 
     @property
     def in_flight(self) -> int:
@@ -171,8 +178,11 @@ class Connection:
 
     def can_send(self, now: float) -> bool:
         """Return whether a request may be written now: ready, not throttled, and room for another request in flight."""
-        room = len(self._in_flight) < self._settings.max_in_flight
-        return room and self.state is ConnectionState.READY and now >= self.throttled_until
+        return (
+            self.state is ConnectionState.READY
+            and now >= self.throttled_until
+            and len(self._in_flight) < self._settings.max_in_flight
+        )
 
     def silent_for(self, now: float) -> float:
         """Return for how many seconds the broker has sent nothing while a request is in flight; 0 without one."""
@@ -187,8 +197,7 @@ class Connection:
         if self.state is not ConnectionState.READY:
             raise IllegalStateError(f"{self}: cannot send a request in state {self.state.value!r}")
         try:
-            highest = None if request.max_version is None else request.max_version()
-            version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
+            version = self._version_for(request)
             message = request.build(version)
             deadline = max(deadline, now + min(LEAST_ANSWER_TIME + request.held_back, deadline - queued_at))
             self._write(message, version, now, deadline, request)
@@ -201,9 +210,19 @@ class Connection:
                 self._answer(Answer(request, self.node_id, error=failure))
             raise
 
+    def _version_for(self, request: Request) -> int:
+        """Return the version to send; raise if the broker supports none that the request permits."""
+        highest = None if request.max_version is None else request.max_version()
+        key = request.api, request.min_version, highest
+        version = self._versions.get(key)
+        if version is None:
+            version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
+            self._versions[key] = version
+        return version
+
     def is_login_due(self, now: float) -> bool:
         """Return whether the session ends soon, so that :meth:`reauthenticate` comes before the next request."""
-        return now >= self._reauthenticate_at and self.can_send(now)
+        return now >= self.reauthenticate_at and self.can_send(now)
 
     @property
     def _is_login_next(self) -> bool:
@@ -233,10 +252,8 @@ class Connection:
         The client reads received bytes when it polls I/O, last at ``horizon``. So a timeout counts only up to
         ``horizon``: later, the response may have arrived without having been read. The idle limit counts up to ``now``.
         """
-        if self.has_ended:
-            return
-        if not self.is_ready:
-            if horizon >= self._setup_deadline:
+        if self.state not in _SET_UP:
+            if horizon >= self._setup_deadline and not self.has_ended:
                 self._time_out_setup()
             return
         if self._in_flight:
@@ -248,10 +265,8 @@ class Connection:
 
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` is due even if nothing is received."""
-        if self.has_ended:
-            return NEVER
-        if not self.is_ready:
-            return self._setup_deadline
+        if self.state not in _SET_UP:
+            return NEVER if self.has_ended else self._setup_deadline
         return self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
 
     def close(self, error: KafkaError | None) -> None:
@@ -279,13 +294,15 @@ class Connection:
 
     def buffer_updated(self, size: int, now: float) -> bool:
         """Handle the frames that ``size`` more bytes complete; return True if the bytes complete none."""
-        if not self._move(ConnectionEvent.RECEIVED):
+        # A ready connection stays ready: asking the table of transitions would cost six calls for each response.
+        if self.state is not ConnectionState.READY and not self._move(ConnectionEvent.RECEIVED):
             return False
         self._used_at = self.received_at = now
         only_a_part = True
         try:
             for frame in self._frames.received(size):
                 only_a_part = False
+                self.has_event = True
                 self._take_frame(frame, now)
                 if self.has_ended:
                     break
@@ -318,12 +335,12 @@ class Connection:
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """Return the bytes that wait to be sent."""
-        self._is_seen_by_driver = True
+        self._unsent.discard(self)
         return tuple(self._out)
 
     def data_sent(self, size: int, now: float) -> None:
         """Drop the first ``size`` of the waiting bytes, which the driver has sent."""
-        if not self._move(ConnectionEvent.SENT):
+        if self.state is not ConnectionState.READY and not self._move(ConnectionEvent.SENT):
             return
         while size and self._out:
             chunk = self._out.popleft()
@@ -344,12 +361,14 @@ class Connection:
     def _end(self, error: KafkaError | None) -> None:
         """Answer all requests in flight with an error, and free the buffers."""
         self.error = error
+        self.has_event = True
         lost = error if isinstance(error, KafkaConnectionError) else self._connection_error(error)
         for item in self._in_flight:
             if item.request is not None:
                 self._answer(Answer(item.request, self.node_id, item.version, error=lost))
         self._in_flight.clear()
         self._out.clear()
+        self._unsent.discard(self)
         self._frames = Frames(self._settings.max_frame_bytes)
 
     def _connection_error(self, cause: KafkaError | None) -> KafkaConnectionError:
@@ -421,7 +440,9 @@ class Connection:
 
     def _answer_due(self) -> float:
         """Return when the first request in flight times out; later than its deadline while a response is arriving."""
-        due = min(item.deadline for item in self._in_flight)
+        due = NEVER
+        for item in self._in_flight:
+            due = item.deadline if item.deadline < due else due
         if not self._frames.partial:
             return due
         head = self._in_flight[0]
@@ -487,7 +508,7 @@ class Connection:
         self._used_at = now
         self._in_flight.append(_InFlight(type(message), version, correlation_id, now, deadline, request, len(body)))
         self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
-        self._is_seen_by_driver = False
+        self._unsent.add(self)
 
     def _take_frame(self, frame: Frame, now: float) -> None:
         if not self._in_flight:
@@ -546,7 +567,7 @@ class Connection:
             after = None if self._login is None else self._login.reauthenticate_after
             # The broker counts from a moment between the login's last request and its response. An application that
             # polls rarely reads the response late.
-            self._reauthenticate_at = NEVER if after is None else began + after
+            self.reauthenticate_at = NEVER if after is None else began + after
             self.login_not_before = -NEVER if after is None else now + LOGIN_INTERVAL
             self._login = None
             self.was_ready = self._move(ConnectionEvent.AUTHENTICATED)

@@ -12,7 +12,7 @@ If the first bytes are from a server that is not Kafka, the error names its prot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from ..errors import KafkaProtocolError
@@ -48,7 +48,7 @@ class TlsAnswerError(KafkaProtocolError):
 
 
 class Frames:
-    """The frames that one connection receives: the driver fills :meth:`buffer`, :meth:`received` yields the frames."""
+    """The frames that one connection receives: the driver fills :meth:`buffer`, :meth:`received` returns the frames."""
 
     __slots__ = ("_bodies", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_trusted_bytes", "_view")
 
@@ -82,8 +82,8 @@ class Frames:
                 self._view = memoryview(self._body)[self._filled : self._size]
         return self._view
 
-    def received(self, size: int) -> Iterator[Frame]:
-        """Take note of ``size`` bytes received into :meth:`buffer`; yield the frames that are now complete.
+    def received(self, size: int) -> Iterable[Frame]:
+        """Take note of ``size`` bytes received into :meth:`buffer`; return an iterable of the frames now complete.
 
         The caller must either iterate to the end or close the connection, because the bytes after a frame are parsed
         only when the iteration continues.
@@ -94,8 +94,8 @@ class Frames:
         self._view = None
         self._filled += size
         if self._body is None:
-            yield from self._cut_shared()
-        elif self._filled == self._size:
+            return self._cut_shared()
+        if self._filled == self._size:
             # The frame is read-only, since records are slices of it: a deserializer could change other records.
             body, self._body = self._body, None
             frame = memoryview(body)[: self._size].toreadonly()
@@ -103,9 +103,10 @@ class Frames:
                 self._bodies = [*self._bodies[1 - KEPT_BODIES :], body]
             self._filled = 0
             self._trusted_bytes = max(self._trusted_bytes, self._size)
-            yield frame
-        elif self._filled == len(self._body):
+            return (frame,)
+        if self._filled == len(self._body):
             self._body = _doubled(self._body, min(self._size, 2 * len(self._body)))
+        return ()
 
     def _cut_shared(self) -> Iterator[Frame]:
         shared = self._shared

@@ -24,7 +24,7 @@ from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings
 from .negotiate import ApiVersionsCache, api_name
 from .request import Answer, Request
-from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, next_state
+from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, ConnectionState, RouteEvent, RouteState, next_state
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ class RouteContext:
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    unsent: set[Connection] = field(default_factory=set)  #: Connections with bytes that the driver has not got yet.
     opened: int = 0  #: Number of connections that have become ready since the client was created.
     #: Routes that have lost their connection; the network client takes and empties the list.
     lost: list[BrokerRoute] = field(default_factory=list)
@@ -91,6 +92,15 @@ class BrokerRoute:
         self.not_before = -NEVER  #: The next attempt to connect waits until this time (reconnect.backoff.ms).
         self.broken_at = -NEVER  #: When an attempt last failed, or a connection was last lost.
         self.queue: deque[QueuedRequest] = deque()
+        #: Whether the connection is ready and has answered a request other than ApiVersions and the login's.
+        #:
+        #: A connection without an answer may be useless: a listener that requires a login answers ApiVersions even
+        #: without one, and closes the connection at the next request.
+        self.is_working = False
+        #: Before this time, :meth:`step` does nothing while there is neither a queued request nor an event of the
+        #: connection (``Connection.has_event``). See :attr:`needs_step`.
+        self.quiet_until = -NEVER
+        self.due = NEVER  #: The result of :meth:`wake_at` at the end of the last step.
         self._shared = shared
         self._lookup: NameLookup | None = None
         self._race: AddressRace | None = None
@@ -113,14 +123,10 @@ class BrokerRoute:
         """Whether the connection is ready for requests."""
         return self.connection is not None and self.connection.is_ready
 
-    @property
-    def is_working(self) -> bool:
-        """Whether the connection is ready and has answered a request other than ApiVersions and the login's.
-
-        A connection without an answer may be useless: a listener that requires a login answers ApiVersions even without
-        one, and closes the connection at the next request.
-        """
-        return self.connection is not None and self.connection.is_ready and self.connection.has_answered
+    def needs_step(self, now: float) -> bool:
+        """Return whether :meth:`step` may have something to do; if not, the network client need not call it."""
+        connection = self.connection
+        return bool(self.queue) or now >= self.quiet_until or (connection is not None and connection.has_event)
 
     @property
     def is_connecting(self) -> bool:
@@ -176,10 +182,12 @@ class BrokerRoute:
 
     def send(self, request: Request, now: float) -> None:
         """Queue a request. The next :meth:`step` writes the request, or begins to connect to the node."""
-        if self.connection is not None:
+        if self.connection is not None and self.connection.throttled_until > now:
             self._note_throttle(self.connection, now)
-        throttled = max(0.0, self._throttled_until - now)
-        self.queue.append(QueuedRequest(request, now, request.deadline + throttled))
+        deadline = request.deadline
+        if self._throttled_until > now:
+            deadline += self._throttled_until - now
+        self.queue.append(QueuedRequest(request, now, deadline))
 
     def step(self, now: float, horizon: float, wanted: bool = False) -> None:
         """Connect, write queued requests, and apply timeouts.
@@ -193,7 +201,9 @@ class BrokerRoute:
             self._step_race(self._race, now, horizon)
         connection = self.connection
         if connection is not None:
-            self._note_throttle(connection, now)
+            if connection.throttled_until > now:
+                self._note_throttle(connection, now)
+            connection.has_event = False  # first: the lines below may close the connection, which is an event
             connection.step(now, horizon)
             self._check_connection(connection, now)
         if self.queue:
@@ -206,6 +216,24 @@ class BrokerRoute:
             self._check_lookup(now, horizon)
         if self.queue and self.connection is not None:
             self._flush(self.connection, now)
+        self._note_state(now)
+
+    def _note_state(self, now: float) -> None:
+        """At the end of a step, compute what the network client reads of a route that it does not step."""
+        connection = self.connection
+        self.due = self.wake_at()
+        if connection is not None:
+            self.is_working = connection.is_ready and connection.has_answered
+            if connection.state is not ConnectionState.READY:
+                self.quiet_until = -NEVER
+            elif now < (stable_at := self._connected_at + STABLE_AFTER):
+                self.quiet_until = min(self.due, stable_at)
+            else:
+                self.quiet_until = self.due
+        else:
+            self.is_working = False
+            is_backing_off = self.state is RouteState.BACKING_OFF
+            self.quiet_until = -NEVER if self.is_connecting else self.not_before if is_backing_off else NEVER
 
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` is due even if nothing is received.
@@ -274,6 +302,8 @@ class BrokerRoute:
         self.queue.clear()
 
     def _hang_up(self, error: KafkaConnectionError | None) -> None:
+        self.quiet_until = -NEVER
+        self.is_working = False
         if self.connection is not None:
             self.connection.close(error)
             self.connection = None
@@ -334,6 +364,7 @@ class BrokerRoute:
                 shared.answer,
                 shared.hang_up,
                 deadline,
+                shared.unsent,
             )
             shared.commands.append(Dial(connection, self.host, address, purpose))
             return connection
@@ -391,7 +422,7 @@ class BrokerRoute:
         if connection.has_ended:
             self.connection = None
             self._note_lost(connection, now)
-        elif self._success_noted and now >= self._connected_at + STABLE_AFTER:
+        elif self._success_noted and now >= self._connected_at + STABLE_AFTER and self._shared.outages:
             outage = self._outage
             self._shared.outages.recovered(outage, self._connected_at, f"{outage[0]}: connected again")
 
@@ -440,7 +471,10 @@ class BrokerRoute:
         return text
 
     def _expire(self, horizon: float) -> None:
-        if all(waiting.deadline > horizon for waiting in self.queue):
+        for waiting in self.queue:
+            if waiting.deadline <= horizon:
+                break
+        else:
             return
         late = [waiting for waiting in self.queue if waiting.deadline <= horizon]
         self.queue = deque(waiting for waiting in self.queue if waiting.deadline > horizon)
@@ -465,7 +499,7 @@ class BrokerRoute:
             self._throttled_until = connection.throttled_until
 
     def _flush(self, connection: Connection, now: float) -> None:
-        if self.queue and connection.is_login_due(now):
+        if now >= connection.reauthenticate_at and connection.is_login_due(now):
             # Without valid credentials, or too soon after the last login, the broker would reject the login and close
             # the connection: the requests wait.
             if not self._shared.logins.may_dial() or now < connection.login_not_before:

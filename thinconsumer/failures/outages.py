@@ -45,6 +45,10 @@ class OutageLog:
         self._logger = logger
         self._outages: dict[Hashable, _Outage] = {}
 
+    def __bool__(self) -> bool:
+        """Whether any outage is under way."""
+        return bool(self._outages)
+
     def failed(self, kind: Hashable, now: float, text: str, *, subject: Hashable = None, grace: float = 0.0) -> None:
         """Count a failed attempt, and log ``text`` as a WARNING unless the last line about this outage is too recent.
 
