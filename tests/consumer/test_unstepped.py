@@ -53,7 +53,7 @@ def difference(before, after, path=""):
 def checked(monkeypatch):
     """Step the managers that an engine leaves out as well; return how often that happened."""
     counts = {"skipped": 0}
-    touched_managers, skip = Engine._touched_managers, Engine.skip
+    touched_managers, skip, step = Engine._touched_managers, Engine.skip, Engine.step
 
     def check(engine, stepped, now):
         counts["skipped"] += 1
@@ -73,6 +73,13 @@ def checked(monkeypatch):
         skip(engine, now)
         check(engine, (), now)
 
+    def step_and_check(engine, now):
+        result = step(engine, now)
+        anew = min(manager.wake_at(now) for manager in engine._managers)
+        assert max(now, engine._first_due(now)) == max(now, anew), "a due time from before the step is outdated"
+        return result
+
+    monkeypatch.setattr(Engine, "step", step_and_check)
     monkeypatch.setattr(Engine, "_touched_managers", touched_and_checked)
     monkeypatch.setattr(Engine, "skip", skip_and_check)
     return counts

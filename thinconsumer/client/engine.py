@@ -79,6 +79,9 @@ class Engine:
         self.network = NetworkClient(options, random, self.logins)
         self.metadata = metadata
         self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
+        #: Number of steps so far in which all managers have stepped. While it stays the same, responses may have come,
+        #: but each has changed the state of its own manager only (``Manager.handle`` has returned True).
+        self.full_steps = 0
         #: Called with each response after its manager has handled it.
         self.on_answer: Callable[[Answer, float], None] = lambda answer, now: None
         self._options = options
@@ -92,8 +95,8 @@ class Engine:
         #: Names (``Manager.asker``) of the managers that step next even if they are not due; "" means all managers.
         #: See :meth:`touch`.
         self._touched = {""}
-        #: The earliest time at which a manager is due; None if it must be computed anew.
-        self._managers_due: float | None = None
+        #: By name: when each manager is due. A name is missing if the time must be computed anew.
+        self._due_times: dict[str, float] = {}
         #: The earliest time at which a manager or connection is due; None if it must be computed anew.
         self._due: float | None = None
         self._closing = False
@@ -102,7 +105,7 @@ class Engine:
     def touch(self, asker: str = "") -> None:
         """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
         self._touched.add(asker)
-        self._managers_due = self._due = None
+        self._forget_due(asker)
 
     def is_due(self, now: float) -> bool:
         """Return whether a step has something to do even if the driver has received nothing."""
@@ -126,6 +129,7 @@ class Engine:
             self.metadata.request_update(why)
             self.touch()
         everything = now >= self._first_due(now)
+        touched: set[str] = set()
         for _ in range(ROUNDS_MAX):
             for answer in self.network.take_answers():
                 asker = answer.request.asker
@@ -133,6 +137,7 @@ class Engine:
                 self.on_answer(answer, now)
             everything = everything or "" in self._touched
             managers = self._managers if everything else self._touched_managers()
+            touched |= self._touched
             self._touched.clear()
             requests = [request for manager in managers for request in manager.step(now)]
             self._follow_metadata(now)
@@ -141,16 +146,32 @@ class Engine:
             if not requests:
                 break
             self.network.step(now)
-        self._managers_due = self._due = None
+        if everything:
+            self.full_steps += 1
+        # Only after a response that has changed a single manager, the due times of the others are still valid. Any
+        # manager may request a metadata refresh in its step.
+        for asker in (*touched, self.metadata.asker) if touched and not everything else ("",):
+            self._forget_due(asker)
         return self.network.wants_driver()
 
     def _touched_managers(self) -> list[Manager]:
         return [manager for manager in self._managers if manager.asker in self._touched]
 
     def _first_due(self, now: float) -> float:
-        if self._managers_due is None:
-            self._managers_due = min(manager.wake_at(now) for manager in self._managers)
-        return self._managers_due
+        times = self._due_times
+        if len(times) < len(self._managers):
+            for manager in self._managers:
+                if manager.asker not in times:
+                    times[manager.asker] = manager.wake_at(now)
+        return min(times.values())
+
+    def _forget_due(self, asker: str) -> None:
+        """Compute the due time of one manager anew when it is needed next; with "", those of all managers."""
+        self._due = None
+        if asker:
+            self._due_times.pop(asker, None)
+        else:
+            self._due_times.clear()
 
     def wake_at(self) -> float:
         """Return when the driver and the engine must step next, even if nothing is received before."""

@@ -81,7 +81,7 @@ class ConsumerCore:
         self.open_calls = OpenCalls()
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
-        self._error_free_at = -1  #: The value of ``engine.steps`` when a poll last found no error to raise.
+        self._error_free_at = -1  #: The value of ``engine.full_steps`` when a poll last found no error to raise.
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
 
@@ -200,7 +200,7 @@ class ConsumerCore:
     def _may_wait_at_once(self, now: float) -> bool:
         """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""
         engine = self.managers.engine
-        if self.managers.buffer or self._error_free_at != engine.steps or engine.is_due(now):
+        if self.managers.buffer or self._error_free_at != engine.full_steps or engine.is_due(now):
             return False
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
@@ -290,7 +290,7 @@ class ConsumerCore:
         An error that lasts until the application acts is raised by each poll, but only after the poll has waited for
         records (``may_wait`` is False): records of other partitions are returned first.
         """
-        steps = self.managers.engine.steps
+        steps = self.managers.engine.full_steps
         if self._error_free_at == steps:
             return None
         errors = {id(error): error for error in self.managers.persistent_errors()}
