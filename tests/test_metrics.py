@@ -16,9 +16,11 @@ from thinconsumer.metrics import (
     COORDINATOR,
     FETCH,
     METRICS,
+    PENDING_MAX,
     SAMPLE_S,
     TOPIC_METRICS,
     ConsumerMetrics,
+    EventSensors,
     Sensor,
     Stat,
 )
@@ -57,6 +59,33 @@ def test_window_holds_all_values_of_the_last_30_s_and_none_older_than_60_s(steps
         assert (window.max, window.min) == (max(held), min(held))
     assert SAMPLE_S <= window.seconds <= 2 * SAMPLE_S + 1e-6
     assert (sensor.count, sensor.sum) == (len(seen), sum(value for _, value in seen))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.01, 0.5, 29.0, 31.0, 95.0]), st.integers(-100, 100)), max_size=700),
+    st.floats(0.0, 100.0),
+)
+def test_events_added_later_count_as_if_recorded_at_once(steps, rest):
+    """Also across the ends of samples, and if more come than are kept."""
+    alone, one, other = Sensor(), Sensor(), Sensor()
+    events = EventSensors(one, other)
+    now = NOW
+    for pause, value in steps:
+        now += pause
+        alone.record(value, now)
+        events.record(now, value, 1)
+    events.flush()
+    assert one.window(now + rest) == alone.window(now + rest)
+    assert (one.count, one.sum, one.last_at) == (alone.count, alone.sum, alone.last_at)
+    assert (other.count, other.sum) == (len(steps), len(steps))
+
+
+def test_a_thousand_events_are_not_kept():
+    sensor = Sensor()
+    events = EventSensors(sensor)
+    for _ in range(1000):
+        events.record(NOW, 1.0)
+    assert sensor.count >= 1000 - PENDING_MAX
 
 
 @pytest.mark.parametrize(

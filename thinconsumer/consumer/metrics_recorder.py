@@ -5,7 +5,6 @@ The computation of rates, averages and maxima is in :mod:`thinconsumer.metrics`.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..group.classic.states import MemberState
@@ -27,20 +26,20 @@ CALLBACKS = {
 
 def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) -> None:
     """Record the records and bytes that a poll returns, and the lag and lead of their partitions after it."""
-    sizes: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
+    found: dict[str, tuple[int, int]] = {}
     for move in poll_result.moves:
         partition, topic = move.fetched.partition, move.fetched.partition.tp.topic
-        counts[topic] += move.adds
+        count, size = found.get(topic, (0, 0))
         # Bytes are counted when a batch's last record is returned: how many belong to each record is unknown.
-        done = move.fetched.batches[move.begin[0] : move.chunk]
-        sizes[topic] += sum(batch.size for batch in done if batch is not None)
+        for batch in move.fetched.batches[move.begin[0] : move.chunk]:
+            if batch is not None:
+                size += batch.size
+        found[topic] = count + move.adds, size
         end, start = partition.high_watermark, partition.log_start_offset
-        managers.metrics.record_position(
-            None if end is None else max(0, end - move.offset), None if start is None else move.offset - start, now
-        )
-    for topic, count in counts.items():
-        managers.metrics.record_consumed(topic, count, sizes[topic], now)
+        lag = None if end is None else end - move.offset if end > move.offset else 0
+        managers.metrics.record_position(lag, None if start is None else move.offset - start, now)
+    for topic, (count, size) in found.items():
+        managers.metrics.record_consumed(topic, count, size, now)
 
 
 def figures(managers: ConsumerManagers, now: float) -> MetricValues:
