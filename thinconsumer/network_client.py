@@ -124,8 +124,15 @@ class NetworkClient:
 
     def take_answers(self) -> list[Answer]:
         """Return the answers since the last call."""
+        if not self._shared.answers:
+            return []
         answers, self._shared.answers = self._shared.answers, []
         return answers
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether :meth:`take_answers` would return an answer."""
+        return bool(self._shared.answers)
 
     def take_refresh_reasons(self, now: float) -> list[str]:
         """Return reasons to refresh metadata, as the leaders may have changed.
@@ -149,15 +156,18 @@ class NetworkClient:
         """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests."""
         self._advance_clocks(now)
         horizon = self._horizon
+        has_stepped = False
         for route in self._all_routes():
             if route.needs_step(now):
                 route.step(now, horizon)
+                has_stepped = True
         if self._leaving:
             self._leaving = [route for route in self._leaving if not route.has_left()]
         self._any_wake = NEVER
         if self._any:
             self._serve_any(now)
-        self._update_outage(now)
+        if has_stepped or self._dirty or self._any or self.outage_since is not None:
+            self._update_outage(now)
         self._stepped_at = now
         self._dirty = False
         if self.outage_since is not None:
@@ -191,13 +201,13 @@ class NetworkClient:
     def wants_driver(self) -> bool:
         """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
         shared = self._shared
-        return bool(shared.unsent or shared.commands) or shared.book.has_command()
+        return bool(shared.unsent or shared.commands) or (bool(shared.book.waiting) and shared.book.has_command())
 
     def take_commands(self) -> list[Command]:
         """Return the new commands for the driver, in order. The driver polls I/O after this call."""
         self._polled_at = self._stepped_at
         commands = self._shared.commands
-        if not commands and not self._shared.book.has_command():
+        if not commands and not self._shared.book.waiting:
             return []
         for command in commands:
             if isinstance(command, Hangup) and isinstance(command.stream, Connection):
@@ -365,7 +375,8 @@ class NetworkClient:
         The application did not poll between the time at which this step was due and ``now``. Moving the start by this
         delay excludes it from the outage.
         """
-        self._horizon = max(self._horizon, self._polled_at)
+        if self._polled_at > self._horizon:
+            self._horizon = self._polled_at
         if self.outage_since is not None:
             # The delay is measured from the due time that the last step has computed: computed now, it would be later,
             # as bytes that were received in between extend deadlines.

@@ -146,6 +146,8 @@ class Engine:
             if not requests:
                 break
             self.network.step(now)
+            if not everything and not self.network.has_answers and not self._touched:
+                break  # no manager has anything to do in another round
         if everything:
             self.full_steps += 1
         # Only after a response that has changed a single manager, the due times of the others are still valid. Any

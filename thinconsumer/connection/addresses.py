@@ -34,7 +34,7 @@ class AddressBook:
         self._known: dict[tuple[str, int], tuple[Address, ...]] = {}
         self._last_worked: dict[tuple[str, int], Address] = {}
         self._lookups: dict[tuple[str, int], NameLookup] = {}
-        self._waiting: deque[tuple[str, int]] = deque()
+        self.waiting: deque[tuple[str, int]] = deque()  #: Hosts whose lookup no driver has begun yet.
         self._under_way: tuple[str, int] | None = None
 
     def known(self, host: str, port: int) -> tuple[Address, ...]:
@@ -50,18 +50,18 @@ class AddressBook:
         lookup = self._lookups.get(key)
         if lookup is None:
             lookup = self._lookups[key] = NameLookup()
-            self._waiting.append(key)
+            self.waiting.append(key)
         return lookup
 
     def has_command(self) -> bool:
         """Return whether :meth:`take_command` would return a command."""
-        return bool(self._waiting) and self._under_way is None
+        return bool(self.waiting) and self._under_way is None
 
     def take_command(self) -> Resolve | None:
         """Return the next lookup for the driver; None while one is under way."""
         if not self.has_command():
             return None
-        self._under_way = self._waiting.popleft()
+        self._under_way = self.waiting.popleft()
         return Resolve(*self._under_way)
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str) -> None:

@@ -110,7 +110,7 @@ class Connection:
         self.error: KafkaError | None = None
         self.was_ready = False
         self.has_answered = False  #: Whether the broker has answered a request other than ApiVersions and the login's.
-        #: Whether a response was received, or the connection has ended, since the route's last step.
+        #: Whether the first response was received, or the connection has ended, since the route's last step.
         self.has_event = False
         self.ranges: Ranges = {}  #: By API key: the lowest and highest version that the broker supports.
         self.throttled_until = -NEVER
@@ -263,6 +263,12 @@ class Connection:
             log.debug("%s: closed, not used for %.0f s", self.where, now - self._used_at)
             self.close(None)
 
+    def quiet_until(self, now: float) -> float:
+        """Return a time before which :meth:`step` does nothing, even if responses are received in the meantime."""
+        due = self.wake_at()
+        # When the last request in flight is answered, the idle time begins.
+        return min(due, now + self._settings.max_idle) if self._in_flight else due
+
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` is due even if nothing is received."""
         if self.state not in _SET_UP:
@@ -302,9 +308,8 @@ class Connection:
         try:
             for frame in self._frames.received(size):
                 only_a_part = False
-                self.has_event = True
                 self._take_frame(frame, now)
-                if self.has_ended:
+                if self.state is not ConnectionState.READY and self.has_ended:
                     break
         except TlsAnswerError as error:
             self.close(self._tls_error(f"{self.where}: {error}: {_needs_tls(self._settings.security_protocol)}", error))
@@ -522,8 +527,10 @@ class Connection:
             self._take_setup_response(item, frame, body, now)
             return
         response = item.api.RESPONSE.decode(frame, item.version, body)
-        self._throttle(response, now)
-        self.has_answered = True
+        if getattr(response, "throttle_time_ms", 0) > 0:
+            self._throttle(response, now)
+        if not self.has_answered:
+            self.has_answered = self.has_event = True
         # Remove the request from those in flight only after its answer is stored, or a Ctrl-C could lose the answer.
         self._answer(
             Answer(

@@ -100,7 +100,9 @@ class BrokerRoute:
         #: Before this time, :meth:`step` does nothing while there is neither a queued request nor an event of the
         #: connection (``Connection.has_event``). See :attr:`needs_step`.
         self.quiet_until = -NEVER
-        self.due = NEVER  #: The result of :meth:`wake_at` at the end of the last step.
+        #: When :meth:`step` is due even if nothing is received, as of the last step and without queued requests. After
+        #: a response the true time may be later.
+        self.due = NEVER
         self._shared = shared
         self._lookup: NameLookup | None = None
         self._race: AddressRace | None = None
@@ -126,7 +128,7 @@ class BrokerRoute:
     def needs_step(self, now: float) -> bool:
         """Return whether :meth:`step` may have something to do; if not, the network client need not call it."""
         connection = self.connection
-        return bool(self.queue) or now >= self.quiet_until or (connection is not None and connection.has_event)
+        return now >= self.quiet_until or bool(self.queue) or (connection is not None and connection.has_event)
 
     @property
     def is_connecting(self) -> bool:
@@ -221,17 +223,16 @@ class BrokerRoute:
     def _note_state(self, now: float) -> None:
         """At the end of a step, compute what the network client reads of a route that it does not step."""
         connection = self.connection
-        self.due = self.wake_at()
         if connection is not None:
-            self.is_working = connection.is_ready and connection.has_answered
+            self.is_working = connection.has_answered and connection.is_ready
+            self.due = self.quiet_until = connection.quiet_until(now)
             if connection.state is not ConnectionState.READY:
                 self.quiet_until = -NEVER
             elif now < (stable_at := self._connected_at + STABLE_AFTER):
                 self.quiet_until = min(self.due, stable_at)
-            else:
-                self.quiet_until = self.due
         else:
             self.is_working = False
+            self.due = NEVER
             is_backing_off = self.state is RouteState.BACKING_OFF
             self.quiet_until = -NEVER if self.is_connecting else self.not_before if is_backing_off else NEVER
 

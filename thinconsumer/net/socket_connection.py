@@ -165,7 +165,8 @@ class SocketConnection:
             return
         if events & transport.read_needs:
             self._receive(transport)
-        self.flush()
+        if not self._driver.has_called:  # else the driver sends for all connections at the end of this step
+            self.flush()
 
     def _receive(self, transport: Transport) -> None:
         ended, error = self._hand_over(transport, RECEIVES_PER_STEP, BYTES_PER_STEP)
@@ -224,14 +225,16 @@ class SocketConnection:
             if size is None:
                 break
             if self._received_bytes:
-                self._expect(self._received_bytes)
+                if max(self._received_bytes, self._expected_bytes) >= LARGE_BYTES:
+                    self._expect(self._received_bytes)
                 self._received_bytes = 0
             self.stream.data_sent(size, self._driver.now())
             self._driver.stream_called(has_news=False)
             if self.state is not SocketState.OPEN:
                 return
             chunks = self.stream.data_to_send()
-        self._set_interest(transport, sending=bool(chunks))
+        if chunks or self._watched_events != transport.read_needs:
+            self._set_interest(transport, sending=bool(chunks))
 
     def _expect(self, size: int) -> None:
         """Note the expected size of the next response."""
