@@ -56,7 +56,7 @@ class CallEntry:
 
     __slots__ = ("_begin", "_end", "_guard")
 
-    def __init__(self, guard: Guard, begin: Callable[[], None], end: Callable[[], None]) -> None:
+    def __init__(self, guard: Guard, begin: Callable[[], None], end: Callable[[], None] | None) -> None:
         self._guard = guard
         self._begin = begin
         self._end = end
@@ -73,7 +73,8 @@ class CallEntry:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        if self._end is not None:
+            self._end()
         self._guard.leave(sys._getframe(1))
 
 
@@ -99,7 +100,7 @@ class Shell:
         guard: Guard | None = None,
         settle: Callable[[], None] = lambda: None,
         recover: Callable[[], None] = lambda: None,
-        attend: Callable[[float], object] = lambda now: None,
+        attend: Callable[[float], object] | None = None,
         stepped: Callable[[float], None] = lambda now: None,
         next_callback: Callable[[float, bool], UserCallback | None] = lambda now, every: None,
     ) -> None:
@@ -121,7 +122,7 @@ class Shell:
         #: Whether a call has changed the client's state, by a seek for example, and no step has followed yet.
         self._changed = False
         self._entry = CallEntry(self.guard, self.begin, engine.touch)
-        self._quiet_entry = CallEntry(self.guard, self.begin, lambda: None)
+        self._quiet_entry = CallEntry(self.guard, self.begin, None)
 
     def enter(self, *, touches: bool = True) -> CallEntry:
         """Begin a public call. All managers step after it (:meth:`Engine.touch`), unless ``touches`` is False."""
@@ -187,7 +188,8 @@ class Shell:
     def run_due(self, deadline: float, *, may_wake: bool = True) -> float:
         """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`)."""
         driver, engine = self.driver, self.engine
-        self._attend(driver.now())
+        if self._attend is not None:
+            self._attend(driver.now())
         if engine.logins is not None:
             self._get_credentials(engine.logins)
         self.step_interrupted = True

@@ -471,7 +471,7 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     def _limit(self, max_records: int | None) -> int:
         if max_records is None:
-            return self.config.max_poll_records
+            return self._reader.config.max_poll_records
         if not is_whole(max_records, 1):
             raise IllegalArgumentError(f"max_records must be a whole number from 1 on, not {max_records!r}")
         return max_records

@@ -69,7 +69,7 @@ class OpenCalls:
 
     def drop_old(self, now: float) -> None:
         """Abandon calls not repeated for ``KEPT`` seconds; managers send no more requests for an abandoned call."""
-        for key, kept in list(self._open.items()):
+        for key, kept in list(self._open.items()) if self._open else ():
             if now - kept.asked > KEPT or now - kept.began > KEPT_MAX:
                 self._drop(key)
 

@@ -65,7 +65,7 @@ class ConsumerCore:
             guard=guard,
             settle=self.settle,
             recover=self._recover,
-            attend=self._attend,
+            attend=self._attend if self.managers.group is not None else None,
             stepped=self._stepped,
             next_callback=self._next_callback,
         )
@@ -147,7 +147,8 @@ class ConsumerCore:
         whole, see :meth:`Collector.gather_columns`.
         """
         shell, managers, group = self.shell, self.managers, self.managers.group
-        shell.refuse_in_callback("reading")
+        if shell.in_callback:
+            shell.refuse_in_callback("reading")
         if not self.partitions and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = shell.driver.now()
@@ -205,7 +206,8 @@ class ConsumerCore:
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def _run_due(self, deadline: float) -> float:
-        self._note_room()
+        if self.managers.planner.has_room_again:
+            self._note_room()
         return self.shell.run_due(deadline)
 
     def _note_room(self) -> None:

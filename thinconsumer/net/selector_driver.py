@@ -146,7 +146,8 @@ class SelectorDriver:
 
     def _begin(self, endpoint: Endpoint) -> Sockets:
         self.waiting = False
-        self.check_process()
+        if self._pid != getpid():
+            self.check_process()
         sockets = self._sockets or self._open()
         self._endpoint = endpoint
         self._is_obeying = False

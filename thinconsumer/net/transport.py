@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Protocol
 
@@ -72,8 +71,10 @@ TransportFactory = Callable[[socket.socket, str], Transport]
 def set_low_water(sock: socket.socket, size: int) -> None:
     """Set SO_RCVLOWAT (see :meth:`Transport.set_low_water`), on Linux only: other systems ignore or redefine it."""
     if sys.platform == "linux":
-        with suppress(OSError):
+        try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(size, 2**31 - 1))
+        except OSError:
+            pass  # the socket stays readable with every byte
 
 
 def join(chunks: Chunks, limit: int) -> bytes | memoryview:
