@@ -10,6 +10,7 @@ from thinconsumer.connection.negotiate import (
     ApiVersionsCache,
     Negotiation,
     choose_version,
+    wrong_port,
 )
 from thinconsumer.errors import BrokerResponseError, KafkaProtocolError, UnsupportedVersionError
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -123,3 +124,15 @@ def test_a_version_that_one_broker_rejected_is_not_tried_at_the_next():
     Negotiation(opening).take(response({18: (0, 4)}, 0, error_code=35), 0)
     assert Negotiation(opening).version == 4
     assert Negotiation().version == HIGHEST
+
+
+@pytest.mark.parametrize(
+    ("protocol", "words"),
+    [
+        ("PLAINTEXT", "security_protocol='SSL'"),
+        ("SASL_PLAINTEXT", "security_protocol='SASL_SSL'"),
+        ("SSL", "it is not a Kafka listener"),
+    ],
+)
+def test_a_port_that_does_not_answer_is_explained_by_the_security_protocol(protocol, words):
+    assert words in wrong_port(protocol)

@@ -32,7 +32,7 @@ from ..wire.header import decode_response_header, encode_request
 from ..wire.sasl_handshake import SaslHandshakeRequest
 from .authenticate import Login, NewLogin
 from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
-from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
+from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version, needs_tls, wrong_port
 from .request import Answer, Request
 from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState, next_state
 
@@ -312,7 +312,7 @@ class Connection:
                 if self.state is not ConnectionState.READY and self.has_ended:
                     break
         except TlsAnswerError as error:
-            self.close(self._tls_error(f"{self.where}: {error}: {_needs_tls(self._settings.security_protocol)}", error))
+            self.close(self._tls_error(f"{self.where}: {error}: {needs_tls(self._settings.security_protocol)}", error))
             return False
         except KafkaError as error:
             self._reject(self._login_error(error) if self._is_login_next else error)
@@ -419,7 +419,7 @@ class Connection:
         """Return why the peer has probably closed the connection in this state, to append to an error's text."""
         protocol = self._settings.security_protocol
         if ended_in is ConnectionState.NEGOTIATING:
-            return f" before it answered ApiVersions: {_wrong_port(protocol)}"
+            return f" before it answered ApiVersions: {wrong_port(protocol)}"
         if ended_in is ConnectionState.AUTHENTICATING:
             return f" during the login: check security_protocol, which is {protocol!r}"
         if ended_in is ConnectionState.REAUTHENTICATING:
@@ -480,7 +480,7 @@ class Connection:
             ConnectionState.CONNECTING: f"timed out: no connection {seconds}",
             ConnectionState.NEGOTIATING: (
                 f"timed out: connected, but no answer to ApiVersions {seconds}: the broker is overloaded or stopped, "
-                f"or {_wrong_port(self._settings.security_protocol)}"
+                f"or {wrong_port(self._settings.security_protocol)}"
             ),
             ConnectionState.AUTHENTICATING: f"timed out: the login did not end {seconds}",
         }[self.state]
@@ -588,15 +588,3 @@ class Connection:
             # Brokers answer in order, so the login's response comes after those to the requests in flight.
             deadline = max([now, *(item.deadline for item in self._in_flight)]) + self._setup_timeout
         self._write(message, version, now, deadline)
-
-
-def _wrong_port(security_protocol: str) -> str:
-    """Return a likely reason why a port does not answer ApiVersions, and the option to change."""
-    if security_protocol.endswith("SSL"):
-        return "it is not a Kafka listener (check host and port)"
-    return f"{_needs_tls(security_protocol)} or is not a Kafka listener (check host and port)"
-
-
-def _needs_tls(security_protocol: str) -> str:
-    wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"
-    return f"the port expects TLS (set security_protocol={wanted!r})"

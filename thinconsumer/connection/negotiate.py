@@ -111,3 +111,16 @@ def choose_version(
         api=name,
         node_id=node_id,
     )
+
+
+def wrong_port(security_protocol: str) -> str:
+    """Return a likely reason why a port does not answer ApiVersions, and the option to change."""
+    if security_protocol.endswith("SSL"):
+        return "it is not a Kafka listener (check host and port)"
+    return f"{needs_tls(security_protocol)} or is not a Kafka listener (check host and port)"
+
+
+def needs_tls(security_protocol: str) -> str:
+    """Return the text for a port that expects TLS, and the option to change."""
+    wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"
+    return f"the port expects TLS (set security_protocol={wanted!r})"
