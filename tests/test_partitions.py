@@ -1,11 +1,21 @@
 """Positions: every (state, event) pair, what replaces a cursor and what keeps it, and when a partition may be read."""
 
 import itertools
+import random
 
 import pytest
 
 from thinconsumer.errors import IllegalStateError, KafkaError
-from thinconsumer.partitions import TRANSITIONS, Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
+from thinconsumer.partitions import (
+    TRANSITIONS,
+    Confirmation,
+    Cursor,
+    Partition,
+    Partitions,
+    PositionEvent,
+    PositionState,
+    Reset,
+)
 from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
 
@@ -250,10 +260,85 @@ def test_in_state_leaves_out_the_blocked_and_wake_at_says_when_they_come_back():
     partitions.assign([A, B, C])
     a, b, c = partitions
     a.blocked_until, b.blocked_until, c.blocked_until = 3.0, 2.0, NEVER
-    everyone = lambda partition: True  # noqa: E731
     assert partitions.in_state(S.AWAITING_RESET, 0.0) == []
-    assert partitions.wake_at(everyone, 0.0) == 2.0
+    assert partitions.wake_at(S.AWAITING_RESET, 0.0) == 2.0
     assert partitions.in_state(S.AWAITING_RESET, 2.0) == [b]
-    assert partitions.wake_at(everyone, 2.0) == 3.0, "what is free already gives no time to wake at"
-    assert partitions.wake_at(lambda partition: partition is c, 0.0) == NEVER
-    assert partitions.wake_at(lambda partition: partition.state is S.FETCHING, 0.0) == NEVER
+    assert partitions.wake_at(S.AWAITING_RESET, 2.0) == 3.0, "what is free already gives no time to wake at"
+    assert partitions.wake_at(S.AWAITING_RESET, 3.0) == NEVER
+    assert partitions.wake_at(S.FETCHING, 0.0) == NEVER
+    c.blocked_until = 5.0
+    a.place(E.RESET_FOUND, 1)
+    a.blocked_until = 4.0
+    assert (partitions.wake_at(S.AWAITING_RESET, 3.0), partitions.wake_at(S.FETCHING, 3.0)) == (5.0, 4.0)
+
+
+# -- lists that follow changes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lists_of_partitions_are_what_a_look_at_all_of_them_finds(seed):
+    draw = random.Random(seed)
+    partitions, now = Partitions(), 0.0
+    tps = [TopicPartition("t", number) for number in range(8)]
+    partitions.assign(tps)
+    tokens = [Confirmation(1.0) for _ in range(2)]
+    for _ in range(200):
+        one = draw.choice(list(partitions))
+        match draw.randrange(9):
+            case 0:
+                one.place(E.SEEK, 1)
+            case 1:
+                one.ask_reset(None)
+            case 2:
+                one.blocked_until = now + draw.choice([0.0, 1.0, 2.0, NEVER])
+            case 3:
+                one.failed(KafkaError("x"), is_raised=True)
+            case 4:
+                one.worked()
+            case 5:
+                partitions.confirm([one], draw.choice(tokens))
+            case 6:
+                one.confirmation = tokens[0].ended()
+            case 7:
+                partitions.assign(draw.sample(tps, draw.randrange(1, 9)))
+            case 8:
+                now += draw.choice([0.5, 1.0])
+        everyone = list(partitions)
+        for state in S:
+            blocked = [p.blocked_until for p in everyone if p.state is state and p.blocked_until > now]
+            assert partitions.wake_at(state, now) == min(blocked, default=NEVER)
+            assert partitions.in_state(state, now) == [
+                p for p in everyone if p.state is state and p.blocked_until <= now
+            ]
+        assert partitions.with_error() == [p for p in everyone if p.error is not None]
+        assert set(partitions.without_position()) == {p for p in everyone if not p.has_position}
+        assert set(partitions.unconfirmed()) == {
+            p for p in everyone if p.confirmation is None or not p.confirmation.is_current
+        }
+        if draw.random() < 0.1:
+            partitions.reindex()
+
+
+def test_changed_partitions_are_handed_to_the_planner_once():
+    partitions = Partitions()
+    partitions.assign([A, B])
+    a, b = partitions
+    assert partitions.take_unplanned() == [a, b] and partitions.take_unplanned() == []
+    b.paused = True
+    partitions.confirm([a], Confirmation(1.0))
+    assert partitions.take_unplanned() == [b]
+    partitions.assign([B])
+    assert partitions.take_unplanned() == [a], "it is not fetched any more"
+    assert partitions.topics() == {"t"}
+
+
+def test_a_change_is_reported_before_it_is_made():
+    """Ctrl-C between the two must not leave a changed partition unnoticed."""
+    partitions = Partitions()
+    partitions.assign([A])
+    [a] = partitions
+    partitions.take_unplanned()
+    seen = []
+    a.belongs_to(type("Changes", (dict,), {"__setitem__": lambda self, p, value: seen.append(p.paused)})())
+    a.paused = True
+    assert seen == [False, False]

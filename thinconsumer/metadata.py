@@ -8,7 +8,7 @@ ignored, and a new topic id is a new topic. ``fetch`` and ``group`` react to cha
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from .calls import Call
 from .config import CommonOptions
@@ -78,6 +78,7 @@ class Metadata:
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
+        self._failing: dict[str, None] = {}  #: Names of the topics in ``topics`` that have an error.
         #: Whether a Metadata response has listed the brokers; ``nodes`` may also have some from :meth:`learn_node`.
         self.has_brokers = False
         self.cluster_id: str | None = None
@@ -119,23 +120,23 @@ class Metadata:
             {name: tuple(found[number] for number in sorted(found)) for name, found in known if found}, dict(self.nodes)
         )
 
-    def final_errors(self, topics: Iterable[str] | None = None) -> list[KafkaError]:
+    def final_errors(self, topics: Collection[str] | None = None) -> list[KafkaError]:
         """Return the non-retriable errors of the last refresh and of these topics (default: all wanted ones)."""
         names = self._wanted if topics is None else topics
-        errors = [self.refresh_error, *(self.topics[name].error for name in names if name in self.topics)]
+        errors = [self.refresh_error, *(self.topics[name].error for name in self._failing if name in names)]
         return [error for error in errors if error is not None and not error.retriable]
 
-    def missing(self, topics: Iterable[str], tps: Iterable[TopicPartition]) -> Iterator[KafkaError]:
-        """Yield one error for each of these topics and partitions that does not exist according to the brokers."""
-        for name in sorted(topics):
-            error = self.topics[name].error if name in self.topics else None
-            if isinstance(error, UnknownTopicOrPartitionError):
+    def missing_topics(self, topics: Collection[str]) -> Iterator[KafkaError]:
+        """Yield one error for each of these topics that does not exist according to the brokers."""
+        for name in sorted(self._failing):
+            error = self.topics[name].error
+            if name in topics and isinstance(error, UnknownTopicOrPartitionError):
                 yield error
-        for tp in sorted(tps):
-            known = self.topics[tp.topic].partitions if tp.topic in self.topics else {}
-            if known and tp.partition not in known:
-                detail = f"the topic has {len(known)} partitions; check the number"
-                yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", partition=tp, detail=detail)
+
+    def missing_partitions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return those of these partitions that do not exist in a topic that does, with the topic's partition count."""
+        known = ((tp, self.topics[tp.topic].partitions) for tp in tps if tp.topic in self.topics)
+        return {tp: len(found) for tp, found in known if found and tp.partition not in found}
 
     def want(self, topics: Iterable[str], *, everything: bool = False) -> None:
         """Refresh exactly these topics from now on; request a topic without cached partitions at once.
@@ -157,7 +158,7 @@ class Metadata:
             # it is read. Keep id and epochs: a topic that is wanted again is not treated as a new one, and its epochs
             # still cannot decrease.
             if (topic := self.topics.get(name)) is not None:
-                topic.error = None
+                self._set_error(topic, None)
         if any(name not in self.topics or not self.topics[name].partitions for name in wanted - self._wanted):
             self._demand("topics not known yet")
         self._wanted = wanted
@@ -395,7 +396,15 @@ class Metadata:
     def _forget(self, name: str) -> None:
         """Drop a topic that neither exists nor is wanted any more; otherwise short-lived topics would accumulate."""
         del self.topics[name]
+        self._failing.pop(name, None)
         self._outages.forget(name)
+
+    def _set_error(self, topic: TopicMetadata, error: KafkaError | None) -> None:
+        topic.error = error
+        if error is None:
+            self._failing.pop(topic.name, None)
+        else:
+            self._failing[topic.name] = None
 
     def _known(self, name: str | None) -> tuple[object, ...] | None:
         topic = self.topics.get(name) if name is not None else None
@@ -413,7 +422,7 @@ class Metadata:
             self.topics[name] = known
         known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
         known.internal = raw.is_internal
-        known.error = None
+        self._set_error(known, None)
         known.partitions = {
             p.partition_index: _newer(
                 known,
@@ -438,10 +447,10 @@ class Metadata:
     ) -> None:
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and name not in self._wanted:
             self.topics.pop(name, None)
+            self._failing.pop(name, None)
             return
         topic = known if known is not None else self.topics.setdefault(name, TopicMetadata(name))
-        error = _topic_error(raw)
-        topic.error = error
+        self._set_error(topic, _topic_error(raw))
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             # Keep the deleted topic's id: if the topic reappears with another id, it is a new topic.
             topic.partitions = {}

@@ -11,11 +11,14 @@ response is dropped if the partition has another cursor object by then.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from .errors import IllegalStateError, KafkaError
-from .lazy_dataclass import dataclass, field
+from .lazy_dataclass import dataclass
 from .types import OffsetAndMetadata, TopicPartition
 
 
@@ -100,48 +103,155 @@ class Cursor:
         return f"Cursor({self.offset}, epoch={self.epoch}, fetch_offset={self.fetch_offset})"
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Partition:
-    """One assigned partition."""
+class Confirmation:
+    """When a Fetch response last confirmed the log ends of partitions, with or without new records.
 
-    tp: TopicPartition
-    state: PositionState
-    cursor: Cursor = field(default_factory=lambda: Cursor(-1))
-    reset: Reset | None = None  #: Target of the reset in state AWAITING_RESET; None: that of ``auto_offset_reset``.
-    #: The position that the leader rejected as out of range; None if the reset has another cause. The reset looks up
-    #: both ends of the log first, to tell a position before the log start from one past the log end.
-    out_of_range: int | None = None
+    The partitions of one fetch session share one object, since an incremental response that leaves a partition out
+    confirms its log end, too: a response without records changes one attribute, not one of each partition.
+    """
+
+    __slots__ = ("at", "excused_at", "is_current")
+
+    def __init__(self, at: float | None = None, excused_at: float | None = None, *, is_current: bool = True) -> None:
+        self.at = at  #: Monotonic seconds; None before the first response.
+        self.excused_at = excused_at  #: When health last found that the session was not expected to fetch, or None.
+        self.is_current = is_current  #: Whether responses of the session still change ``at``.
+
+    def ended(self) -> Confirmation:
+        """Return a copy for a partition that leaves the session: later responses do not confirm its log end."""
+        return Confirmation(self.at, self.excused_at, is_current=False)
+
+
+#: The attributes of a partition that decide what managers have to do with it. Assigning them reports a change.
+WATCHED = (
+    "state",
+    "cursor",
+    "paused",
+    "pending_revocation",
+    "callback_pending",
+    "error",
+    "blocked_until",
+    "preferred_replica",
+    "confirmation",
+)
+
+
+def _watched(slot: str) -> Any:
+    """Return an attribute that is stored in ``slot``; assigning it reports a change of the partition."""
+
+    def assign(partition: Partition, value: object) -> None:
+        partition.report_change()
+        setattr(partition, slot, value)
+
+    return property(attrgetter(slot), assign)
+
+
+class Partition:
+    """One assigned partition.
+
+    Every change of an attribute that decides whether the partition is fetched is reported to :class:`Partitions`, so
+    that no poll needs to look at all partitions.
+    """
+
+    __slots__ = (
+        *(f"_{name}" for name in WATCHED),
+        "_changed",
+        "committed",
+        "failures",
+        "fruitless_ranges",
+        "high_watermark",
+        "indexed_as",
+        "is_new",
+        "last_error",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_start_offset",
+        "number",
+        "out_of_range",
+        "preferred_until",
+        "reset",
+        "topic_id",
+        "tp",
+    )
+
+    state: PositionState = _watched("_state")
+    #: The position; replaced by each assignment, seek and reset, see the module's docstring.
+    cursor: Cursor = _watched("_cursor")
     # Three flags that do not affect transitions: a paused partition can seek, reset and validate, but it is not
     # fetched and its records are not returned.
-    paused: bool = False
+    paused: bool = _watched("_paused")
     #: Whether the partition is being revoked. Polls return no more of its records, as they would come after this
     #: member's last commit for it, and the next owner would read them again.
-    pending_revocation: bool = False
+    pending_revocation: bool = _watched("_pending_revocation")
     #: ``on_partitions_assigned`` has not succeeded yet. Not the same as the state AWAITING_CALLBACK: a call of
     #: ``position()`` inside that callback changes the state, to look up the offset.
-    callback_pending: bool = False
-    committed: OffsetAndMetadata | None = None  #: The last known committed offset.
+    callback_pending: bool = _watched("_callback_pending")
     #: The error of the latest response about this partition, if the application must act on it; else None. A poll
     #: raises each error object once.
-    error: KafkaError | None = None
-    #: The latest failure since the last success; named by health reports and timeout errors.
-    last_error: KafkaError | None = None
-    #: When a Fetch response last confirmed the log end, with or without new records; monotonic seconds.
-    confirmed_at: float | None = None
-    #: Whether the group has committed offsets for the topic but none for this partition. If so, its first
-    #: position is set by ``new_partition_offset_reset``.
-    is_new: bool = False
-    failures: int = 0  #: Number of consecutive failed requests; the backoff grows with it.
-    #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded; the backoff before a reset grows with it.
-    fruitless_ranges: int = 0
-    blocked_until: float = 0.0  #: End of this partition's backoff, in monotonic seconds; no request for it before.
-    leader_epoch: int = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
-    topic_id: bytes | None = None  #: The id of the topic that the position belongs to; None until metadata has one.
-    high_watermark: int | None = None
-    last_stable_offset: int | None = None
-    log_start_offset: int | None = None
-    preferred_replica: int = -1  #: The follower to fetch from instead of the leader (KIP-392); -1: the leader.
-    preferred_until: float = 0.0
+    error: KafkaError | None = _watched("_error")
+    #: End of this partition's backoff, in monotonic seconds; no request for it before.
+    blocked_until: float = _watched("_blocked_until")
+    #: The follower to fetch from instead of the leader (KIP-392); -1: the leader.
+    preferred_replica: int = _watched("_preferred_replica")
+    #: When a Fetch response last confirmed the log end; None if none has.
+    confirmation: Confirmation | None = _watched("_confirmation")
+
+    def __init__(self, tp: TopicPartition, state: PositionState) -> None:
+        self.tp = tp
+        self.number = 0  #: The index in the assignment.
+        #: The changed partitions of the assignment that this partition belongs to; None if it was never assigned.
+        self._changed: dict[Partition, None] | None = None
+        #: The state and ``blocked_until`` under which :class:`Partitions` lists the partition.
+        self.indexed_as: tuple[PositionState, float] | None = None
+        self._state = state
+        self._cursor = Cursor(-1)
+        self._paused = self._pending_revocation = self._callback_pending = False
+        self._error: KafkaError | None = None
+        self._blocked_until = 0.0
+        self._preferred_replica = -1
+        self._confirmation: Confirmation | None = None
+        #: Target of the reset in state AWAITING_RESET; None: that of ``auto_offset_reset``.
+        self.reset: Reset | None = None
+        #: The position that the leader rejected as out of range; None if the reset has another cause. The reset looks
+        #: up both ends of the log first, to tell a position before the log start from one past the log end.
+        self.out_of_range: int | None = None
+        self.committed: OffsetAndMetadata | None = None  #: The last known committed offset.
+        #: The latest failure since the last success; named by health reports and timeout errors.
+        self.last_error: KafkaError | None = None
+        #: Whether the group has committed offsets for the topic but none for this partition. If so, its first
+        #: position is set by ``new_partition_offset_reset``.
+        self.is_new = False
+        self.failures = 0  #: Number of consecutive failed requests; the backoff grows with it.
+        #: Number of OFFSET_OUT_OF_RANGE errors since a Fetch last succeeded; the backoff before a reset grows with it.
+        self.fruitless_ranges = 0
+        self.leader_epoch = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
+        #: The id of the topic that the position belongs to; None until metadata has one.
+        self.topic_id: bytes | None = None
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+        self.preferred_until = 0.0
+
+    def report_change(self) -> None:
+        """Make the planner and the other managers look at this partition again.
+
+        Called before the change: if Ctrl-C struck between the two, a change that was not reported would leave the
+        partition out of Fetch requests.
+        """
+        changed = self._changed
+        if changed is not None:
+            changed[self] = None
+
+    def belongs_to(self, changed: dict[Partition, None]) -> None:
+        """Report this and all later changes by adding the partition to ``changed``."""
+        self._changed = changed
+        changed[self] = None
+
+    @property
+    def confirmed_at(self) -> float | None:
+        """When a Fetch response last confirmed the log end, with or without new records; monotonic seconds."""
+        confirmation = self._confirmation
+        return None if confirmation is None else confirmation.at
 
     def __repr__(self) -> str:
         flags = " paused" if self.paused else ""
@@ -155,7 +265,9 @@ class Partition:
     def worked(self) -> None:
         """Record a successful response: clear the errors and the failure count."""
         self.failures = 0
-        self.error = self.last_error = None
+        self.last_error = None
+        if self._error is not None:
+            self.error = None
 
     def move(self, event: PositionEvent) -> None:
         """Make the transition of ``event``, or raise ``IllegalStateError`` if the state does not allow it."""
@@ -211,15 +323,16 @@ class Partition:
         self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
 
     def _become(self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None) -> None:
+        self.report_change()
         # Only assignments and no call: Python raises KeyboardInterrupt at calls, and Ctrl-C between two of these
         # statements would leave the new state with the old cursor.
-        self.state = state
-        self.cursor = cursor
+        self._state = state
+        self._cursor = cursor
         self.reset = reset
         self.out_of_range = out_of_range
         self.failures = 0
-        self.blocked_until = 0.0
-        self.error = self.last_error = None
+        self._blocked_until = 0.0
+        self._error = self.last_error = None
 
 
 class RecordInHand(NamedTuple):
@@ -231,12 +344,28 @@ class RecordInHand(NamedTuple):
 
 
 class Partitions:
-    """The assigned partitions, in the order of assignment. ``generation`` counts the calls of :meth:`assign`."""
+    """The assigned partitions, in the order of assignment. ``generation`` counts the calls of :meth:`assign`.
+
+    Partitions are also listed by state, and by other properties that only few of them have at a time. These lists
+    follow the changes that partitions report, so that finding what there is to do takes time for those alone.
+    """
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, Partition] = {}
         self.generation = 0
         self.in_hand: RecordInHand | None = None
+        #: Partitions that have changed since :meth:`_follow_changes` listed them.
+        self._changed: dict[Partition, None] = {}
+        #: Partitions that were changed, assigned or unassigned since the last :meth:`take_unplanned`.
+        self._unplanned: dict[Partition, None] = {}
+        self._by_state: dict[PositionState, dict[Partition, None]] = {state: {} for state in PositionState}
+        self._with_error: dict[Partition, None] = {}
+        self._unconfirmed: dict[Partition, None] = {}
+        #: The ends of backoffs by state: heaps of end, a number that is different for each entry, and partition. An
+        #: entry that is outdated is dropped when it is the first.
+        self._ends: dict[PositionState, list[tuple[float, int, Partition]]] = {state: [] for state in PositionState}
+        self._serial = count()
+        self._topics: tuple[int, frozenset[str]] = 0, frozenset()  #: Generation, and the topics of that assignment.
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -265,15 +394,30 @@ class Partitions:
         """Return the assigned topic-partitions."""
         return set(self._partitions)
 
-    def topics(self) -> set[str]:
+    def topics(self) -> frozenset[str]:
         """Return the topics of the assigned partitions."""
-        return {tp.topic for tp in self._partitions}
+        if self._topics[0] != self.generation:
+            self._topics = self.generation, frozenset({tp.topic for tp in self._partitions})
+        return self._topics[1]
 
     def assign(self, tps: Iterable[TopicPartition], start: PositionState = PositionState.AWAITING_RESET) -> None:
         """Make ``tps`` the assignment. Partitions that stay assigned are unchanged; new ones begin in ``start``."""
         kept = self._partitions
-        self._partitions = {tp: kept.get(tp) or Partition(tp, start) for tp in tps}
+        assigned = {tp: kept.get(tp) or Partition(tp, start) for tp in tps}
+        for number, partition in enumerate(assigned.values()):
+            partition.number = number
+            if partition.tp not in kept:
+                partition.belongs_to(self._changed)
+        for tp, partition in kept.items():
+            if tp not in assigned:
+                partition.report_change()
+        self._partitions = assigned
         self.generation += 1
+
+    def reindex(self) -> None:
+        """Report all partitions as changed, for managers that forget what they know about them."""
+        for partition in self._partitions.values():
+            partition.report_change()
 
     def processed(self, partition: Partition) -> OffsetAndMetadata:
         """Return the offset to commit for a partition, with its leader epoch (KIP-320).
@@ -288,9 +432,95 @@ class Partitions:
 
     def in_state(self, state: PositionState, now: float) -> list[Partition]:
         """Return the partitions in ``state`` that are not backing off."""
-        return [p for p in self._partitions.values() if p.state is state and now >= p.blocked_until]
+        self._follow_changes()
+        return _in_order(p for p in self._by_state[state] if now >= p.blocked_until)
 
-    def wake_at(self, states: Callable[[Partition], bool], now: float) -> float:
-        """Return when the next backoff of a partition accepted by ``states`` ends; infinity if there is none."""
-        times = [p.blocked_until for p in self._partitions.values() if p.blocked_until > now and states(p)]
-        return min(times, default=float("inf"))
+    def without_position(self) -> list[Partition]:
+        """Return the partitions whose position is not known yet."""
+        self._follow_changes()
+        states = (PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED, PositionState.AWAITING_RESET)
+        return _in_order(p for state in states for p in self._by_state[state])
+
+    def with_error(self) -> list[Partition]:
+        """Return the partitions with an error that polls raise (``Partition.error``)."""
+        self._follow_changes()
+        return _in_order(self._with_error)
+
+    def unconfirmed(self) -> list[Partition]:
+        """Return the partitions whose log end the next response of a fetch session cannot confirm.
+
+        These are the partitions that no fetch session holds, and those that no response has confirmed since a session
+        holds them.
+        """
+        self._follow_changes()
+        return list(self._unconfirmed)
+
+    def confirm(self, partitions: Iterable[Partition], confirmation: Confirmation) -> None:
+        """Set when the log ends of ``partitions`` were confirmed, now and by later responses of the session."""
+        for partition in partitions:
+            partition._confirmation = confirmation  # a confirmation makes no manager act
+            if confirmation.is_current:
+                self._unconfirmed.pop(partition, None)
+
+    def wake_at(self, state: PositionState, now: float) -> float:
+        """Return when the next backoff of a partition in ``state`` ends; infinity if there is none."""
+        self._follow_changes()
+        ends = self._ends[state]
+        while ends:
+            end, _, partition = ends[0]
+            if end > now and partition.indexed_as == (state, end):
+                return end
+            heappop(ends)
+        return float("inf")
+
+    def take_unplanned(self) -> list[Partition]:
+        """Return the partitions that were changed, assigned or unassigned since the last call of this method."""
+        self._follow_changes()
+        found = list(self._unplanned)
+        self._unplanned.clear()
+        return found
+
+    def _follow_changes(self) -> None:
+        """Bring the lists up to date with the changes that partitions have reported."""
+        if not self._changed:
+            return
+        # A partition leaves ``_changed`` last. If Ctrl-C strikes before, it is listed again, which does no harm.
+        for partition in list(self._changed):
+            self._unplanned[partition] = None
+            self._list(partition)
+            del self._changed[partition]
+
+    def _list(self, partition: Partition) -> None:
+        before = partition.indexed_as
+        if self._partitions.get(partition.tp) is not partition:
+            if before is not None:
+                self._by_state[before[0]].pop(partition, None)
+            self._with_error.pop(partition, None)
+            self._unconfirmed.pop(partition, None)
+            partition.indexed_as = None
+            return
+        state, end = now_as = partition.state, partition.blocked_until
+        if before != now_as:
+            if before is not None:
+                self._by_state[before[0]].pop(partition, None)
+            self._by_state[state][partition] = None
+            if end:
+                heappush(self._ends[state], (end, next(self._serial), partition))
+            partition.indexed_as = now_as
+        if partition.error is not None:
+            self._with_error[partition] = None
+        else:
+            self._with_error.pop(partition, None)
+        confirmation = partition.confirmation
+        if confirmation is None or not confirmation.is_current:
+            self._unconfirmed[partition] = None
+        else:
+            self._unconfirmed.pop(partition, None)
+
+
+_by_number = attrgetter("number")
+
+
+def _in_order(partitions: Iterable[Partition]) -> list[Partition]:
+    """Return the partitions in the order of assignment."""
+    return sorted(partitions, key=_by_number)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Plan, WantedPartition
+from thinconsumer.partitions import Partition, Partitions
 from thinconsumer.timers import Backoff, Retry
 from thinconsumer.types import TopicPartition
 
@@ -196,3 +197,56 @@ def test_a_session_replaced_by_the_broker_continues_at_epoch_one():
     say(ours, {A: wanted()})
     ours.answered(10)
     assert say(ours, {A: wanted()}) == Plan(10, 1, {}, {})
+
+
+@settings(deadline=None, max_examples=100)
+@given(steps=STEPS)
+def test_naming_only_changes_plans_the_same_requests(steps):
+    """The planner names the partitions that may have changed, and those to forget, in place of all partitions."""
+    whole, changes = session(), session()
+    before: dict = {}
+    for wants, ids, uses_ids, what in steps:
+        wants = {tp: want._replace(topic_id=ids[tp.topic]) for tp, want in wants.items()}
+        some, unwanted = wants, None
+        if changes.is_incremental(sessions=True, uses_ids=uses_ids):
+            some = {tp: want for tp, want in wants.items() if before.get(tp) != want}
+            unwanted = [*(before.keys() - wants.keys()), TopicPartition("never held", 0)]
+        plan = changes.plan(some, sessions=True, uses_ids=uses_ids, unwanted=unwanted)
+        assert plan == whole.plan(wants, sessions=True, uses_ids=uses_ids)
+        assert changes.held.wanted == whole.held.wanted == wants
+        assert changes.held.names == {
+            want.topic_id: tp.topic for tp, want in wants.items() if want.topic_id.strip(b"\0")
+        }
+        before = wants
+        for each in (whole, changes):
+            if what in ("lost", "unsent"):
+                each.reset(keep_id=True)
+            else:
+                each.answered(NO_SESSION if what == "full" else 5)
+
+
+def partition(tp=A) -> Partition:
+    """Return an assigned partition."""
+    partitions = Partitions()
+    partitions.assign([tp])
+    return partitions.require(tp)
+
+
+def test_a_partition_that_leaves_the_session_is_no_longer_confirmed_by_it():
+    ours, one, other = session(), partition(A), partition(B)
+    say(ours, {A: wanted(), B: wanted()})
+    held = ours.held
+    for each in (one, other):
+        held.expect(each)
+        each.confirmation = held.confirmation
+    assert held.unconfirmed == {A: one, B: other}
+    held.confirmation.at = 5.0
+    ours.answered(9)
+    say(ours, {B: wanted()})
+    held.confirmation.at = 8.0
+    assert (one.confirmed_at, other.confirmed_at) == (5.0, 8.0)
+    assert not one.confirmation.is_current and other.confirmation.is_current
+    ours.reset()
+    assert not other.confirmation.is_current and other.confirmed_at == 8.0
+    ours.held.confirmation.at = 9.0
+    assert other.confirmed_at == 8.0

@@ -188,7 +188,7 @@ ROWS = (
         "unassigned data handed out",
         "What is buffered of a partition is handed out after it was unassigned; it belongs to somebody else then.",
         (Collector, "_due", " and self._partitions.get(partition.tp) is partition:", ":"),
-        (ConsumerManagers, "_follow_assignment", "self.buffer.sweep(set(self.partitions))", "pass"),
+        (ConsumerManagers, "_follow_assignment", "self.buffer.sweep(", "len("),
         needs=oddities,
     ),
     reading(

@@ -225,7 +225,7 @@ class HealthMonitor:
         begun: dict[str, float] = {}
         excused, self._excused = self._excused, {}
         has_ready = managers.buffer.has_ready()
-        for partition in managers.partitions:
+        for partition in self._suspects(managers, has_ready, now):
             # If the buffer is full, a partition may not be fetched before the next poll empties the buffer, so that no
             # progress is expected of the partition.
             full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
@@ -233,11 +233,12 @@ class HealthMonitor:
             if idle or managers.buffer.held(partition):
                 self._excused[partition.tp] = now
                 continue
-            since = self._excused[partition.tp] = excused.get(partition.tp, now)
+            confirmation = partition.confirmation
+            known = () if confirmation is None else (confirmation.at, confirmation.excused_at)
+            times = [at for at in (excused.get(partition.tp), *known) if at is not None]
+            since = self._excused[partition.tp] = max(times, default=now)
             if partition.error is not None:
                 continue  # already an obstacle: persistent_errors() has the error
-            if partition.confirmed_at is not None and partition.confirmed_at > since:
-                since = partition.confirmed_at
             words = self._why_silent(managers, partition, now - since)
             if words is not None:
                 found.setdefault(words, []).append(partition)
@@ -249,6 +250,28 @@ class HealthMonitor:
             text = f"{names}{f' and {more} more' if more > 0 else ''}: {words}"
             yield Obstacle(_because(text, error), error, since=begun[words])
 
+    def _suspects(self, managers: ConsumerManagers, has_ready: bool, now: float) -> list[Partition]:
+        """Return the partitions that may make no progress, in the order of assignment.
+
+        All others are held by a fetch session that a response has confirmed lately, which takes one comparison for
+        each session.
+        """
+        partitions, planner = managers.partitions, managers.planner
+        found = {*partitions.unconfirmed(), *partitions.without_position(), *planner.leaderless()}
+        found.update(managers.buffer.turns())
+        for is_asking, held in planner.sessions():
+            confirmation = held.confirmation
+            if has_ready and not is_asking:
+                confirmation.excused_at = now
+            elif confirmation.at is not None:
+                since = max(confirmation.at, confirmation.excused_at or 0.0)
+                if now - since > self._silence_limit(managers):
+                    found.update(p for p, _ in held.cursors.values() if p.confirmation is confirmation)
+        return sorted((p for p in found if partitions.get(p.tp) is p), key=lambda p: p.number)
+
+    def _silence_limit(self, managers: ConsumerManagers) -> float:
+        return managers.config.fetch_max_wait_ms / 1000 + GRACE
+
     def _why_silent(self, managers: ConsumerManagers, partition: Partition, silence: float) -> str | None:
         """Return a description of what the partition waits for; None if it has not waited for unusually long."""
         node_id = managers.planner.node_for(partition, 0.0)
@@ -256,7 +279,7 @@ class HealthMonitor:
             return "no leader is known"
         if not partition.has_position:
             return "no position is known"
-        if silence <= managers.config.fetch_max_wait_ms / 1000 + GRACE:
+        if silence <= self._silence_limit(managers):
             return None
         node = managers.metadata.nodes.get(node_id)
         where = f"broker {node_id}" if node is None else f"broker {node_id} ({node.host}:{node.port})"

@@ -25,6 +25,7 @@ from ..metadata import Metadata
 from ..metrics import ConsumerMetrics
 from ..partitions import Partitions
 from ..timers import NEVER, Random
+from ..types import TopicPartition
 from ..wire.error_codes import Code, to_error
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class ConsumerManagers:
         self._wall_time = wall_time
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
+        #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
+        self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time)
         self.engine.on_answer = self._measure
         if self.group is not None:
@@ -90,7 +93,7 @@ class ConsumerManagers:
         everything = group is not None and group.wants_all_topics
         if self._generation != generation:
             self._generation = generation
-            self.buffer.sweep(set(self.partitions))
+            self.buffer.sweep({p for p in self.buffer.turns() if self.partitions.get(p.tp) is p})
             self._wanted = ()
         if self._wanted != (topics, everything):
             self._wanted = (topics, everything)
@@ -142,7 +145,7 @@ class ConsumerManagers:
 
     def persistent_errors(self) -> Iterable[KafkaError]:
         """Yield the errors that last until the application or an operator acts, except those of paused partitions."""
-        for partition in self.partitions:
+        for partition in self.partitions.with_error():
             if partition.error is not None and not partition.paused:
                 yield partition.error
         # A group leader also refreshes the topics of the other members, but their errors are not yielded here: each
@@ -153,14 +156,20 @@ class ConsumerManagers:
 
     def missing(self) -> Iterator[KafkaError]:
         """Yield one error for each subscribed topic or assigned partition that does not exist."""
-        yield from self.metadata.missing(self._own_topics(), self.partitions.tps())
+        yield from self.metadata.missing_topics(self._own_topics())
+        seen = self.metadata.version, self.partitions.generation
+        if self._missing[0] != seen:
+            self._missing = seen, self.metadata.missing_partitions(self.partitions.tps())
+        for tp, count in sorted(self._missing[1].items()):
+            detail = f"the topic has {count} partitions; check the number"
+            yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", partition=tp, detail=detail)
         if self.group is not None and self.group.matches_nothing:
             detail = f"no topic matches the pattern {self.group.subscription.pattern!r}; check it, and ACL Describe"
             yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", detail=detail)
 
     def _own_topics(self) -> frozenset[str]:
-        own = frozenset() if self.group is None else self.group.role.own_topics()
-        return own | self.partitions.topics()
+        assigned = self.partitions.topics()
+        return assigned if self.group is None else assigned | self.group.role.own_topics()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
         """Return an error, once per outage, if no broker was reachable for ``bootstrap_timeout_ms``; otherwise None."""

@@ -22,7 +22,7 @@ from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
-from .sessions import FIRST_INCREMENTAL_EPOCH
+from .sessions import FIRST_INCREMENTAL_EPOCH, HeldPartitions
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,8 @@ class Answers:
     def handle(self, answer: Answer, now: float) -> bool:
         """Handle one response: update the session, and buffer records of partitions that no seek or reset has moved.
 
-        Returns True if there was no error and all partitions are still FETCHING: only the planner needs a step next.
+        Returns True if there was no error and all partitions in it are still FETCHING: only the planner needs a step
+        next.
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
@@ -83,29 +84,38 @@ class Answers:
         nodes = {n.node_id: Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
         self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
-        unconfirmed = set()
+        rejected: dict[TopicPartition, Partition] = {}
         is_smooth = True
         for tp, data in self._each(asked, response.responses):
             partition, cursor = asked.cursors[tp]
             if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
                 log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
             elif data.error_code:
-                unconfirmed.add(tp)
+                rejected[tp] = partition
                 self._partition_error(asked, partition, data, nodes, now)
-            elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:
+            elif asked.held.wanted[tp].fetch_offset != cursor.fetch_offset:
                 # While this Fetch was in flight, the response of another node has advanced the partition's fetch
                 # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
                 # appended to those of the other.
                 log.debug("dropping data of node %s for %s-%s: data of another node came first", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
-        for tp, (partition, _) in asked.cursors.items():
-            # An incremental response omits partitions without new data (KIP-227), which confirms their log ends, too.
-            if tp not in unconfirmed:
-                partition.confirmed_at = now
             is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
+        self._confirm(asked.held, rejected, now)
         self._pace(asked, fruitful=frame.users > 0)
-        return is_smooth and not unconfirmed
+        return is_smooth and not rejected
+
+    def _confirm(self, held: HeldPartitions, rejected: dict[TopicPartition, Partition], now: float) -> None:
+        """Record that the response confirms the log ends of all partitions of the request, except those rejected.
+
+        An incremental response leaves out partitions without new data (KIP-227), which confirms their log ends, too.
+        """
+        for tp, partition in rejected.items():
+            held.end_confirmation(partition)
+            held.unconfirmed[tp] = partition
+        held.confirmation.at = now
+        self._partitions.confirm((p for tp, p in held.unconfirmed.items() if tp not in rejected), held.confirmation)
+        held.unconfirmed = rejected
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
         """Delay the next Fetch after several responses without records, unless the last one took long."""
@@ -165,7 +175,7 @@ class Answers:
         self, asked: Asked, responses: list[FetchableTopicResponse]
     ) -> Iterator[tuple[TopicPartition, PartitionData]]:
         for topic in responses:
-            name = topic.topic or asked.names.get(topic.topic_id)
+            name = topic.topic or asked.held.names.get(topic.topic_id)
             for data in topic.partitions:
                 tp = TopicPartition(name or "", data.partition_index)
                 if tp in asked.cursors:
@@ -306,9 +316,10 @@ class Answers:
         self._buffer.add(fetched)
         if batches:
             self.records += sum(batch.count for batch in batches)
+            partition.report_change()
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
-            sent = asked.wanted[partition.tp].leader_epoch
+            sent = asked.held.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
                 # This response of the previous leader came after the leader change was detected. A validation that the
                 # new leader has answered meanwhile did not cover these records: validate again.

@@ -84,6 +84,8 @@ class Buffer:
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
         self.starving = False  #: Whether a Fetch was not sent for lack of buffer memory.
         self.freed = False  #: Whether batches were dropped or returned since the planner's last step.
+        #: Partitions whose buffered batches have become more or fewer since the planner last looked at them.
+        self.changed: dict[Partition, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -102,6 +104,7 @@ class Buffer:
             queue = self._queues[fetched.partition] = deque()
             self._turns.append(fetched.partition)
         queue.append(fetched)
+        self.changed[fetched.partition] = None
         if fetched.frame.users == 0:
             self.pinned += fetched.frame.size
         fetched.frame.users += 1
@@ -191,6 +194,7 @@ class Buffer:
 
     def _release(self, fetched: Fetched) -> None:
         self.freed = True
+        self.changed[fetched.partition] = None
         fetched.frame.users -= 1
         if fetched.frame.users == 0:
             self.pinned -= fetched.frame.size

@@ -59,7 +59,7 @@ class LeaderQueries(ABC):
         self._backoff = Backoff.from_settings(settings)
         self._api = self.api.__name__.removesuffix("Request")
         self._min_version = 0
-        self._queries: list[LeaderQuery] = []
+        self._queries: dict[LeaderQuery, None] = {}  # a dict, from which an answered query is removed at once
         self._outages = OutageLog(log)
         #: Incremented when a query is added or ends, so that the topics that metadata refreshes are computed anew.
         #: Otherwise metadata would go on to request a topic without queries, and polls would raise the topic's errors.
@@ -68,7 +68,7 @@ class LeaderQueries(ABC):
     def add(self, query: LeaderQuery) -> None:
         """Send the query from the next step on, until it has a result or is no longer wanted."""
         query.retry = Retry(self._backoff, self._shared_jitter)
-        self._queries.append(query)
+        self._queries[query] = None
         self.version += 1
 
     def topics(self) -> set[str]:
@@ -80,7 +80,7 @@ class LeaderQueries(ABC):
         if not self._queries:
             return []
         before = len(self._queries)
-        self._queries = [query for query in self._queries if query.retry.in_flight or query.wanted()]
+        self._queries = {query: None for query in self._queries if query.retry.in_flight or query.wanted()}
         if len(self._queries) != before:
             self.version += 1
             self._outages.keep({query.tp for query in self._queries})
@@ -167,7 +167,7 @@ class LeaderQueries(ABC):
     def _take(self, query: LeaderQuery, data: Any, node_id: int, now: float) -> None:
         tp = query.tp
         if not data.error_code:
-            self._queries.remove(query)
+            del self._queries[query]
             self.version += 1
             self._outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
             if query.wanted():

@@ -8,7 +8,7 @@ After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from ..config import ConsumerConfig
@@ -19,11 +19,12 @@ from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionState
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
-from ..wire import ZERO_UUID, Message
+from ..wire import Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .buffer import Buffer
 from .replicas import Replicas
-from .sessions import FINAL_EPOCH, FetchSession, Plan, WantedPartition
+from .sessions import FINAL_EPOCH, FetchSession, HeldPartitions, Plan, WantedPartition
+from .targets import FetchTargets
 
 log = logging.getLogger(__name__)
 
@@ -44,20 +45,23 @@ ANSWERS_IN_BUFFER = 4
 
 @dataclass(slots=True)
 class Asked:
-    """Context of one Fetch: its partitions and their cursors (position objects) when it was written.
+    """Context of one Fetch: what the broker's session holds after it, and the session epoch sent.
 
     A seek or reset replaces a partition's cursor, so that data for the old cursor is recognized as stale and dropped.
     """
 
     node_id: int
     session: FetchSession
-    cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
-    #: The fields of each partition that the session holds after this request.
-    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)
-    names: dict[bytes, str] = field(default_factory=dict)
+    #: The partitions of the broker's session, with their cursors when the request was written; none before that.
+    held: HeldPartitions = field(default_factory=HeldPartitions)
     epoch: int = 0  #: The session epoch sent.
     at: float = 0.0  #: When the request was written, in monotonic seconds.
     refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
+
+    @property
+    def cursors(self) -> dict[TopicPartition, tuple[Partition, Cursor]]:
+        """The partitions of the request with their cursors, also those that it left out as unchanged."""
+        return self.held.cursors
 
 
 class Planner:
@@ -72,7 +76,9 @@ class Planner:
         self._buffer = buffer
         self._random = random
         self._backoff = Backoff.from_settings(settings)
+        self._targets = FetchTargets(settings, partitions, metadata, buffer)
         self._sessions: dict[int, FetchSession] = {}
+        self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
         self._left_out = False  #: Whether the last step left out a partition or node for lack of buffer memory.
         self._now = 0.0
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
@@ -85,7 +91,8 @@ class Planner:
         if not self._partitions or self._busy_everywhere():
             return []
         requests = []
-        by_node = self._by_node(now)
+        self._update(now)
+        by_node = self._targets.by_node
         for node_id, wanted in by_node.items():
             session = self._session(node_id)
             if not session.retry.may_send(now):
@@ -105,7 +112,7 @@ class Planner:
             return now
         idle = [session.retry for session in self._sessions.values() if not session.retry.in_flight]
         waits = [retry.not_before for retry in idle if retry.not_before > now]
-        blocked = self._partitions.wake_at(lambda p: p.state is PositionState.FETCHING, now)
+        blocked = self._partitions.wake_at(PositionState.FETCHING, now)
         return min([blocked, *waits], default=NEVER)
 
     @property
@@ -115,7 +122,10 @@ class Planner:
 
     def restart(self, now: float) -> None:
         """Drop the sessions, since all connections are new; brokers evict the old sessions by themselves."""
+        for session in self._sessions.values():
+            session.reset()
         self._sessions.clear()
+        self._targets.clear()
         self._left_out = False
         self.replicas = Replicas(self._random)
 
@@ -131,43 +141,35 @@ class Planner:
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
         """Return the partitions to fetch from one node."""
-        return self._by_node(now).get(node_id, [])
+        self._update(now)
+        return self._targets.wanted(node_id)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
         """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
 
         ``None`` if there is no known leader.
         """
-        info = self._metadata.leader(partition.tp)
-        if partition.preferred_replica >= 0:
-            if now < partition.preferred_until and partition.preferred_replica in self._metadata.nodes:
-                return partition.preferred_replica
-            partition.preferred_replica = -1
-        return None if info is None else info.leader
+        return self._targets.node_for(partition, now)
 
     def is_asking(self, partition: Partition, now: float) -> bool:
         """Return whether a Fetch to the partition's node is in flight or waits for a backoff after a failure."""
         node_id = self.node_for(partition, now)
         session = None if node_id is None else self._sessions.get(node_id)
-        return session is not None and (session.retry.in_flight or session.retry.attempts > 0)
+        return session is not None and _is_asking(session)
 
-    def _by_node(self, now: float) -> dict[int, list[Partition]]:
-        fetchable = [p for p in self._partitions if p.may_fetch(now)]
-        share = self._settings.max_buffered_bytes // max(1, len(fetchable))
-        by_node: dict[int, list[Partition]] = {}
-        for partition in fetchable:
-            # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
-            is_buffered = self._buffer.head(partition) is not None
-            if is_buffered and (self._buffer.held(partition) >= share or self._buffer.broken(partition)):
-                self._left_out = True
-                continue
-            node_id = self.node_for(partition, now)
-            if node_id is None:
-                # Without this request, the partition would wait for the next periodic metadata refresh.
-                self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
-            else:
-                by_node.setdefault(node_id, []).append(partition)
-        return by_node
+    def leaderless(self) -> list[Partition]:
+        """Return the partitions that could be fetched if their leader was known."""
+        return list(self._targets.leaderless)
+
+    def sessions(self) -> Iterator[tuple[bool, HeldPartitions]]:
+        """Yield each fetch session: whether it is asking (:meth:`is_asking`), and its partitions."""
+        for session in self._sessions.values():
+            yield _is_asking(session), session.held
+
+    def _update(self, now: float) -> None:
+        self._targets.update(now)
+        if self._targets.left_out:
+            self._left_out = True
 
     def _busy_everywhere(self) -> bool:
         """Whether every node of the cluster has a Fetch in flight. True in most steps, so it is checked first."""
@@ -203,19 +205,31 @@ class Planner:
 
     def _highest(self) -> int:
         """Return the highest Fetch version to use: one with topic ids, in place of names, only if all ids are known."""
-        known = self._metadata.has_topic_ids(self._partitions.topics())
-        return FetchRequest.VERSIONS[1] if known else NAMES_UNTIL
+        seen = self._metadata.version, self._partitions.generation
+        if self._has_topic_ids[:2] != seen:
+            self._has_topic_ids = *seen, self._metadata.has_topic_ids(self._partitions.topics())
+        return FetchRequest.VERSIONS[1] if self._has_topic_ids[2] else NAMES_UNTIL
 
     def _build(self, asked: Asked, version: int) -> Message:
-        wanted = asked.wanted = {}
-        asked.cursors.clear()
-        session = asked.session
-        for partition in _rotated(self.wanted(asked.node_id, self._now), session.turn):
-            wanted[partition.tp] = self._want(partition)
-            asked.cursors[partition.tp] = (partition, partition.cursor)
+        self._update(self._now)
+        node_id, session = asked.node_id, asked.session
+        sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
+        partition_bytes = self._partition_bytes()
+        changed = self._targets.take_changed(node_id)
+        unwanted = None
+        if session.partition_bytes == partition_bytes and session.is_incremental(sessions=sessions, uses_ids=uses_ids):
+            partitions = [p for p in changed if self._targets.is_wanted(p, node_id)]
+            current = [(p.tp, self._partitions.get(p.tp)) for p in changed]
+            unwanted = [tp for tp, p in current if p is None or not self._targets.is_wanted(p, node_id)]
+        else:
+            partitions = self._targets.wanted(node_id)
+            session.partition_bytes = partition_bytes
+        wanted = {partition.tp: self._want(partition) for partition in _rotated(partitions, session.turn)}
         session.turn += 1
-        plan = session.plan(wanted, sessions=version >= SESSIONS_SINCE, uses_ids=version > NAMES_UNTIL)
-        asked.names = {w.topic_id: tp.topic for tp, w in session.held.items() if w.topic_id != ZERO_UUID}
+        plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
+        asked.held = session.held
+        for partition in partitions:
+            asked.held.expect(partition)
         asked.epoch = plan.epoch
         asked.at = self._now
         return self._message(plan, session.reserved)
@@ -265,6 +279,10 @@ class Planner:
             forgotten_topics_data=list(forgotten.values()),
             rack_id="" if self.replicas.any_shunned(self._now) else settings.client_rack,
         )
+
+
+def _is_asking(session: FetchSession) -> bool:
+    return session.retry.in_flight or session.retry.attempts > 0
 
 
 def _rotated(partitions: list[Partition], turn: int) -> list[Partition]:

@@ -66,7 +66,7 @@ class Resets:
         waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
         if any(self._asked.get(partition) is not partition.cursor for partition in waiting):
             return now
-        return self._partitions.wake_at(lambda p: p.state is PositionState.AWAITING_RESET, now)
+        return self._partitions.wake_at(PositionState.AWAITING_RESET, now)
 
     def restart(self, now: float) -> None:
         """Start the lookup of every partition in AWAITING_RESET again in the next step."""

@@ -7,12 +7,14 @@ changed offset must be sent, and a partition no longer wanted must be listed as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ..lazy_dataclass import dataclass, field
+from ..partitions import Confirmation, Cursor, Partition
 from ..timers import Retry
 from ..types import TopicPartition
+from ..wire import ZERO_UUID
 
 #: Session epochs: 0 opens a session, -1 requests none; both close the session with the id in the request.
 INITIAL_EPOCH = 0
@@ -39,6 +41,70 @@ class Plan(NamedTuple):
     forget: Mapping[TopicPartition, WantedPartition]
 
 
+class HeldPartitions:
+    """The partitions that a broker's session holds after the request that was built last.
+
+    A request and the session share this object: no other request is built before the response. If the session is
+    reset, the next request begins with a new one.
+    """
+
+    __slots__ = ("_ids", "confirmation", "cursors", "names", "unconfirmed", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted: dict[TopicPartition, WantedPartition] = {}
+        #: The partitions with their cursors at the time of the request.
+        self.cursors: dict[TopicPartition, tuple[Partition, Cursor]] = {}
+        self.names: dict[bytes, str] = {}  #: Topic names by topic id.
+        self._ids: dict[bytes, int] = {}  #: Number of partitions by topic id.
+        #: Shared by the partitions whose log end the last response has confirmed.
+        self.confirmation = Confirmation()
+        self.unconfirmed: dict[TopicPartition, Partition] = {}  #: Those whose log end no response has confirmed yet.
+
+    def set(self, tp: TopicPartition, want: WantedPartition) -> None:
+        """Add a partition, or replace its fields."""
+        old = self.wanted.get(tp)
+        self.wanted[tp] = want
+        if old is None or old.topic_id != want.topic_id:
+            if old is not None:
+                self._drop_id(old.topic_id)
+            if want.topic_id != ZERO_UUID:
+                self._ids[want.topic_id] = self._ids.get(want.topic_id, 0) + 1
+                self.names[want.topic_id] = tp.topic
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Drop a partition."""
+        self._drop_id(self.wanted.pop(tp).topic_id)
+        self.unconfirmed.pop(tp, None)
+        partition, _ = self.cursors.pop(tp, (None, None))
+        if partition is not None:
+            self.end_confirmation(partition)
+
+    def expect(self, partition: Partition) -> None:
+        """Record the cursor for which a partition's data is requested."""
+        known = self.cursors.get(partition.tp)
+        if known is None or known[0] is not partition:
+            self.unconfirmed[partition.tp] = partition
+        self.cursors[partition.tp] = partition, partition.cursor
+
+    def end_confirmation(self, partition: Partition) -> None:
+        """Keep the time at which the partition's log end was confirmed; later responses do not change it."""
+        if partition.confirmation is self.confirmation:
+            partition.confirmation = self.confirmation.ended()
+
+    def end(self) -> None:
+        """Keep these times for all partitions, since the session is reset."""
+        self.confirmation.is_current = False
+        for partition, _ in self.cursors.values():
+            partition.report_change()
+
+    def _drop_id(self, topic_id: bytes) -> None:
+        left = self._ids.get(topic_id, 0) - 1
+        if left > 0:
+            self._ids[topic_id] = left
+        elif left == 0:
+            del self._ids[topic_id], self.names[topic_id]
+
+
 @dataclass(slots=True)
 class FetchSession:
     """The fetch session with one node, and its request in flight, if any."""
@@ -51,32 +117,53 @@ class FetchSession:
     uses_ids: bool = False
     fruitless: int = 0  #: Number of consecutive responses without records.
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
-    held: dict[TopicPartition, WantedPartition] = field(default_factory=dict)
+    partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
+    held: HeldPartitions = field(default_factory=HeldPartitions)
 
-    def plan(self, wanted: Mapping[TopicPartition, WantedPartition], *, sessions: bool, uses_ids: bool) -> Plan:
-        """Return the session fields with which the node fetches exactly ``wanted``, and record them as sent."""
-        if not (sessions and self.incremental):
-            self.held = dict(wanted)
-            return Plan(NO_SESSION, FINAL_EPOCH, wanted, {})
-        if uses_ids != self.uses_ids:
-            # A session uses either topic names or topic ids. Epoch 0 with the old session id closes it and opens
-            # another.
-            self.epoch = INITIAL_EPOCH
-            self.uses_ids = uses_ids
-        if self.epoch == INITIAL_EPOCH:
-            self.held = dict(wanted)
-            return Plan(self.session_id, INITIAL_EPOCH, wanted, {})
-        held = self.held
-        # A recreated topic has a new id, and the deleted topic is forgotten by its old id. Brokers add partitions,
-        # then forget others, so forgetting by name would remove the new topic.
-        forget = {
-            tp: old
-            for tp, old in held.items()
-            if tp not in wanted or (uses_ids and wanted[tp].topic_id != old.topic_id)
-        }
+    def is_incremental(self, *, sessions: bool, uses_ids: bool) -> bool:
+        """Return whether the next request contains only the partitions that have changed since the last one."""
+        return sessions and self.incremental and uses_ids == self.uses_ids and self.epoch != INITIAL_EPOCH
+
+    def plan(
+        self,
+        wanted: Mapping[TopicPartition, WantedPartition],
+        *,
+        sessions: bool,
+        uses_ids: bool,
+        unwanted: Collection[TopicPartition] | None = None,
+    ) -> Plan:
+        """Return the session fields with which the node fetches exactly the wanted partitions; record them as sent.
+
+        ``wanted`` has all partitions, and those missing in it are forgotten. If the request is incremental, the caller
+        may name the partitions to forget as ``unwanted``; then ``wanted`` needs only those that may have changed.
+        """
+        if not self.is_incremental(sessions=sessions, uses_ids=uses_ids):
+            return self._full(wanted, sessions=sessions, uses_ids=uses_ids)
+        held = self.held.wanted
+        if unwanted is None:
+            unwanted = [tp for tp in held if tp not in wanted]
+        forget = {tp: held[tp] for tp in unwanted if tp in held}
         send = {tp: new for tp, new in wanted.items() if held.get(tp) != new}
-        self.held = dict(wanted)
+        for tp in forget:
+            self.held.remove(tp)
+        for tp, new in send.items():
+            # A recreated topic has a new id, and the deleted topic is forgotten by its old id. Brokers add partitions,
+            # then forget others, so forgetting by name would remove the new topic.
+            if uses_ids and tp in held and held[tp].topic_id != new.topic_id:
+                forget[tp] = held[tp]
+            self.held.set(tp, new)
         return Plan(self.session_id, self.epoch, send, forget)
+
+    def _full(self, wanted: Mapping[TopicPartition, WantedPartition], *, sessions: bool, uses_ids: bool) -> Plan:
+        self._drop_held()
+        for tp, new in wanted.items():
+            self.held.set(tp, new)
+        if not (sessions and self.incremental):
+            return Plan(NO_SESSION, FINAL_EPOCH, wanted, {})
+        # A session uses either topic names or topic ids. Epoch 0 with the old session id closes it and opens another.
+        self.epoch = INITIAL_EPOCH
+        self.uses_ids = uses_ids
+        return Plan(self.session_id, INITIAL_EPOCH, wanted, {})
 
     def answered(self, session_id: int) -> None:
         """Take the session id of a successful response: a new id, the same one, or 0 for no session (the broker's cache
@@ -91,6 +178,10 @@ class FetchSession:
     def reset(self, *, keep_id: bool = False) -> None:
         """Make the next Fetch a full one; with ``keep_id``, that Fetch also closes the old session on the broker."""
         self.epoch = INITIAL_EPOCH
-        self.held = {}
+        self._drop_held()
         if not keep_id:
             self.session_id = NO_SESSION
+
+    def _drop_held(self) -> None:
+        self.held.end()
+        self.held = HeldPartitions()

@@ -69,7 +69,7 @@ class Validation(LeaderQueries):
 
     def wake_at(self, now: float) -> float:
         """Return when the next backoff ends."""
-        blocked = self._partitions.wake_at(lambda p: p.state is PositionState.VALIDATING, now)
+        blocked = self._partitions.wake_at(PositionState.VALIDATING, now)
         return min(super().wake_at(now), blocked)
 
     def restart(self, now: float) -> None:
