@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from thinconsumer import KafkaTimeoutError, TopicPartition
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_marker
+from thinconsumer.records.compression import Codec
+from thinconsumer.spark import reading
 from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.planner import DataLossError, OffsetRange
 from thinconsumer.spark.reading import read
@@ -200,6 +202,19 @@ def test_the_next_task_reuses_the_connection_and_prefetched_records(executor):
     assert e.offsets(2, 4, partition=1) == [2, 3]
     assert e.offsets(0, 3) == [0, 1, 2]
     assert len(e.cluster.made) == 1
+
+
+def test_a_compressed_response_is_decoded_in_one_poll_and_cut_into_batches(executor, monkeypatch):
+    e = executor()
+    for _ in range(10):
+        e.cluster.append(*[b"v" * 1000] * 10, codec=Codec.LZ4)
+    polls = []
+    original = reading.poll_up_to
+    monkeypatch.setattr(reading, "poll_up_to", lambda *args, **how: polls.append(args) or original(*args, **how))
+    batches = list(e.batches(0, 100, max_batch_bytes=100, **{"kafka.batches.fetch.bytes": "51000"}))
+    assert sum(batch.num_rows for batch in batches) == 100
+    assert len(batches) > 1
+    assert len(polls) == 1
 
 
 def test_a_repeated_task_connects_anew(executor):
