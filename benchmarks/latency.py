@@ -2,7 +2,11 @@
 
 Records are written one at a time with a pause after each, so every Fetch response holds one record. Each reader runs in
 a fresh process, in turns. A value is the time of the producer's call: writer and reader share the machine's clock. CPU
-is the reader's process, all its threads, from before the first record to the last.
+is the reader's process, all its threads, from before the first record to the last. For thinconsumer, the engine's steps
+for each record are counted, too: one step handles the response and sends the next Fetch.
+
+A second table shows polls that return 500 of 5,000 buffered records, which is what a poll costs besides decoding.
+``--tree OLD`` measures the thinconsumer of another checkout in the same rounds, to compare two versions.
 """
 
 from __future__ import annotations
@@ -18,6 +22,9 @@ from typing import Any
 
 from clusters import broker, environment, unique
 
+#: Records of one batch in the second table, and records that one poll returns.
+BATCH, POLL = 5000, 500
+
 
 class Probe:
     """Collects the latency of each record in the reader's process."""
@@ -26,10 +33,13 @@ class Probe:
         self.count = count
         self.latencies: list[int] = []
         self.cpu = 0.0
+        self.steps = lambda: 0  #: Returns the number of engine steps so far.
+        self._steps = 0
 
     def ready(self) -> None:
         """Tell the parent that the reader waits for records."""
         self.cpu = time.process_time()
+        self._steps = self.steps()
         print("ready", flush=True)
 
     def took(self, value: bytes) -> bool:
@@ -41,8 +51,9 @@ class Probe:
         return True
 
     def report(self) -> None:
-        """Print p50 and p99 in milliseconds, and CPU time per record in microseconds."""
-        print(median(self.latencies) / 1e6, quantiles(self.latencies, n=100)[98] / 1e6, self.cpu / self.count * 1e6)
+        """Print p50 and p99 in milliseconds, CPU time per record in microseconds, and engine steps per record."""
+        p50, p99 = median(self.latencies) / 1e6, quantiles(self.latencies, n=100)[98] / 1e6
+        print(p50, p99, self.cpu / self.count * 1e6, (self.steps() - self._steps) / self.count)
 
 
 def poll_until_done(poll: Callable[[], Mapping[Any, Sequence[Any]]], probe: Probe) -> None:
@@ -60,8 +71,24 @@ def thinconsumer(bootstrap: str, topic: str, probe: Probe) -> None:
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.poll(timeout_ms=2000)
+        probe.steps = lambda: consumer._shell.engine.steps
         probe.ready()
         poll_until_done(lambda: consumer.poll(timeout_ms=1000), probe)
+
+
+def buffered(bootstrap: str, topic: str, batches: int) -> None:
+    """Print the median and the 90th percentile of the time of a poll that returns records decoded before, in us."""
+    from thinconsumer import Consumer, TopicPartition
+
+    took = []
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_poll_records=POLL) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        while len(took) < batches * (BATCH // POLL - 1):
+            began = time.perf_counter()
+            records = consumer.poll(timeout_ms=1000).get(TopicPartition(topic, 0), [])
+            if records and records[0].offset % BATCH:  # else this poll has decoded the batch
+                took.append((time.perf_counter() - began) * 1e6)
+    print(median(took), quantiles(took, n=10)[8])
 
 
 def kafka_python(bootstrap: str, topic: str, probe: Probe) -> None:
@@ -105,15 +132,21 @@ def aiokafka(bootstrap: str, topic: str, probe: Probe) -> None:
 
 
 READERS = {each.__name__: each for each in (thinconsumer, kafka_python, confluent, aiokafka)}
+OTHER = "other tree"
 
 
-def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float) -> list[float]:
+def start(tree: str | None, *arguments: str) -> subprocess.Popen[str]:
+    """Start this file in a fresh process; with ``tree``, it imports the thinconsumer of that checkout."""
+    places = environment() | ({"PYTHONPATH": tree} if tree else {})
+    return subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True, env=places)
+
+
+def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float, tree: str | None = None) -> list[float]:
     """Start the reader, write ``count`` records, and return the figures of :meth:`Probe.report`."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": 1})
-    command = [sys.executable, __file__, "--read", reader, bootstrap, topic, str(count)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+    with start(tree, "--read", reader, bootstrap, topic, str(count)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n", f"{reader} failed"
         for _ in range(count):
@@ -123,30 +156,63 @@ def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float) -
         return [float(figure) for figure in process.stdout.read().split()]
 
 
+def fill(bootstrap: str, topic: str, batches: int) -> None:
+    """Write batches of ``BATCH`` records of 100 bytes."""
+    from confluent_kafka import Producer
+
+    options = {"linger.ms": 1000, "batch.size": 2**20, "batch.num.messages": BATCH}
+    producer = Producer({"bootstrap.servers": bootstrap, **options})
+    for _ in range(batches):
+        for _ in range(BATCH):
+            producer.produce(topic, b"x" * 100, partition=0)
+        producer.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap")
     parser.add_argument("--records", type=int, default=2000, help="per reader and round")
     parser.add_argument("--pause", type=float, default=0.005, help="seconds after each record")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--readers", type=lambda text: text.split(","), default=list(READERS))
+    parser.add_argument("--tree", help="a checkout whose thinconsumer is measured, too")
+    parser.add_argument("--batches", type=int, default=100, help="in the second table; 0 for none")
     parser.add_argument("--read", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--buffered", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.buffered:
+        bootstrap, topic, batches = arguments.buffered
+        buffered(bootstrap, topic, int(batches))
+        return
     if arguments.read:
         reader, bootstrap, topic, count = arguments.read
         probe = Probe(int(count))
         READERS[reader](bootstrap, topic, probe)
         probe.report()
         return
-    found: dict[str, list[list[float]]] = {reader: [] for reader in READERS}
+    names = [*arguments.readers, *([OTHER] if arguments.tree else [])]
+    found: dict[str, list[list[float]]] = {name: [] for name in names}
+    polls: dict[str, list[list[float]]] = {name: [] for name in ("thinconsumer", OTHER) if name in names}
     with broker(arguments.bootstrap) as cluster:
+        full = cluster.create_topic(unique("latency-full"), 1, 1)
+        fill(cluster.bootstrap, full, arguments.batches)
         for _ in range(arguments.rounds):
-            for reader, rounds in found.items():
+            for name, rounds in found.items():
+                reader, tree = ("thinconsumer", arguments.tree) if name == OTHER else (name, None)
                 topic = cluster.create_topic(unique(f"latency-{reader}-{len(rounds)}"), 1, 1)
-                rounds.append(measure(cluster.bootstrap, topic, reader, arguments.records, arguments.pause))
+                rounds.append(measure(cluster.bootstrap, topic, reader, arguments.records, arguments.pause, tree))
                 cluster.delete_topic(topic)
-    print(f"{'median of rounds':20}{'p50 ms':>10}{'p99 ms':>10}{'CPU us':>10}  (CPU per record)")
-    for reader, rounds in found.items():
-        print(f"{reader:20}" + "".join(f"{median(figures):10.2f}" for figures in zip(*rounds)))
+            for name, rounds in polls.items() if arguments.batches else ():
+                tree = arguments.tree if name == OTHER else None
+                with start(tree, "--buffered", cluster.bootstrap, full, str(arguments.batches)) as process:
+                    rounds.append([float(figure) for figure in process.communicate()[0].split()])
+        cluster.delete_topic(full)
+    print(f"{'median of rounds':20}{'p50 ms':>10}{'p99 ms':>10}{'CPU us':>10}{'steps':>10}  (CPU and steps per record)")
+    for name, rounds in found.items():
+        print(f"{name:20}" + "".join(f"{median(figures):10.2f}" for figures in zip(*rounds)))
+    print(f"\n{f'poll of {POLL} buffered':20}{'p50 us':>10}{'p90 us':>10}")
+    for name, rounds in polls.items():
+        print(f"{name:20}" + "".join(f"{median(figures):10.1f}" for figures in zip(*rounds)))
 
 
 if __name__ == "__main__":
