@@ -109,9 +109,12 @@ class NetworkClient:
         self._has_queued = False  #: Whether a request was queued in a route at the end of the last step, or since then.
 
     def send(self, request: Request, now: float) -> None:
-        """Queue a request, which gets exactly one answer. The next :meth:`step` writes it if a connection is ready."""
-        self._dirty = True
+        """Write a request if its connection is ready, else queue it for the next :meth:`step`. It gets one answer."""
         target = request.target
+        route = self._routes.get(target)
+        if route is not None and not self._closed and route.write(request, now):
+            return
+        self._dirty = True
         if self._closed:
             self._refuse(request, "the client is closed")
         elif target == ANY_NODE:
@@ -121,6 +124,11 @@ class NetworkClient:
             self._route(target).send(request, now)
         else:
             self._refuse(request, f"node {target.node_id} is not known")
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether :meth:`send` has queued or refused a request since the last step, or nodes have changed since."""
+        return self._dirty
 
     def take_answers(self) -> list[Answer]:
         """Return the answers since the last call."""
@@ -154,7 +162,10 @@ class NetworkClient:
 
     def step(self, now: float) -> None:
         """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests."""
-        self._advance_clocks(now)
+        if self._polled_at > self._horizon:
+            self._horizon = self._polled_at  # deadlines pass up to the last poll of I/O
+        if self.outage_since is not None:
+            self._shift_outage(self.outage_since, now)
         horizon = self._horizon
         has_stepped = False
         for route in self._all_routes():
@@ -369,19 +380,16 @@ class NetworkClient:
         error = KafkaConnectionError(why, node_id=request.target.node_id)
         self._shared.answer(Answer(request, request.target.node_id, error=error))
 
-    def _advance_clocks(self, now: float) -> None:
-        """Let deadlines pass up to the last poll of I/O; if this step is late, move the start of an outage forward.
+    def _shift_outage(self, since: float, now: float) -> None:
+        """If this step is late, move the start of the outage forward by the delay.
 
         The application did not poll between the time at which this step was due and ``now``. Moving the start by this
         delay excludes it from the outage.
         """
-        if self._polled_at > self._horizon:
-            self._horizon = self._polled_at
-        if self.outage_since is not None:
-            # The delay is measured from the due time that the last step has computed: computed now, it would be later,
-            # as bytes that were received in between extend deadlines.
-            late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
-            self.outage_since = min(now, self.outage_since + max(0.0, late))
+        # The delay is measured from the due time that the last step has computed: computed now, it would be later, as
+        # bytes that were received in between extend deadlines.
+        late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
+        self.outage_since = min(now, since + max(0.0, late))
 
     def _serve_any(self, now: float) -> None:
         self._expire_any()

@@ -105,7 +105,11 @@ class Engine:
     def touch(self, asker: str = "") -> None:
         """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
         self._touched.add(asker)
-        self._forget_due(asker)
+        self._due = None
+        if asker:
+            self._due_times.pop(asker, None)
+        else:
+            self._due_times.clear()
 
     def is_due(self, now: float) -> bool:
         """Return whether a step has something to do even if the driver has received nothing."""
@@ -133,27 +137,33 @@ class Engine:
         for _ in range(ROUNDS_MAX):
             for answer in self.network.take_answers():
                 asker = answer.request.asker
-                self.touch(asker if self._handlers[asker](answer, now) else "")
+                self._touched.add(asker if self._handlers[asker](answer, now) else "")
                 self.on_answer(answer, now)
             everything = everything or "" in self._touched
             managers = self._managers if everything else self._touched_managers()
             touched |= self._touched
             self._touched.clear()
             requests = [request for manager in managers for request in manager.step(now)]
-            self._follow_metadata(now)
+            if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
+                self._follow_metadata(now)
             for request in requests:
                 self.network.send(request, now)
             if not requests:
                 break
-            self.network.step(now)
+            if self.network.has_queued:
+                self.network.step(now)
             if not everything and not self.network.has_answers and not self._touched:
                 break  # no manager has anything to do in another round
         if everything:
             self.full_steps += 1
-        # Only after a response that has changed a single manager, the due times of the others are still valid. Any
-        # manager may request a metadata refresh in its step.
-        for asker in (*touched, self.metadata.asker) if touched and not everything else ("",):
-            self._forget_due(asker)
+        self._due = None
+        if touched and not everything:
+            # A response has changed a single manager, so the due times of the others are still valid. Any manager may
+            # request a metadata refresh in its step.
+            for asker in (*touched, self.metadata.asker):
+                self._due_times.pop(asker, None)
+        else:
+            self._due_times.clear()
         return self.network.wants_driver()
 
     def _touched_managers(self) -> list[Manager]:
@@ -166,14 +176,6 @@ class Engine:
                 if manager.asker not in times:
                     times[manager.asker] = manager.wake_at(now)
         return min(times.values())
-
-    def _forget_due(self, asker: str) -> None:
-        """Compute the due time of one manager anew when it is needed next; with "", those of all managers."""
-        self._due = None
-        if asker:
-            self._due_times.pop(asker, None)
-        else:
-            self._due_times.clear()
 
     def wake_at(self) -> float:
         """Return when the driver and the engine must step next, even if nothing is received before."""

@@ -94,6 +94,12 @@ class Frames:
         self._view = None
         self._filled += size
         if self._body is None:
+            shared, end = self._shared, self._filled
+            if end > SIZE_BYTES and not self._first and int.from_bytes(shared[:SIZE_BYTES], "big") == end - SIZE_BYTES:
+                # Nearly always, one small frame has arrived, all of it and nothing else.
+                self._checked(shared[:SIZE_BYTES])
+                self._filled = 0
+                return (bytes(memoryview(shared)[SIZE_BYTES:end]),)
             return self._cut_shared()
         if self._filled == self._size:
             # The frame is read-only, since records are slices of it: a deserializer could change other records.

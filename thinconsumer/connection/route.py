@@ -182,6 +182,20 @@ class BrokerRoute:
         self.refuse(error)
         self.close(error)
 
+    def write(self, request: Request, now: float) -> bool:
+        """Write a request at once if the connection is ready and nothing else is to be done first; else return False.
+
+        A queue and another step for each request would cost a tenth of a poll that returns one record.
+        """
+        connection = self.connection
+        if connection is None or self.needs_step(now) or not connection.can_send(now):
+            return False
+        if now >= connection.reauthenticate_at or request.deadline <= now:
+            return False
+        connection.send(request, now, request.deadline, now)
+        self._note_state(now)
+        return True
+
     def send(self, request: Request, now: float) -> None:
         """Queue a request. The next :meth:`step` writes the request, or begins to connect to the node."""
         if self.connection is not None and self.connection.throttled_until > now:

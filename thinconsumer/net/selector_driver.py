@@ -97,9 +97,8 @@ class SelectorDriver:
         self._waiting_lookups: deque[Resolve] = deque()
         self._commands_left = 0
         self._is_obeying = False
-        #: Whether this step has called the endpoint or a stream, so that the engine must step. If so, this step ends
-        #: with another look at what all streams have to send.
-        self.has_called = False
+        #: Whether this step has called the endpoint or a stream, so that the engine must step.
+        self._has_called = False
         self._has_partial = False
         self._has_rung = False  #: Whether :meth:`wakeup` has ended the last wait.
         #: Whether the program has asked for :meth:`fileno`, and so may wait for I/O itself between two steps.
@@ -127,10 +126,8 @@ class SelectorDriver:
         until = self._wait_until(endpoint, deadline)
         while self._receive(sockets, until):
             pass
-        if self.has_called:
-            self._flush()
         self._end()
-        return self.has_called
+        return self._has_called
 
     def send(self, endpoint: Endpoint) -> None:
         """Implement :meth:`.Driver.send`.
@@ -151,7 +148,7 @@ class SelectorDriver:
         sockets = self._sockets or self._open()
         self._endpoint = endpoint
         self._is_obeying = False
-        self.has_called = False
+        self._has_called = False
         self._commands_left = COMMANDS_PER_STEP
         return sockets
 
@@ -168,7 +165,7 @@ class SelectorDriver:
             connection.reset_low_water()
 
     def _wait_until(self, endpoint: Endpoint, deadline: float) -> float:
-        if self.has_called or self._commands or self._blocking_lookups or deadline <= self.now():
+        if self._has_called or self._commands or self._blocking_lookups or deadline <= self.now():
             return -inf
         due = endpoint.wake_at()
         if self._lookup is not None:
@@ -196,7 +193,7 @@ class SelectorDriver:
             self._check_lookup()
         if not self._has_partial:
             return False
-        nothing_else = not (self._has_rung or self.has_called or self._commands or self._blocking_lookups)
+        nothing_else = not (self._has_rung or self._has_called or self._commands or self._blocking_lookups)
         return nothing_else and self.now() < until
 
     def _rung(self, events: int) -> None:
@@ -286,7 +283,7 @@ class SelectorDriver:
 
     def _answer(self, command: Resolve, addresses: Sequence[Address], error: str) -> None:
         assert self._endpoint is not None
-        self.has_called = True
+        self._has_called = True
         self._endpoint.resolved(command.host, command.port, addresses, error, self.now())
         self._obey()
 
@@ -302,9 +299,14 @@ class SelectorDriver:
         A Hangup must not wait, since a stream must not be called after its Hangup. ``has_news`` says whether the engine
         must step because of the call, ``is_part`` whether bytes were received that complete no message.
         """
-        self.has_called = self.has_called or has_news
+        self._has_called = self._has_called or has_news
         self._has_partial = self._has_partial or is_part
-        self._obey()
+        assert self._endpoint is not None
+        commands = self._endpoint.take_commands()
+        if commands:
+            self._commands.extend(commands)
+        if self._commands:
+            self._obey()
 
     def connection_closed(self, stream: Stream) -> None:
         """Forget the connection of a stream, which is now closed."""

@@ -165,8 +165,7 @@ class SocketConnection:
             return
         if events & transport.read_needs:
             self._receive(transport)
-        if not self._driver.has_called:  # else the driver sends for all connections at the end of this step
-            self.flush()
+        self.flush()
 
     def _receive(self, transport: Transport) -> None:
         ended, error = self._hand_over(transport, RECEIVES_PER_STEP, BYTES_PER_STEP)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+_EPOLLIN, _EPOLLOUT = getattr(select, "EPOLLIN", 0), getattr(select, "EPOLLOUT", 0)
 
 #: FD_SETSIZE of ``select()``. On Windows, this is the maximum number of sockets; elsewhere, all descriptors must be
 #: below it.
@@ -88,9 +89,8 @@ class EpollSockets:
         timeout = 0.0 if seconds <= 0 else math.ceil(min(seconds, LONGEST_WAIT) * 1e3) * 1e-3
         found = []
         for fd, events in self._epoll.poll(timeout):
-            mask = self._masks.get(fd, 0) & (
-                (WRITE if events & ~select.EPOLLIN else 0) | (READ if events & ~select.EPOLLOUT else 0)
-            )
+            occurred = (WRITE if events & ~_EPOLLIN else 0) | (READ if events & ~_EPOLLOUT else 0)
+            mask = occurred & self._masks.get(fd, 0)
             if mask:
                 found.append((self._owners[fd], mask))
         return found

@@ -66,6 +66,8 @@ def decode_response_header(
     (correlation_id,) = _CORRELATION_ID.unpack_from(buffer)
     if version < request.FLEXIBLE or request.API_KEY == _API_VERSIONS:
         return correlation_id, _CORRELATION_ID.size
+    if buffer[_CORRELATION_ID.size : _CORRELATION_ID.size + 1] == b"\0":
+        return correlation_id, _CORRELATION_ID.size + 1  # no tagged fields, as in all headers so far
     return correlation_id, _skip_tags(buffer, _CORRELATION_ID.size)
 
 
