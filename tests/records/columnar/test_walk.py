@@ -122,17 +122,19 @@ def test_walk_alone_reads_lengths_of_any_width():
     out += varint_of(5)
     long = bytearray()
     long += varint_of(8192)
-    assert walk_alone(bytes(out) + b"12345" + bytes(long) + bytes(8192), 2) == [0, 6]
+    body = bytes(out) + b"12345" + bytes(long) + bytes(8192)
+    assert walk_alone(body, 0, len(body), 2) == [0, 6]
+    assert walk_alone(b"#" + body + b"#", 1, len(body) + 1, 2) == [1, 7], "in the middle of other bytes"
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])
 def test_an_overlong_length_is_left_to_the_row_decoder(width):
     """It is valid, but ``fields`` derives the width of the length from the record's size."""
     wide = bytes([0x8A, *[0x80] * (width - 2), 0x00])
-    found = walk_alone(wide + b"12345", 1)
+    found = walk_alone(wide + b"12345", 0, len(wide) + 5, 1)
     assert found == ([0] if width == 2 else None)
 
 
 @pytest.mark.parametrize("body", [b"\x08123", b"\x0a1234", b"", b"\0", b"\1\0", b"\xff" * 20, b"\x80\0\0"])
 def test_walk_alone_returns_none_for_corrupt_records(body):
-    assert walk_alone(body, 1) is None
+    assert walk_alone(body, 0, len(body), 1) is None

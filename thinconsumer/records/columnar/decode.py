@@ -38,7 +38,7 @@ CODEC_MASK = 0x07
 SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
 #: The decompressed size from which on more batches do not make decoding to rows faster, but only take more memory.
-FULL_BYTES = 1 << 20
+FULL_BYTES = 2 << 20
 #: A batch of fewer records is not checked for records of equal size.
 EQUAL_MIN = 32
 

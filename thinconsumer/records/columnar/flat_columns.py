@@ -11,12 +11,15 @@ import numpy.typing as npt
 
 from ...types import ConsumerRecord
 from ..headers import NAMES, Header
-from ..rows import new_record
+from ..rows import garbage_collection_paused, new_record
 from .fields import HeaderPlaces
 
 __all__ = ["FlatColumns"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
+#: Keys, values and parts of headers up to this size are copied in groups of equal length, if a group has at least so
+#: many pieces on average; for smaller groups numpy's calls take longer than slices.
+GROUPED_MAX, GROUP_MIN = 512, 150
 
 
 class FlatColumns(NamedTuple):
@@ -33,6 +36,7 @@ class FlatColumns(NamedTuple):
     value_lengths: Int64s
     headers: HeaderPlaces | None
 
+    @garbage_collection_paused
     def rows(
         self, topics: Iterable[str], partitions: Iterable[int], data: bytes
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
@@ -64,13 +68,42 @@ def _values(column: npt.NDArray[Any]) -> Iterable[int]:
 
 def _pieces(data: bytes, starts: Int64s, lengths: Int64s) -> Iterable[bytes | None]:
     """Return the bytes at these positions; None for a negative length."""
-    if not len(lengths) or int(lengths.max()) < 0:
+    if not len(lengths):
+        return ()
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if longest < 0:
         return repeat(None)
+    if longest <= GROUPED_MAX:
+        if shortest == longest:
+            return _equal_pieces(data, starts, longest)
+        counts = np.bincount(np.maximum(lengths, -1) + 1)
+        if np.count_nonzero(counts) * GROUP_MIN <= len(lengths):
+            return _grouped_pieces(data, starts, lengths, counts)
     stops = (starts + lengths).tolist()
-    if int(lengths.min()) >= 0:
+    if shortest >= 0:
         return [data[start:stop] for start, stop in zip(starts.tolist(), stops)]
     # A null has a length of -1, so that its stop is before its start.
     return [data[start:stop] if start <= stop else None for start, stop in zip(starts.tolist(), stops)]
+
+
+def _equal_pieces(data: bytes, starts: Int64s, length: int) -> list[bytes]:
+    """Return pieces of the same length: numpy copies them in a quarter of the time of slices."""
+    if not length:
+        return [b""] * len(starts)
+    # An array with an item for each position: the ``length`` bytes from there on. The data are not copied.
+    pieces: list[bytes] = np.ndarray((len(data) - length + 1,), f"V{length}", data, 0, (1,))[starts].tolist()
+    return pieces
+
+
+def _grouped_pieces(data: bytes, starts: Int64s, lengths: Int64s, counts: Int64s) -> list[bytes | None]:
+    """Return pieces of a few lengths; ``counts[n + 1]`` is the number of pieces of length n, ``counts[0]`` of nulls."""
+    pieces = np.empty(len(lengths), object)
+    for length in (np.flatnonzero(counts) - 1).tolist():
+        if length >= 0:
+            chosen = np.flatnonzero(lengths == length)
+            pieces[chosen] = _equal_pieces(data, starts[chosen], length)
+    found: list[bytes | None] = pieces.tolist()
+    return found
 
 
 def _headers(data: bytes, places: HeaderPlaces | None) -> Iterable[tuple[Header, ...]]:
@@ -82,9 +115,9 @@ def _headers(data: bytes, places: HeaderPlaces | None) -> Iterable[tuple[Header,
         return repeat(())
     # A slice of columns shares the header places of the columns it was made of: read only those of its own records.
     used = slice(int(first[0]), int(first[-1]))
-    names = _pieces(data, places.name_starts[used], places.name_lengths[used])
+    names = _names(data, places.name_starts[used], places.name_lengths[used])
     values = _pieces(data, places.value_starts[used], places.value_lengths[used])
-    pairs: list[Header] = [(NAMES[name or b""], value) for name, value in zip(names, values)]
+    pairs: list[Header] = list(zip(names, values))
     counts = np.diff(first)
     if int(counts.max()) > 1:
         stops = (first - first[0]).tolist()
@@ -96,3 +129,8 @@ def _headers(data: bytes, places: HeaderPlaces | None) -> Iterable[tuple[Header,
     for index, single in zip(np.flatnonzero(counts).tolist(), singles):
         headers[index] = single
     return headers
+
+
+def _names(data: bytes, starts: Int64s, lengths: Int64s) -> list[str]:
+    """Return the names of headers, of which there are mostly few different ones."""
+    return [NAMES[name or b""] for name in _pieces(data, starts, lengths)]
