@@ -28,13 +28,14 @@ class Frame:
 
 
 class Chunk(NamedTuple):
-    """One decoded batch: its records from the position on, and the position (offset and epoch) after it."""
+    """Decoded batches: their records from the position on, and the position (offset and epoch) after them."""
 
     records: list[ConsumerRecord[Any, Any]]
     next_offset: int
     epoch: int
     error: RecordError | None = None  #: Why the record right after ``records`` cannot be returned.
     is_deserialized: bool = True  #: Whether the deserializers, if there are any, were applied to ``records``.
+    batches: int = 1  #: Number of batches; the entries of all but the first are None in :attr:`Fetched.chunks`.
 
 
 @dataclass(slots=True, eq=False)

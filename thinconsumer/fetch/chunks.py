@@ -19,7 +19,7 @@ from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
 
 if TYPE_CHECKING:
-    from ..records.columnar.decode import Decoder
+    from ..records.columnar.decode import DecodedRows, Decoder
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,9 @@ class ChunkDecoder:
         :class:`DeserializationError`, the deserializer is called again: its dependency (a schema registry, say) may be
         available again. ``room`` is the number of records that the poll can still return.
         """
+        if index < len(fetched.chunks) and fetched.chunks[index] is None:
+            # ``poll_batches`` has returned the first batches of a chunk of several.
+            del fetched.chunks[index:]
         while index >= len(fetched.chunks):
             self._decode_next(fetched, room)
         known = fetched.chunks[index]
@@ -132,13 +135,36 @@ class ChunkDecoder:
                 break
             if self._buffer.decoded(other) <= share // 2:
                 added += self._add_batches(other, decoder, share)
-        rows = decoder.rows(self.together_min)
+        decoded = decoder.rows(self.together_min)
         for source, numbers in added:
-            chunks: list[Chunk | None] = []
-            for index, number in enumerate(numbers, len(source.chunks)):
-                chunks.append(self._chunk_of(source, index, rows[number] if isinstance(number, int) else number or []))
             # Only this statement records that the batches were decoded (see ``Fetched``).
-            source.chunks.extend(chunks)
+            source.chunks.extend(self._chunks_of(source, numbers, decoded))
+
+    def _chunks_of(
+        self, source: Fetched, numbers: list[int | RecordError | None], decoded: DecodedRows
+    ) -> list[Chunk | None]:
+        """Return an item for each batch: mostly one chunk for all of them, and None for those after the first."""
+        chunks: list[Chunk | None] = []
+        known, first, errors = len(source.chunks), decoded.first, decoded.errors
+        # Deserializers are user code, and are called for one batch at a time.
+        most = len(numbers) if self._deserialize is None else 1
+        while len(chunks) < len(numbers):
+            begin = end = len(chunks)
+            while end < len(numbers) and end - begin < most:
+                number = numbers[end]
+                if isinstance(number, RecordError) or (errors and number in errors):
+                    break
+                end += 1
+            if begin == end:
+                number = numbers[begin]
+                error = number if isinstance(number, RecordError) else errors[number]  # type: ignore[index]
+                chunks.append(self._chunk_of(source, known + begin, error))
+                continue
+            run = [number for number in numbers[begin:end] if isinstance(number, int)]
+            rows = decoded.rows[first[run[0]] : first[run[-1] + 1]] if run else []
+            chunks.append(self._chunk_of(source, known + end - 1, rows, end - begin))
+            chunks += [None] * (end - begin - 1)
+        return chunks
 
     def _add_batches(self, partition: Partition, decoder: Decoder, records: int) -> list[Added]:
         """Add the partition's next batches to the decoder: at least one, until they have this many records."""
@@ -175,16 +201,19 @@ class ChunkDecoder:
         except RecordError as error:
             return self._chunk_of(fetched, index, error)
 
-    def _chunk_of(self, fetched: Fetched, index: int, decoded: Records | RecordError) -> Chunk:
+    def _chunk_of(self, fetched: Fetched, index: int, decoded: Records | RecordError, batches: int = 1) -> Chunk:
+        """Return the chunk of so many batches, the last one at ``index``."""
         batch = fetched.batches[index]
         assert batch is not None
         if isinstance(decoded, RecordError):
             return Chunk([], batch.next_offset, batch.leader_epoch, decoded)
-        # The batch may begin below the fetch offset: skip its records before ``start``.
-        if decoded and decoded[0].offset < fetched.start:
-            decoded = decoded[bisect_left(decoded, fetched.start, key=offset_of) :]
+        # The batch may begin below the fetch offset, or below the position if ``poll_batches`` has returned a part of a
+        # chunk of several batches.
+        start = max(fetched.start, fetched.cursor.offset)
+        if decoded and decoded[0].offset < start:
+            decoded = decoded[bisect_left(decoded, start, key=offset_of) :]
         is_deserialized = self._deserialize is None or not decoded
-        return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized)
+        return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized, batches)
 
     def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
         batch = fetched.batches[index]

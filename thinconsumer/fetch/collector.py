@@ -239,7 +239,8 @@ class Collector:
                 stop = min(stop, bisect_left(chunk.records, end, key=offset_of))
             if stop > record:
                 found += chunk.records[record:stop] if record or stop < len(chunk.records) else chunk.records
-                offset, epoch = chunk.records[stop - 1].offset + 1, chunk.epoch
+                last = chunk.records[stop - 1]
+                offset, epoch = last.offset + 1, last.leader_epoch
                 room -= stop - record
                 record = stop
             if stop < len(chunk.records):
@@ -255,7 +256,7 @@ class Collector:
             # The position moves past the batch's last offset even if no record has it: compaction removes records,
             # and control batches contain none for the application.
             offset, epoch = max(offset, chunk.next_offset), chunk.epoch
-            index, record = index + 1, 0
+            index, record = index + chunk.batches, 0
         if error is None and room > 0 and index >= len(fetched.batches) and (end is None or offset < end):
             error = fetched.error
         begin = fetched.chunk, fetched.record

@@ -74,8 +74,11 @@ def together(batches, check_crcs, records_min):
             found.append([])
         except RecordError as error:
             found.append(error)
-    for place, rows in zip(numbers, decoder.rows(records_min), strict=True):
-        found[place] = rows
+    decoded = decoder.rows(records_min)
+    for number, place in enumerate(numbers):
+        rows = decoded.rows[decoded.first[number] : decoded.first[number + 1]]
+        assert not rows or number not in decoded.errors
+        found[place] = decoded.errors.get(number, rows)
     return [(type(e), str(e), e.offset, e.next_offset) if isinstance(e, RecordError) else e for e in found]
 
 

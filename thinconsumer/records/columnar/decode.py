@@ -27,7 +27,7 @@ from .flat_columns import FlatColumns
 from .record_columns import RecordColumns
 from .walk import walk
 
-__all__ = ["Decoded", "Decoder"]
+__all__ = ["Decoded", "DecodedRows", "Decoder"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = list[ConsumerRecord["bytes | None", "bytes | None"]]
@@ -59,6 +59,14 @@ class Decoded(NamedTuple):
         if first < stop and flat.offsets[first] < start:
             first += int(np.searchsorted(flat.offsets[first:stop], start))
         return RecordColumns(*tp, *flat).slice(first, stop)
+
+
+class DecodedRows(NamedTuple):
+    """The records of all batches, as in :class:`Decoded`, but as ``ConsumerRecord`` objects."""
+
+    rows: Rows
+    first: list[int]
+    errors: dict[int, RecordError]
 
 
 class Decoder:
@@ -156,48 +164,57 @@ class Decoder:
         counts = [len(columns.offsets) for columns in rows]
         return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
 
-    def rows(self, records_min: int) -> list[Rows | RecordError]:
-        """Decode the added batches to ``ConsumerRecord`` objects; a corrupt batch has an error in place of its list.
-
-        Fewer records than ``records_min`` are decoded one batch at a time.
-        """
-        together = [
-            number
-            for number, body in enumerate(self._bodies)
-            if body and not (self._batches[number].count >= EQUAL_MIN and self._has_equal_sizes(number))
-        ]
-        counts = [self._batches[number].count for number in together]
-        found: dict[int, Rows] = {}
-        if together and sum(counts) >= records_min:
-            found = self._rows_together(together, counts)
-        return [found[number] if number in found else self._rows_alone(number) for number in range(len(self))]
+    def rows(self, records_min: int) -> DecodedRows:
+        """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
+        alone = [number for number, body in enumerate(self._bodies) if not body or self._has_equal_sizes(number)]
+        counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
+        if len(alone) == len(counts) or sum(counts) < records_min:
+            return self._rows_of_parts(range(len(counts)), {})
+        if not alone:
+            rows = self._rows_together(range(len(counts)), counts)
+            if rows is not None:
+                return DecodedRows(rows, [0, *accumulate(counts)], {})
+            return self._rows_of_parts(range(len(counts)), {})
+        numbers = sorted({*range(len(counts))}.difference(alone))
+        counts = [counts[number] for number in numbers]
+        rows = self._rows_together(numbers, counts)
+        if rows is None:
+            return self._rows_of_parts(range(len(self)), {})
+        stops = accumulate(counts)
+        found = {number: rows[stop - count : stop] for number, count, stop in zip(numbers, counts, stops)}
+        return self._rows_of_parts(alone, found)
 
     def _has_equal_sizes(self, number: int) -> bool:
-        return has_equal_sizes(self._bodies[number], self._batches[number].count)
+        count = self._batches[number].count
+        return count >= EQUAL_MIN and has_equal_sizes(self._bodies[number], count)
 
-    def _rows_together(self, numbers: list[int], counts: list[int]) -> dict[int, Rows]:
-        """Return the records of these batches by number; none unless every batch is proven to be well-formed."""
+    def _rows_together(self, numbers: Sequence[int], counts: list[int]) -> Rows | None:
+        """Return the records of these batches; None unless every batch is proven to be well-formed."""
         bodies = [self._bodies[number] for number in numbers]
         ends = _int64s(list(accumulate(map(len, bodies))))
         begins = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
         data = b"".join(bodies)
         flat = _decode([self._batches[number] for number in numbers], data, begins, ends)
         if flat is None:
-            return {}
+            return None
         tps = [self._partitions[number] for number in numbers]
         topics = chain.from_iterable(map(repeat, [tp.topic for tp in tps], counts))
         partitions = chain.from_iterable(map(repeat, [tp.partition for tp in tps], counts))
-        rows = flat.rows(topics, partitions, data)
-        stops = list(accumulate(counts))
-        return {number: rows[stop - count : stop] for number, count, stop in zip(numbers, counts, stops)}
+        return flat.rows(topics, partitions, data)
 
-    def _rows_alone(self, number: int) -> Rows | RecordError:
-        batch, tp = self._batches[number], self._partitions[number]
-        try:
-            columns = self._row_decoded.get(number) or self._decode_by_rows(number, self._bodies[number])
-        except RecordError as error:
-            return error
-        return build(*tp, batch.leader_epoch, batch.timestamp_type, columns)
+    def _rows_of_parts(self, alone: Iterable[int], found: dict[int, Rows]) -> DecodedRows:
+        """Return all records in the order of their batches: those found, and those of batches to decode alone."""
+        errors: dict[int, RecordError] = {}
+        for number in alone:
+            batch = self._batches[number]
+            try:
+                columns = self._row_decoded.get(number) or self._decode_by_rows(number, self._bodies[number])
+            except RecordError as error:
+                errors[number] = error
+                columns = NO_ROWS
+            found[number] = build(*self._partitions[number], batch.leader_epoch, batch.timestamp_type, columns)
+        parts = [found[number] for number in range(len(self))]
+        return DecodedRows(list(chain.from_iterable(parts)), [0, *accumulate(map(len, parts))], errors)
 
     def _decode_by_rows(self, number: int, body: bytes | memoryview) -> Columns:
         """Decode a batch by the row decoder from ``body``, its decompressed records; empty if it has no records."""
