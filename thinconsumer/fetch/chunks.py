@@ -95,18 +95,19 @@ class ChunkDecoder:
 
     def _decode_next(self, fetched: Fetched, room: int) -> None:
         """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
-        partition = fetched.partition
-        others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
-        if self._is_worth_numpy([partition, *others]):
-            self._decode_together(partition, others, room)
-        else:
-            # Only this statement records that a batch was decoded (see ``Fetched``).
-            fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
+        if self._has_numpy:
+            partition = fetched.partition
+            others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
+            if self._is_worth_numpy([partition, *others]):
+                self._decode_together(partition, others, room)
+                return
+        # Only this statement records that a batch was decoded (see ``Fetched``).
+        fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
 
     def _is_worth_numpy(self, partitions: list[Partition]) -> bool:
         """Whether enough records wait to be decoded together, and numpy is there."""
         records = 0
-        for partition in partitions if self._has_numpy else ():
+        for partition in partitions:
             for source in self._buffer.queue(partition):
                 for batch in source.batches[len(source.chunks) :]:
                     records += 0 if batch is None else batch.count

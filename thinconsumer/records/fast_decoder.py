@@ -190,10 +190,11 @@ def _keyed(
     put_value, put_delta, put_key, put_offset = (
         builder.values.append, builder.deltas.append, builder.keys.append, builder.offsets.append,
     )  # fmt: skip
+    headers, read_headers = builder.headers, builder.header_reader.read
     stamp_max = _STAMP_MAX[width]
     first, second, one, two = _FIRST_PART, _SECOND_PART, _LENGTH_1, _LENGTH_2
     try:
-        for _ in range(count - len(builder.values)):
+        for index in range(len(builder.values), count):
             if data[pos] > 127:
                 key_length = data[pos + key_at + 1]
                 length, stamp, offset, key, low, high = readers_2[key_length](data, pos)
@@ -215,6 +216,9 @@ def _keyed(
                 value: bytes | None = data[start:stop]
             elif stamps[stamp] == NO_VARINT or offsets[offset] == NO_VARINT:
                 break
+            elif start <= stop < end:
+                value = data[start:stop]
+                headers[index] = read_headers(data, stop, end)
             else:
                 value = _tail(data, start, stop, end, 2 if low > 127 else 1, builder)
             put_delta(stamps[stamp])

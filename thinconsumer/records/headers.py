@@ -106,7 +106,7 @@ def _layout(block: bytes) -> Layout:
 class HeaderReader:
     """Decodes the headers of one batch's records, one record after the other."""
 
-    __slots__ = ("_block", "_headers", "_layouts", "_layouts_left")
+    __slots__ = ("_block", "_headers", "_layouts", "_layouts_left", "_singles")
 
     #: Maximum number of layouts made per batch. If a batch has more of them, a layout rarely repeats, and making it
     #: costs more than it saves.
@@ -115,19 +115,25 @@ class HeaderReader:
     def __init__(self) -> None:
         self._block = b""
         self._headers: tuple[Header, ...] = ()
+        #: By size: layouts of one header, in parts: the unpacking function, the bytes before the value, the name.
+        self._singles: dict[int, tuple[Callable[[bytes, int], tuple[bytes, ...]], bytes, str]] = {}
         self._layouts: dict[int, Layout] = {}
         self._layouts_left = self.LAYOUTS_MAX
 
     def read(self, data: bytes, start: int, end: int) -> tuple[Header, ...]:
         """Decode the headers in ``data[start:end]``. Raises: Malformed, IndexError."""
+        single = self._singles.get(end - start)
+        if single is not None:
+            unpack_single, same_head, name = single
+            head, content = unpack_single(data, start)
+            if head == same_head:
+                return ((name, content),)
         layout = self._layouts.get(end - start)
         if layout is not None:
             unpack, same, names, nulls = layout
             parts = unpack(data, start)
             if parts[::2] == same:
-                if len(names) == 1 and not nulls:  # shortcuts without zip(), which takes half of the time
-                    return ((names[0], parts[1]),)
-                if len(names) == 2 and not nulls:
+                if len(names) == 2 and not nulls:  # a shortcut without zip(), which takes half of the time
                     return ((names[0], parts[1]), (names[1], parts[3]))
                 values: list[bytes | None] = list(parts[1::2])
                 for place in nulls:
@@ -140,5 +146,9 @@ class HeaderReader:
             self._block = block
             if size == len(block) and self._layouts_left:
                 self._layouts_left -= 1
-                self._layouts[size] = _layout(block)
+                unpack, same, names, nulls = layout = _layout(block)
+                if len(names) == 1 and not nulls:
+                    self._singles[size] = (unpack, same[0], names[0])
+                else:
+                    self._layouts[size] = layout
         return self._headers
