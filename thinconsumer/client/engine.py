@@ -97,6 +97,7 @@ class Engine:
         self._touched = {""}
         #: By name: when each manager is due. A name is missing if the time must be computed anew.
         self._due_times: dict[str, float] = {}
+        self._first_due_time = NEVER  #: The earliest of these times; valid while none is missing.
         #: The earliest time at which a manager or connection is due; None if it must be computed anew.
         self._due: float | None = None
         self._closing = False
@@ -175,7 +176,8 @@ class Engine:
             for manager in self._managers:
                 if manager.asker not in times:
                     times[manager.asker] = manager.wake_at(now)
-        return min(times.values())
+            self._first_due_time = min(times.values())
+        return self._first_due_time
 
     def wake_at(self) -> float:
         """Return when the driver and the engine must step next, even if nothing is received before."""

@@ -340,6 +340,8 @@ class Connection:
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """Return the bytes that wait to be sent."""
+        if not self._out:
+            return ()
         self._unsent.discard(self)
         return tuple(self._out)
 

@@ -12,6 +12,7 @@ If the first bytes are from a server that is not Kafka, the error names its prot
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from functools import cache
 
@@ -26,6 +27,7 @@ FIRST_BYTES = 1024 * 1024 + 64 * 1024
 #: while another is filled. Larger buffers are freed, since an idle connection would keep its buffers.
 KEPT_BODIES, KEPT_BYTES = 2, 4 * 1024 * 1024 + 64 * 1024
 SIZE_BYTES = 4
+_SIZE = struct.Struct(">i")
 #: Minimum size of a frame: the correlation id, without anything after it.
 LEAST_FRAME = 4
 
@@ -50,11 +52,23 @@ class TlsAnswerError(KafkaProtocolError):
 class Frames:
     """The frames that one connection receives: the driver fills :meth:`buffer`, :meth:`received` returns the frames."""
 
-    __slots__ = ("_bodies", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_trusted_bytes", "_view")
+    __slots__ = (
+        "_bodies",
+        "_body",
+        "_filled",
+        "_first",
+        "_limit",
+        "_shared",
+        "_shared_view",
+        "_size",
+        "_trusted_bytes",
+        "_view",
+    )
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._shared = bytearray()  #: The buffer for small frames; empty until the first bytes are expected.
+        self._shared_view = memoryview(self._shared)
         #: Number of bytes received into the shared buffer; while a large frame arrives, into ``_body``.
         self._filled = 0
         self._size = 0  #: Size of the large frame that arrives, without the four bytes that hold the size.
@@ -76,8 +90,9 @@ class Frames:
         if self._view is None:
             if not self._shared:
                 self._shared = bytearray(SHARED_BYTES)
+                self._shared_view = memoryview(self._shared)
             if self._body is None:
-                self._view = memoryview(self._shared)[self._filled :]
+                self._view = self._shared_view[self._filled :] if self._filled else self._shared_view
             else:
                 self._view = memoryview(self._body)[self._filled : self._size]
         return self._view
@@ -94,12 +109,13 @@ class Frames:
         self._view = None
         self._filled += size
         if self._body is None:
-            shared, end = self._shared, self._filled
-            if end > SIZE_BYTES and not self._first and int.from_bytes(shared[:SIZE_BYTES], "big") == end - SIZE_BYTES:
-                # Nearly always, one small frame has arrived, all of it and nothing else.
-                self._checked(shared[:SIZE_BYTES])
-                self._filled = 0
-                return (bytes(memoryview(shared)[SIZE_BYTES:end]),)
+            end = self._filled
+            if end >= SIZE_BYTES + LEAST_FRAME and not self._first:
+                (frame_size,) = _SIZE.unpack_from(self._shared)
+                if frame_size == end - SIZE_BYTES <= self._limit:
+                    # Nearly always, one small frame has arrived, all of it and nothing else.
+                    self._filled = 0
+                    return (bytes(self._shared_view[SIZE_BYTES:end]),)
             return self._cut_shared()
         if self._filled == self._size:
             # The frame is read-only, since records are slices of it: a deserializer could change other records.

@@ -115,6 +115,8 @@ class PlainTransport:
 
     def send(self, chunks: Chunks) -> int | None:
         try:
+            if len(chunks) == 1:
+                return self._sock.send(chunks[0])
             if self._sendmsg is not None:
                 return self._sendmsg(chunks[:MAX_BUFFERS])
             return self._sock.send(join(chunks, MAX_JOINED_BYTES))
