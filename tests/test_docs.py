@@ -9,6 +9,8 @@ import pytest
 
 import thinconsumer
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parent.parent
 
 

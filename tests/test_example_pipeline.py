@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 FOLDER = Path(__file__).parents[1] / "examples" / "pipeline"
 
 

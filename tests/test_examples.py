@@ -16,6 +16,8 @@ import thinconsumer
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.broker import BrokerProcess
 
+pytestmark = pytest.mark.once
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
 

@@ -24,6 +24,7 @@ OURS = SimpleNamespace(
     ConsumerRebalanceListener=thinconsumer.RebalanceListener,
 )
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.usefixtures("leftovers_forgiven"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

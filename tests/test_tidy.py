@@ -11,6 +11,8 @@ from textwrap import dedent
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "thinconsumer"
 FILE_LINES_MAX = 600

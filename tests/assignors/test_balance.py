@@ -68,6 +68,7 @@ def groups(draw, members=3, topics=3, partitions=2):
     return shapes, said, owners
 
 
+@pytest.mark.once
 @settings(deadline=None, max_examples=200)
 @given(group=groups())
 def test_no_assignment_is_better(cluster, whole, group):
@@ -79,6 +80,7 @@ def test_no_assignment_is_better(cluster, whole, group):
     assert cost(shares, view, members, owners) == least_cost(view, members, owners)
 
 
+@pytest.mark.once
 @settings(deadline=None, max_examples=25)
 @given(group=groups(members=50, topics=20, partitions=10))
 def test_any_subscriptions_terminate_and_the_result_is_stable(cluster, whole, group):

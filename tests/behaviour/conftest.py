@@ -1,6 +1,7 @@
 """The worlds as fixtures: ``world`` has one broker, ``world3`` three; every test runs in each."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from worlds import EmbeddedWorld, RealWorld, SimulatedWorld, World
@@ -9,6 +10,14 @@ from thinconsumer.broker.process import BrokerProcess
 
 REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.timeout(180)])
 WORLDS = ["simulation", "embedded", REAL]
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is here: real clusters make the same of it on each interpreter, so do the others."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.once)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from thinconsumer.broker.controller import CONTROLLER, ControllerError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 
+pytestmark = pytest.mark.once
+
 NODES = (1, 2, 3, 4)
 
 

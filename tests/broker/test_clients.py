@@ -21,6 +21,7 @@ from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.wire.error_codes import Code
 
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.usefixtures("leftovers_forgiven"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -31,6 +31,7 @@ except ImportError:
 
 #: These libraries do not always close broken sockets. No socket of this project is open in this process.
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.usefixtures("leftovers_forgiven"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.timeout(300),  # some clients wait several times, longer on a busy machine

@@ -22,7 +22,7 @@ from thinconsumer.wire.error_codes import Code
 
 ORDERS = TopicPartition("orders", 0)
 
-pytestmark = pytest.mark.usefixtures("compiled_once")
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("compiled_once")]
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ trustme = pytest.importorskip("trustme")
 
 #: These libraries do not always close broken sockets. No socket of this project is open in this process.
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.usefixtures("leftovers_forgiven"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

@@ -297,6 +297,7 @@ def test_client_that_reads_nothing_only_blocks_itself(broker, connect):
     assert numbers == list(range(100))
 
 
+@pytest.mark.once
 def test_client_with_many_pipelined_requests_is_not_read_from(broker, connect):
     peer = connect(broker)
     peer.send(frame_of(fetch(max_wait_ms=60_000), 12))

@@ -16,6 +16,8 @@ from thinconsumer.cli.consume_in_group import GroupReader
 from thinconsumer.net import SelectorDriver
 from thinconsumer.wire.error_codes import Code
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def full(cluster, topic):

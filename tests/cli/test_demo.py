@@ -4,8 +4,12 @@ import re
 import signal
 import time
 
+import pytest
+
 from thinconsumer.cli.demo import Demo, report
 from thinconsumer.cli.order_audit import OrderAudit, PartitionAudit
+
+pytestmark = pytest.mark.once
 
 
 def test_every_order_is_read_once_despite_a_crash(commands):

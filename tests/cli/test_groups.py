@@ -9,6 +9,7 @@ from kafka.structs import OffsetAndMetadata as TheirOffset
 
 #: kafka-python does not always close its sockets.
 pytestmark = [
+    pytest.mark.once,
     pytest.mark.usefixtures("leftovers_forgiven"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

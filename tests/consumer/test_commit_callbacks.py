@@ -96,6 +96,7 @@ class Commits:
 ACTS = ["commit", "commit", "commit and raise", "poll", "drive", "unsubscribe", "subscribe", "be away", "kill", "start"]
 
 
+@pytest.mark.once
 @settings(max_examples=100)
 @given(
     acts=st.lists(st.tuples(st.sampled_from(ACTS), st.sampled_from([0, 0, 0, 5, 20, 60, 200])), max_size=12),

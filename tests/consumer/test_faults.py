@@ -249,6 +249,7 @@ def test_a_record_that_cannot_be_deserialized_again_and_again_is_named_by_health
     assert consumer.health().state is HealthState.OK
 
 
+@pytest.mark.once
 def test_one_unreachable_leader_of_three_is_named_and_the_lag_behind_it_is_unknown(world):
     w = world(3, t=3)
     by_leader = {w.cluster.leader(("t", number)).node.node_id: ("t", number) for number in range(3)}
@@ -317,6 +318,7 @@ OUTAGES = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind", OUTAGES)
 def test_ten_minutes_of_an_outage_are_at_most_a_warning_a_minute_and_one_line_at_its_end(world, caplog, kind):
     w = world()

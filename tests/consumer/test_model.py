@@ -8,6 +8,7 @@ the end, after any fault of brokers, leaders and connections.
 import itertools
 import math
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,6 +17,8 @@ from thinconsumer import Consumer, KafkaTimeoutError, NoBrokersAvailable, TopicP
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.testing import MemoryCluster, Network
+
+pytestmark = pytest.mark.once
 
 PARTITIONS = 3
 NODES = (1, 2)

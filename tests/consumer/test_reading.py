@@ -207,6 +207,7 @@ def test_session_that_the_broker_forgot_is_opened_anew_without_a_gap(reader, cod
 # -- partitions and brokers do not delay each other
 
 
+@pytest.mark.once
 def test_leaderless_partition_does_not_slow_the_others(reader):
     """30 s without a leader: the other two get every record within a moment, and the third resumes within a second."""
     cluster = MemoryCluster(3, {"t": 3})
@@ -356,6 +357,7 @@ def test_topic_that_is_created_later_is_read_within_two_seconds(reader):
     assert r.arrived[tp, 1] - created <= 2
 
 
+@pytest.mark.once
 def test_deleted_topic_is_one_line_and_the_others_go_on(reader, log_lines):
     """Ten minutes after the deletion: at most a line per minute, metadata asked about once a second at most."""
     cluster = MemoryCluster(2, {"t": 1, "gone": 2})
@@ -377,6 +379,7 @@ def test_deleted_topic_is_one_line_and_the_others_go_on(reader, log_lines):
 # -- outages
 
 
+@pytest.mark.once
 def test_an_hour_without_brokers_is_a_line_a_minute_for_each(reader, log_lines):
     """Dead brokers, polls for an hour, then back: about a line a minute for each broker, no busy loop."""
     cluster, tps = cluster_and_partitions(2, 2)
@@ -399,6 +402,7 @@ def test_an_hour_without_brokers_is_a_line_a_minute_for_each(reader, log_lines):
     assert max(r.arrived[tp, 4] for tp in tps) - back <= 25  # to be dialled again, and then to be asked again
 
 
+@pytest.mark.once
 def test_all_brokers_back_after_a_minute_are_read_within_three_seconds(reader):
     cluster, tps = cluster_and_partitions(2, 2)
     r = reader(cluster, tps)

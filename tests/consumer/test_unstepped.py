@@ -15,6 +15,8 @@ from thinconsumer.client import Engine
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.types import OffsetAndMetadata
 
+pytestmark = pytest.mark.once
+
 #: Attributes that a step without effect may change: the time, jitter of later backoffs, and a flag of the planner's.
 PASSING = {"_now", "_random", "_shared_jitter", "freed"}
 #: Lists of partitions that follow reported changes when they are next used. Their own tests compare them with all

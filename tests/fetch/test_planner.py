@@ -307,6 +307,7 @@ class Log:
         sent.answer(data)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("nodes", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_buffered_and_reserved_bytes_stay_below_the_limit(make, kit, nodes, seed):

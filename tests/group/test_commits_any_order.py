@@ -8,6 +8,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,6 +17,8 @@ from thinconsumer.errors import CommitFailedError, KafkaError
 from thinconsumer.group.identity import Identity
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code
+
+pytestmark = pytest.mark.once
 
 TPS = [TopicPartition("t", n) for n in range(4)]
 PASSING = [Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE]

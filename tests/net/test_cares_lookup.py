@@ -137,6 +137,7 @@ def test_a_lookup_that_fails_has_an_error_text(driver, server, orders, host, err
     assert error in found
 
 
+@pytest.mark.once
 def test_no_call_blocks_while_the_name_server_is_silent_and_the_lookup_ends(driver, server, orders):
     """The system's resolver blocks poll(0) for as long as a lookup takes."""
     orders.commands.append(Resolve("kafka.example", 9092))

@@ -13,6 +13,8 @@ import pytest
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.net.socket_selector import SELECT_LIMIT
 
+pytestmark = pytest.mark.once
+
 resource = pytest.importorskip("resource")
 
 

@@ -62,6 +62,7 @@ def test_each_error_code_in_every_response_ends_by_the_deadline_without_a_busy_l
             assert future.error.code == code
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("backoff", [0, 100])
 def test_brokers_that_name_each_other_as_leader_cause_no_busy_loop(world, backoff):
     """Each of two brokers names the other one as leader, with increasing epochs (KIP-951)."""

@@ -13,7 +13,7 @@ import thinconsumer
 #: Seconds for a project's own pytest on a busy machine; only a hanging one takes so long.
 PATIENCE_S = 200
 
-pytestmark = [pytest.mark.usefixtures("compiled_once"), pytest.mark.timeout(PATIENCE_S + 40)]
+pytestmark = [pytest.mark.once, pytest.mark.usefixtures("compiled_once"), pytest.mark.timeout(PATIENCE_S + 40)]
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 

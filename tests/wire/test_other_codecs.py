@@ -21,6 +21,8 @@ from thinconsumer.wire import ZERO_UUID, Message, Struct
 from thinconsumer.wire.api_versions import ApiVersionsResponse
 from thinconsumer.wire.schema import Primitive, WireField, wire_fields
 
+pytestmark = pytest.mark.once
+
 kio_index = pytest.importorskip("kio.index")
 kio_serial = pytest.importorskip("kio.serial")
 kio_constants = pytest.importorskip("kio.static.constants")

@@ -290,6 +290,7 @@ class Model:
         return [record for record in self.records if record[0] >= self.start]
 
 
+@pytest.mark.once
 @settings(deadline=None, max_examples=80)
 @given(data=st.data(), steps=st.lists(STEP, max_size=12))
 def test_random_operations_match_a_list_model(tools, data, steps):
@@ -410,6 +411,7 @@ class TransactionModel:
         return self.log.start_offset + round(share * (self.log.end_offset - self.log.start_offset))
 
 
+@pytest.mark.once
 @settings(deadline=None, max_examples=200)
 @given(steps=st.lists(TRANSACTIONAL_STEP, max_size=25))
 def test_random_transactions_match_a_model(tools, steps):

@@ -14,6 +14,8 @@ from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
+pytestmark = pytest.mark.once
+
 S = TransactionState
 IDS = ("a", "b")
 TPS = [TopicPartition("orders", n) for n in range(3)] + [TopicPartition("bills", 0)]

@@ -1,5 +1,6 @@
 """Random sequences of events: rules that none may break, and each ends in a stable member or a final error."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
+
+pytestmark = pytest.mark.once
 
 S = MemberState
 HELD_BACK = (JoinGroupRequest, SyncGroupRequest)

@@ -1,5 +1,6 @@
 """Nodes that listen and record their input, and clients whose commands a test sets."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,14 @@ from thinconsumer.testing.simulation.network import SimNetwork
 from thinconsumer.types import TopicPartition
 
 PORT = 9092
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is here: tests/swarm, which runs the same worlds, uses one interpreter too."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.once)
 
 
 class Node:
