@@ -14,6 +14,9 @@ from realkafka import jars
 
 from thinconsumer.testing import BrokerProcess
 
+#: Nearly all code that a test runs is new to the JVM: optimising it costs more processor time than it saves.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Allow for a slow JVM, and ignore warnings about sockets that PySpark leaves open."""
@@ -53,6 +56,7 @@ def spark(tmp_path_factory, connector_jars) -> Iterator:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
