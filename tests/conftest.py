@@ -38,6 +38,33 @@ else:
     settings.load_profile("thinconsumer")
 
 T = TypeVar("T")
+#: The files whose tests take longest, longest first. Begun last, such a file would leave all but one worker idle.
+LONGEST = {
+    name: rank
+    for rank, name in enumerate(
+        (
+            "spark/jvm/test_official_connector.py",
+            "real/test_differential.py",
+            "spark/jvm/test_connect.py",
+            "spark/jvm/test_end_to_end.py",
+            "spark/jvm/test_pipeline.py",
+            "real/test_failover.py",
+            "real/test_group_coordinator.py",
+            "real/test_security.py",
+            "real/test_group_mixed.py",
+            "real/test_exact.py",
+            "real/test_fetching.py",
+            "spark/jvm/test_security.py",
+            "spark/jvm/test_official_security.py",
+            "spark/jvm/test_writing_end_to_end.py",
+            "spark/jvm/test_crashes.py",
+            "behaviour/test_groups.py",
+            "real/test_group_matrix.py",
+            "real/test_group_lasting.py",
+            "real/test_programs.py",
+        )
+    )
+}
 SELECTORS = {
     "epoll": "EpollSelector",
     "kqueue": "KqueueSelector",
@@ -65,6 +92,13 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"the wheel was to be tested, but thinconsumer comes from {place}: run pytest, not python -m"
         )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; xdist keeps this order with ``--dist loadfile --no-loadscope-reorder``."""
+    tests = Path(__file__).parent
+    ranks = {path: LONGEST.get(path.relative_to(tests).as_posix(), len(LONGEST)) for path in {i.path for i in items}}
+    items.sort(key=lambda item: ranks[item.path])
 
 
 @pytest.fixture
