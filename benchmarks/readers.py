@@ -88,6 +88,23 @@ def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int) -> dic
         return meter.result(records, size)
 
 
+def thinconsumer_columns(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Read with this library as columns, default settings; the lengths of values are added up as one array."""
+    from thinconsumer import Consumer, TopicPartition
+
+    meter = Meter()
+    records = size = 0
+    tls: dict[str, Any] = {"security_protocol": "SSL", "ssl_cafile": CAFILE} if CAFILE else {}
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **tls) as consumer:
+        consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
+        while records < count:
+            for columns in consumer.poll_batches(timeout_ms=1000).values():
+                meter.first(len(columns))
+                records += len(columns)
+                size += int(columns.value_lengths.clip(0).sum())
+        return meter.result(records, size)
+
+
 def kafka_python(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
     """Read with kafka-python, default settings."""
     from kafka import KafkaConsumer, TopicPartition
@@ -192,6 +209,7 @@ def floor(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, 
 
 READERS: dict[str, Callable[[str, str, int, int], dict[str, float]]] = {
     "thinconsumer": thinconsumer,
+    "thinconsumer columns": thinconsumer_columns,
     "kafka-python": kafka_python,
     "aiokafka": aiokafka,
     "confluent-kafka": confluent,
