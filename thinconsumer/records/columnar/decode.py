@@ -21,7 +21,7 @@ from ..batch import CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, Reco
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
 from ..fast_decoder import has_equal_sizes
-from ..rows import build
+from ..rows import build, garbage_collection_paused
 from .fields import HeaderPlaces, read
 from .flat_columns import FlatColumns
 from .record_columns import RecordColumns
@@ -164,6 +164,7 @@ class Decoder:
         counts = [len(columns.offsets) for columns in rows]
         return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
 
+    @garbage_collection_paused
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
         alone = [number for number, body in enumerate(self._bodies) if not body or self._has_equal_sizes(number)]
