@@ -51,6 +51,18 @@ def test_few_records_are_decoded_batch_by_batch(world, kit, calls):
     assert take(world, 1000) == {0: list(range(chunks.TOGETHER_MIN - 1))} and calls == []
 
 
+def test_a_poll_of_few_records_counts_them_once(world, kit, monkeypatch):
+    """Counting them again for each of 79 partitions would take longer than decoding."""
+    parts = world.simple(*[0] * (chunks.TOGETHER_MIN - 1))
+    world.receive({p.tp: kit.batch(0, 1) for p in parts})
+    counted = []
+    original = chunks.ChunkDecoder._is_worth_numpy
+    monkeypatch.setattr(chunks.ChunkDecoder, "_is_worth_numpy", lambda *args: counted.append(1) or original(*args))
+    assert len(take(world, 500)) == len(parts) and counted == [1]
+    world.receive({p.tp: kit.batch(1, 9) for p in parts})
+    assert len(take(world, 500)) == 56 and len(counted) > 1, "the next poll counts again"
+
+
 def test_records_of_many_partitions_are_decoded_together(world, kit, calls):
     """Each of a hundred partitions may have one record only."""
     parts = world.simple(*[0] * 100)

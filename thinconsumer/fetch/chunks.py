@@ -50,7 +50,12 @@ class ChunkDecoder:
         self._buffer = buffer
         self._deserialize = deserialize
         self._has_numpy = True  #: False once the import has failed.
+        self._has_few = False  #: Whether this poll has found too few records to decode them together.
         self.together_min = TOGETHER_MIN
+
+    def poll_begins(self) -> None:
+        """Look again whether there are enough records; within a poll, there can only be fewer and fewer."""
+        self._has_few = False
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
         """Return the chunk of the batch at ``index``.
@@ -95,12 +100,13 @@ class ChunkDecoder:
 
     def _decode_next(self, fetched: Fetched, room: int) -> None:
         """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
-        if self._has_numpy:
+        if self._has_numpy and not self._has_few:
             partition = fetched.partition
             others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
             if self._is_worth_numpy([partition, *others]):
                 self._decode_together(partition, others, room)
                 return
+            self._has_few = True
         # Only this statement records that a batch was decoded (see ``Fetched``).
         fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
 

@@ -87,6 +87,7 @@ class Collector:
         Raises ``RecordError`` when the next record cannot be returned.
         """
         self._raise_overdue()
+        self.chunk_decoder.poll_begins()
         poll_result = PollResult()
         for partition in self._due():
             end = ends.get(partition.tp, -1) if ends is not None else None
