@@ -284,7 +284,7 @@ def test_program_ends_by_itself_when_its_input_does(program, tmp_path):
 
 @posix
 def test_program_that_goes_on_is_ended(program):
-    assert program("sleep 100").wait(0.01) == -signal.SIGTERM
+    assert program("exec sleep 100").wait(0.01) == -signal.SIGTERM
 
 
 @posix
