@@ -113,6 +113,11 @@ class Metadata:
         topic = self.topics.get(name)
         return topic is not None and (bool(topic.partitions) or topic.error is not None)
 
+    def awaits(self, name: str) -> bool:
+        """Return whether the first response about a wanted topic is still to come: its refresh is due or in flight."""
+        is_asked = self._retry.in_flight or self._reason is not None
+        return is_asked and name in self._wanted and not self.has_looked_up(name)
+
     def view(self, topics: Iterable[str]) -> ClusterView:
         """Return the metadata of these topics as assignors get it; topics without known partitions are omitted."""
         known = ((name, self.topics[name].partitions) for name in topics if name in self.topics)

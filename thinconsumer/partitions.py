@@ -365,6 +365,7 @@ class Partitions:
         #: entry that is outdated is dropped when it is the first.
         self._ends: dict[PositionState, list[tuple[float, int, Partition]]] = {state: [] for state in PositionState}
         self._serial = count()
+        self._changes = 0
         self._topics: tuple[int, frozenset[str]] = 0, frozenset()  #: Generation, and the topics of that assignment.
 
     def __iter__(self) -> Iterator[Partition]:
@@ -430,20 +431,29 @@ class Partitions:
             return hand.before
         return OffsetAndMetadata(cursor.offset, "", cursor.epoch)
 
+    def changes(self) -> int:
+        """Return a number that is different whenever partitions have changed since the last call."""
+        if self._changed:
+            self._follow_changes()
+        return self._changes
+
     def in_state(self, state: PositionState, now: float) -> list[Partition]:
         """Return the partitions in ``state`` that are not backing off."""
-        self._follow_changes()
+        if self._changed:
+            self._follow_changes()
         return _in_order(p for p in self._by_state[state] if now >= p.blocked_until)
 
     def without_position(self) -> list[Partition]:
         """Return the partitions whose position is not known yet."""
-        self._follow_changes()
+        if self._changed:
+            self._follow_changes()
         states = (PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED, PositionState.AWAITING_RESET)
         return _in_order(p for state in states for p in self._by_state[state])
 
     def with_error(self) -> list[Partition]:
         """Return the partitions with an error that polls raise (``Partition.error``)."""
-        self._follow_changes()
+        if self._changed:
+            self._follow_changes()
         return _in_order(self._with_error)
 
     def unconfirmed(self) -> list[Partition]:
@@ -452,7 +462,8 @@ class Partitions:
         These are the partitions that no fetch session holds, and those that no response has confirmed since a session
         holds them.
         """
-        self._follow_changes()
+        if self._changed:
+            self._follow_changes()
         return list(self._unconfirmed)
 
     def confirm(self, partitions: Iterable[Partition], confirmation: Confirmation) -> None:
@@ -464,7 +475,8 @@ class Partitions:
 
     def wake_at(self, state: PositionState, now: float) -> float:
         """Return when the next backoff of a partition in ``state`` ends; infinity if there is none."""
-        self._follow_changes()
+        if self._changed:
+            self._follow_changes()
         ends = self._ends[state]
         while ends:
             end, _, partition = ends[0]
@@ -475,15 +487,15 @@ class Partitions:
 
     def take_unplanned(self) -> list[Partition]:
         """Return the partitions that were changed, assigned or unassigned since the last call of this method."""
-        self._follow_changes()
+        if self._changed:
+            self._follow_changes()
         found = list(self._unplanned)
         self._unplanned.clear()
         return found
 
     def _follow_changes(self) -> None:
         """Bring the lists up to date with the changes that partitions have reported."""
-        if not self._changed:
-            return
+        self._changes += 1
         # A partition leaves ``_changed`` last. If Ctrl-C strikes before, it is listed again, which does no harm.
         for partition in list(self._changed):
             self._unplanned[partition] = None

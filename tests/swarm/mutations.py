@@ -181,7 +181,7 @@ ROWS = (
     reading(
         "stale reset accepted",
         "The answer to an earlier lookup sets the position that a later one was asked for; the last wish counts.",
-        (Resets, "_add", "partition.cursor is cursor and partition", "partition"),
+        (Resets, "is_waiting", "partition.cursor is cursor and partition", "partition"),
         needs=oddities,
     ),
     reading(

@@ -94,7 +94,7 @@ class HealthMonitor:
         #: By partition: the last time at which no progress was expected of it, since it was paused or had buffered
         #: records. The time without progress counts from then on.
         self._excused: dict[TopicPartition, float] = {}
-        self._look_at = 0.0
+        self._look_at: float | None = None  #: When to check all partitions again; None before the first step.
         self._completed = 0
         self._fetched_at: float | None = None
         #: The last error that a poll raised for one record; None once the position is past that record.
@@ -105,9 +105,11 @@ class HealthMonitor:
 
     def step(self, managers: ConsumerManagers, now: float) -> bool:
         """Check all partitions if the last check was ``LOOK_EVERY`` seconds ago; return whether a check was made."""
-        due = now >= self._look_at
-        if due:
+        # The first step is not followed by a check: of a new assignment it could only find that nothing is known yet.
+        due = self._look_at is not None and now >= self._look_at
+        if due or self._look_at is None:
             self._look_at = now + LOOK_EVERY
+        if due:
             self._look(managers, now)
         return due
 

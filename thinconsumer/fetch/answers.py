@@ -87,7 +87,7 @@ class Answers:
         rejected: dict[TopicPartition, Partition] = {}
         is_smooth = True
         for tp, data in self._each(asked, response.responses):
-            partition, cursor = asked.cursors[tp]
+            partition, cursor = asked.held.cursors[tp]
             if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
                 log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
             elif data.error_code:
@@ -114,8 +114,10 @@ class Answers:
             held.end_confirmation(partition)
             held.unconfirmed[tp] = partition
         held.confirmation.at = now
-        self._partitions.confirm((p for tp, p in held.unconfirmed.items() if tp not in rejected), held.confirmation)
-        held.unconfirmed = rejected
+        if held.unconfirmed:
+            confirmed = [partition for tp, partition in held.unconfirmed.items() if tp not in rejected]
+            self._partitions.confirm(confirmed, held.confirmation)
+            held.unconfirmed = rejected
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
         """Delay the next Fetch after several responses without records, unless the last one took long."""
@@ -178,7 +180,7 @@ class Answers:
             name = topic.topic or asked.held.names.get(topic.topic_id)
             for data in topic.partitions:
                 tp = TopicPartition(name or "", data.partition_index)
-                if tp in asked.cursors:
+                if tp in asked.held.cursors:
                     yield tp, data
                 else:
                     log.debug("ignoring data of node %s for %s: it was not in the request", asked.node_id, tp)

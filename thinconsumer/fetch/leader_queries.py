@@ -15,7 +15,6 @@ from ..config import ConsumerConfig
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
-from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry, SharedJitter
 from ..types import TopicPartition
@@ -25,24 +24,71 @@ from ..wire.error_codes import to_error
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class LeaderQuery:
-    """A query about one partition, repeated until it has a result or is no longer wanted."""
+class PartitionQuery(ABC):
+    """A query about one partition, repeated until it has a result or is no longer wanted.
 
-    tp: TopicPartition
-    argument: int  #: ListOffsets: a timestamp (ms; -1: log end, -2: log start). OffsetForLeaderEpoch: an epoch.
-    wanted: Callable[[], bool]  #: Whether the caller still needs the result.
-    found: Callable[[Any, float], None]  #: Receives the partition's part of the response.
-    failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final.
-    #: Until ``outdated_until``, a leader with an epoch below this gets no query, since metadata may be outdated.
-    least_epoch: int = -1
-    outdated_until: float = 0.0
-    #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
-    leaderless_in: int = -1
-    retry: Retry = field(init=False)
+    Args:
+        argument: ListOffsets: a timestamp (ms; -1: log end, -2: log start). OffsetForLeaderEpoch: an epoch.
+        least_epoch: until ``outdated_until``, a leader with an epoch below this gets no query, since metadata may be
+            outdated.
+    """
+
+    __slots__ = ("argument", "leaderless_in", "least_epoch", "outdated_until", "retry", "tp")
+
+    retry: Retry
+
+    def __init__(self, tp: TopicPartition, argument: int, least_epoch: int = -1, outdated_until: float = 0.0) -> None:
+        self.tp = tp
+        self.argument = argument
+        self.least_epoch = least_epoch
+        self.outdated_until = outdated_until
+        #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
+        self.leaderless_in = -1
+
+    @abstractmethod
+    def wanted(self) -> bool:
+        """Return whether the caller still needs the result."""
+
+    @abstractmethod
+    def found(self, data: Any, now: float) -> None:
+        """Receive the partition's part of the response."""
+
+    @abstractmethod
+    def failed(self, error: KafkaError, final: bool) -> None:
+        """Receive an error, and whether it is final."""
 
 
-Group = dict[TopicPartition, LeaderQuery]
+class LeaderQuery(PartitionQuery):
+    """A :class:`PartitionQuery` composed of functions."""
+
+    __slots__ = ("_failed", "_found", "_wanted")
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        argument: int,
+        wanted: Callable[[], bool],
+        found: Callable[[Any, float], None],
+        failed: Callable[[KafkaError, bool], None],
+        least_epoch: int = -1,
+        outdated_until: float = 0.0,
+    ) -> None:
+        super().__init__(tp, argument, least_epoch, outdated_until)
+        self._wanted = wanted
+        self._found = found
+        self._failed = failed
+
+    def wanted(self) -> bool:
+        return self._wanted()
+
+    def found(self, data: Any, now: float) -> None:
+        self._found(data, now)
+
+    def failed(self, error: KafkaError, final: bool) -> None:
+        self._failed(error, final)
+
+
+Group = dict[TopicPartition, PartitionQuery]
 
 
 class LeaderQueries(ABC):
@@ -59,16 +105,19 @@ class LeaderQueries(ABC):
         self._backoff = Backoff.from_settings(settings)
         self._api = self.api.__name__.removesuffix("Request")
         self._min_version = 0
-        self._queries: dict[LeaderQuery, None] = {}  # a dict, from which an answered query is removed at once
+        self._queries: dict[PartitionQuery, None] = {}  # a dict, from which an answered query is removed at once
         self._outages = OutageLog(log)
+        #: The metadata version in which all queries wait for the first response about their topics; -1 if some do not.
+        self._idle_in = -1
         #: Incremented when a query is added or ends, so that the topics that metadata refreshes are computed anew.
         #: Otherwise metadata would go on to request a topic without queries, and polls would raise the topic's errors.
         self.version = 0
 
-    def add(self, query: LeaderQuery) -> None:
+    def add(self, query: PartitionQuery) -> None:
         """Send the query from the next step on, until it has a result or is no longer wanted."""
         query.retry = Retry(self._backoff, self._shared_jitter)
         self._queries[query] = None
+        self._idle_in = -1
         self.version += 1
 
     def topics(self) -> set[str]:
@@ -84,6 +133,8 @@ class LeaderQueries(ABC):
         if len(self._queries) != before:
             self.version += 1
             self._outages.keep({query.tp for query in self._queries})
+        if self._idle_in == self._metadata.version:
+            return []
         for query in self._queries:
             if query.leaderless_in not in (-1, self._metadata.version):
                 query.retry.not_before = now
@@ -91,19 +142,28 @@ class LeaderQueries(ABC):
         if due:
             self._shared_jitter.redraw()
         groups: dict[int, list[Group]] = {}
+        unknown = 0
         for query in due:
             query.leaderless_in = -1
             info = self._metadata.leader(query.tp)
-            if info is None or (info.leader_epoch < query.least_epoch and now < query.outdated_until):
+            if info is None and self._metadata.awaits(query.tp.topic):
+                unknown += 1
+                query.leaderless_in = self._metadata.version
+                query.retry.not_before = NEVER
+            elif info is None or (info.leader_epoch < query.least_epoch and now < query.outdated_until):
                 self._without_leader(query, now)
             else:
                 query.retry.sent()
                 _place(groups.setdefault(info.leader, []), query)
+        if unknown == len(self._queries):
+            self._idle_in = self._metadata.version
         deadline = now + self._settings.request_timeout_ms / 1000
         return [self._request(node, group, deadline) for node, many in groups.items() for group in many]
 
     def wake_at(self, now: float) -> float:
         """Return when the next backoff ends."""
+        if self._idle_in == self._metadata.version:
+            return NEVER
         return max(now, min((query.retry.wake_at() for query in self._queries), default=NEVER))
 
     def handle(self, answer: Answer, now: float) -> None:
@@ -130,6 +190,7 @@ class LeaderQueries(ABC):
         An exception has ended the public call that waited for a result; resets and validation add their queries again.
         """
         self._queries.clear()
+        self._idle_in = -1
         self.version += 1
 
     @abstractmethod
@@ -149,7 +210,7 @@ class LeaderQueries(ABC):
         info = self._metadata.leader(tp)
         return -1 if info is None else info.leader_epoch
 
-    def _without_leader(self, query: LeaderQuery, now: float) -> None:
+    def _without_leader(self, query: PartitionQuery, now: float) -> None:
         tp, topic = query.tp, self._metadata.topics.get(query.tp.topic)
         outdated = "" if self._metadata.leader(tp) is None else f" with epoch {query.least_epoch}"
         words = f"no leader{outdated} known for {tp.topic}-{tp.partition}"
@@ -164,12 +225,13 @@ class LeaderQueries(ABC):
         query.leaderless_in = self._metadata.version
         query.retry.failed(now)
 
-    def _take(self, query: LeaderQuery, data: Any, node_id: int, now: float) -> None:
+    def _take(self, query: PartitionQuery, data: Any, node_id: int, now: float) -> None:
         tp = query.tp
         if not data.error_code:
             del self._queries[query]
             self.version += 1
-            self._outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
+            if self._outages:
+                self._outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
             if query.wanted():
                 query.found(data, now)
             return
@@ -182,12 +244,12 @@ class LeaderQueries(ABC):
         self._outages.failed(error.code, now, text, subject=tp, grace=0.0 if final else GRACE)
         self._again(query, error, now, final=final)
 
-    def _again(self, query: LeaderQuery, error: KafkaError, now: float, *, final: bool) -> None:
+    def _again(self, query: PartitionQuery, error: KafkaError, now: float, *, final: bool) -> None:
         query.failed(error, final)
         query.retry.failed(now)
 
 
-def _place(groups: list[Group], query: LeaderQuery) -> None:
+def _place(groups: list[Group], query: PartitionQuery) -> None:
     """Put the query into the first group without its partition: a request may name each partition only once."""
     for group in groups:
         if query.tp not in group:

@@ -22,7 +22,7 @@ from ..wire.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from .leader_queries import Group, LeaderQueries, LeaderQuery
+from .leader_queries import Group, LeaderQueries, LeaderQuery, PartitionQuery
 
 #: The result of a lookup: ``offset`` is -1 if no record has the timestamp or a later one, ``leader_epoch`` -1 if
 #: unknown.
@@ -83,7 +83,7 @@ class OffsetLookups(LeaderQueries):
             for data in topic.partitions:
                 yield TopicPartition(topic.name, data.partition_index), data
 
-    def _take(self, query: LeaderQuery, data: ListedOffset, node_id: int, now: float) -> None:
+    def _take(self, query: PartitionQuery, data: ListedOffset, node_id: int, now: float) -> None:
         if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and query.argument >= 0:
             data.error_code, data.offset = 0, -1  # this message format has no timestamps: none found, as in Java
         if not data.error_code and data.offset < 0 and query.argument < 0:

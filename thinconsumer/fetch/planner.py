@@ -216,15 +216,19 @@ class Planner:
         sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
         partition_bytes = self._partition_bytes()
         changed = self._targets.take_changed(node_id)
-        unwanted = None
+        unwanted: list[TopicPartition] | None = None
         if session.partition_bytes == partition_bytes and session.is_incremental(sessions=sessions, uses_ids=uses_ids):
-            partitions = [p for p in changed if self._targets.is_wanted(p, node_id)]
-            current = [(p.tp, self._partitions.get(p.tp)) for p in changed]
-            unwanted = [tp for tp, p in current if p is None or not self._targets.is_wanted(p, node_id)]
+            partitions, unwanted = [], []
+            for partition in changed:
+                current = self._partitions.get(partition.tp)
+                if current is None or not self._targets.is_wanted(current, node_id):
+                    unwanted.append(partition.tp)
+                elif current is partition:
+                    partitions.append(partition)
         else:
             partitions = self._targets.wanted(node_id)
             session.partition_bytes = partition_bytes
-        wanted = {partition.tp: self._want(partition) for partition in _rotated(partitions, session.turn)}
+        wanted = {p.tp: self._want(p, partition_bytes) for p in _rotated(partitions, session.turn)}
         session.turn += 1
         plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
         asked.held = session.held
@@ -234,11 +238,11 @@ class Planner:
         asked.at = self._now
         return self._message(plan, session.reserved)
 
-    def _want(self, partition: Partition) -> WantedPartition:
+    def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
         epoch = -1 if info is None else info.leader_epoch
         topic_id = self._metadata.topic_id(partition.tp.topic)
-        return WantedPartition(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
+        return WantedPartition(partition.cursor.fetch_offset, max_bytes, epoch, topic_id)
 
     def _partition_bytes(self) -> int:
         """Return ``partition_max_bytes``. If it varied, each Fetch would have to send all partitions of its session."""

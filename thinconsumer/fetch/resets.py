@@ -13,7 +13,7 @@ from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeErro
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
 from ..wire.error_codes import Code
-from .leader_queries import LeaderQuery
+from .leader_queries import LeaderQuery, PartitionQuery
 from .lookups import ListedOffset, OffsetLookups
 
 log = logging.getLogger(__name__)
@@ -47,10 +47,18 @@ class Resets:
         self._metadata = metadata
         self._lookups = lookups
         self._asked: dict[Partition, Cursor] = {}
+        #: The last reset by policy, which thousands of partitions may share, and what it was made of.
+        self._last_reset: tuple[tuple[int, str, str], Reset] = ((0, "", ""), Reset(0, ""))
+        self._changes_seen = -1  #: ``Partitions.changes`` at the last step.
+        self._next_end = 0.0  #: When a backoff ends, at the last step.
 
     def step(self, now: float, wall_time: float) -> None:
         """Start a lookup for each partition in AWAITING_RESET that has none."""
+        if not self._has_work(now):
+            return
         waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
+        self._changes_seen = self._partitions.changes()
+        self._next_end = self._partitions.wake_at(PositionState.AWAITING_RESET, now)
         if not waiting:
             self._asked.clear()
             return
@@ -63,6 +71,8 @@ class Resets:
 
     def wake_at(self, now: float) -> float:
         """Return when a backoff ends; now if a partition without a lookup awaits a reset."""
+        if not self._has_work(now):
+            return self._next_end
         waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
         if any(self._asked.get(partition) is not partition.cursor for partition in waiting):
             return now
@@ -71,6 +81,11 @@ class Resets:
     def restart(self, now: float) -> None:
         """Start the lookup of every partition in AWAITING_RESET again in the next step."""
         self._asked.clear()
+        self._changes_seen = -1
+
+    def _has_work(self, now: float) -> bool:
+        """Return whether a partition has changed or a backoff has ended since the last step."""
+        return self._changes_seen != self._partitions.changes() or now >= self._next_end
 
     def _start(self, partition: Partition, wall_time: float) -> None:
         if partition.out_of_range is not None:
@@ -87,29 +102,37 @@ class Resets:
         timestamp = timestamp_of(policy, wall_time)
         if timestamp is None:
             partition.error = NoOffsetForPartitionError([partition.tp])
-        else:
-            self._look_up(partition, Reset(timestamp, f"{why}, {word}={policy}"))
+            return
+        key = timestamp, why, word
+        if self._last_reset[0] != key:
+            self._last_reset = key, Reset(timestamp, f"{why}, {word}={policy}")
+        self._look_up(partition, self._last_reset[1])
 
     def _starts_new(self, partition: Partition, why: str) -> bool:
         latest = self._policy.strategy is OffsetResetStrategy.LATEST
         return latest and why == NO_POSITION and (partition.is_new or self._metadata.is_new_partition(partition.tp))
 
     def _look_up(self, partition: Partition, reset: Reset) -> None:
-        def found(answer: ListedOffset, now: float) -> None:
-            if answer.offset < 0 and reset.timestamp >= 0:
-                # No record is at or after the timestamp. Future records will be, so the position is the log end.
-                self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is at or after that time"))
-                return
-            self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
+        self._lookups.add(_ResetQuery(self, partition, reset))
 
-        self._add(partition, reset.timestamp, found)
+    def found(self, partition: Partition, reset: Reset, answer: ListedOffset) -> None:
+        """Set the position to the offset that was looked up."""
+        if answer.offset < 0 and reset.timestamp >= 0:
+            # No record is at or after the timestamp. Future records will be, so the position is the log end.
+            self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is at or after that time"))
+            return
+        self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
+
+    def is_waiting(self, partition: Partition, cursor: Cursor) -> bool:
+        """Return whether the partition still awaits the reset that it awaited with this cursor."""
+        awaits = partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
+        return awaits and self._partitions.get(partition.tp) is partition
 
     def _add(self, partition: Partition, timestamp: int, found: Callable[[ListedOffset, float], None]) -> None:
         cursor = partition.cursor
 
         def wanted() -> bool:
-            awaits = partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
-            return awaits and self._partitions.get(partition.tp) is partition
+            return self.is_waiting(partition, cursor)
 
         def failed(error: KafkaError, final: bool) -> None:
             if wanted():
@@ -157,6 +180,31 @@ class Resets:
             edge = start if position < start else end
             partition.out_of_range = None
             self._by_policy(partition, wall_time, f"position {position} is out of range, {what} {edge}")
+
+
+class _ResetQuery(PartitionQuery):
+    """The lookup for one partition's reset: one object, since thousands of partitions may be reset at once."""
+
+    __slots__ = ("_cursor", "_partition", "_reset", "_resets")
+
+    def __init__(self, resets: Resets, partition: Partition, reset: Reset) -> None:
+        super().__init__(partition.tp, reset.timestamp)
+        self._resets = resets
+        self._partition = partition
+        self._cursor = partition.cursor
+        self._reset = reset
+
+    def wanted(self) -> bool:
+        return self._resets.is_waiting(self._partition, self._cursor)
+
+    def found(self, data: ListedOffset, now: float) -> None:
+        if self._partition.error is not None:
+            self._partition.error = None
+        self._resets.found(self._partition, self._reset, data)
+
+    def failed(self, error: KafkaError, final: bool) -> None:
+        if self.wanted():
+            self._partition.failed(error, is_raised=final)
 
 
 def out_of_range_error(partition: Partition, position: int, start: int, end: int) -> OffsetOutOfRangeError:

@@ -137,7 +137,7 @@ class FetchSession:
         ``wanted`` has all partitions, and those missing in it are forgotten. If the request is incremental, the caller
         may name the partitions to forget as ``unwanted``; then ``wanted`` needs only those that may have changed.
         """
-        if not self.is_incremental(sessions=sessions, uses_ids=uses_ids):
+        if unwanted is None and not self.is_incremental(sessions=sessions, uses_ids=uses_ids):
             return self._full(wanted, sessions=sessions, uses_ids=uses_ids)
         held = self.held.wanted
         if unwanted is None:

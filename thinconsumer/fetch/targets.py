@@ -60,12 +60,14 @@ class FetchTargets:
                 del self._due_at[partition]
         if self._seen != self._metadata.version:
             self._seen = self._metadata.version
-            partitions.update(dict.fromkeys(self._partitions))
-        for partition in partitions:
+            partitions.update(self._fetchable)
+        for partition in list(partitions):
             if self._may_fetch(partition, now):
                 self._fetchable[partition] = None
+            elif partition in self._fetchable:
+                del self._fetchable[partition]
             else:
-                self._fetchable.pop(partition, None)
+                del partitions[partition]
         share = self._max_buffered_bytes // max(1, len(self._fetchable))
         if share != self._share:
             self._share = share
