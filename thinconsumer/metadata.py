@@ -94,6 +94,11 @@ class Metadata:
         info = topic.partitions.get(tp.partition) if topic else None
         return info if info is not None and info.leader in self.nodes else None
 
+    def newest_epoch(self, tp: TopicPartition) -> int:
+        """Return the newest leader epoch seen of the partition, also while it has no leader; -1 if none is known."""
+        topic = self.topics.get(tp.topic)
+        return -1 if topic is None else topic.epochs.get(tp.partition, -1)
+
     def topic_id(self, name: str) -> bytes:
         """Return the topic's id, or sixteen zero bytes if it is unknown."""
         topic = self.topics.get(name)

@@ -236,6 +236,20 @@ def test_a_preferred_replica_missing_in_metadata_backs_off(world):
     assert world.metadata.wake_at(world.now) < world.now + 1
 
 
+def test_a_preferred_replica_is_fetched_from_with_the_last_known_epoch_while_there_is_no_leader(world):
+    """A Fetch with a lower epoch, or none, would accept data of a deposed leader."""
+    [a] = world.simple(0, leader=1, epoch=5)
+    world.receive({a.tp: {"preferred_read_replica": 2}})
+    world.cluster({a.tp: (-1, 6)})
+    sent = world.fetch()
+    assert sent.node_id == 2 and sent.asked()[a.tp].current_leader_epoch == 6
+    sent.answer({})
+    world.cluster({}, errors={"t": 3})
+    a.place(PositionEvent.SEEK, 7)
+    sent = world.fetch()
+    assert sent.node_id == 2 and sent.asked()[a.tp].current_leader_epoch == 6
+
+
 def test_a_preferred_replica_removed_from_metadata_is_not_used(world):
     [a] = world.simple(0, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 2}})

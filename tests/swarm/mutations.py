@@ -215,7 +215,7 @@ ROWS = (
     reading(
         "leader epoch not sent",
         "Fetches carry no leader epoch, so a deposed leader answers them; it must refuse (KIP-320).",
-        (Planner, "_want", "-1 if info is None else info.leader_epoch", "-1"),
+        (Planner, "_want", "self._metadata.newest_epoch(partition.tp) if info is None else info.leader_epoch", "-1"),
         needs=truncation,
     ),
     reading(

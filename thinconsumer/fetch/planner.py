@@ -240,7 +240,8 @@ class Planner:
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
-        epoch = -1 if info is None else info.leader_epoch
+        # While no leader is known, a preferred replica is still fetched from, with the newest epoch that was.
+        epoch = self._metadata.newest_epoch(partition.tp) if info is None else info.leader_epoch
         topic_id = self._metadata.topic_id(partition.tp.topic)
         return WantedPartition(partition.cursor.fetch_offset, max_bytes, epoch, topic_id)
 
