@@ -33,11 +33,11 @@ class Wire:
         sent = SentRequest(3, 12, MetadataRequest())
         self.checker.response_read(self.reader, 1, sent, MetadataResponse(brokers=brokers, topics=[topic]))
 
-    def fetch(self, offset=0, epoch=5, topic_id=ID):
+    def fetch(self, offset=0, epoch=5, topic_id=ID, line=1):
         """Write a Fetch, and return the violation."""
         row = FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=offset)
         message = FetchRequest(topics=[FetchTopic(topic_id=topic_id, partitions=[row])])
-        self.checker.request_written(self.reader, 1, SentRequest(1, 13, message), [])
+        self.checker.request_written(self.reader, line, SentRequest(1, 13, message), [])
         return self.court.verdict()
 
     def look_up(self, timestamp, offset):
@@ -79,6 +79,17 @@ def test_fetch_with_an_older_leader_epoch_is_a_violation(wire, epoch):
     wire.metadata(5)
     assert wire.fetch(epoch=5) != ""
     assert wire.fetch(epoch=5, topic_id=bytes(16)) == "", "an old version"
+
+
+def test_fetch_on_another_connection_may_be_older_than_the_last_metadata(wire):
+    """It was built before, and its connection was not ready until now."""
+    wire.metadata(5)
+    wire.metadata(7)
+    assert wire.fetch(epoch=7, line=1) == "" == wire.fetch(epoch=5, line=2)
+    assert wire.fetch(epoch=5, line=1) != "", "requests on one connection are written in order"
+    assert wire.fetch(epoch=4, line=2) != ""
+    wire.metadata(7)
+    assert wire.fetch(epoch=5, line=2) != ""
 
 
 def test_fetch_without_a_leader_may_carry_no_epoch(wire):

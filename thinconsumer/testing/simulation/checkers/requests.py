@@ -49,6 +49,8 @@ class RequestChecker(Checker):
     #: client has read. The least one is the newest before the last Metadata response, since the Fetch may have been
     #: built just before the client read that response.
     _epochs: dict[tuple[SimReader, bytes, int], tuple[int, int]] = field(default_factory=dict, init=False)
+    #: By client, topic id, partition and connection: the newest leader epoch of the Fetch requests on it.
+    _sent: dict[tuple[SimReader, bytes, int, int], int] = field(default_factory=dict, init=False)
     #: Partitions without a leader: a Fetch from a preferred replica (KIP-392) may then be sent without a leader epoch.
     _leaderless: set[tuple[SimReader, bytes, int]] = field(default_factory=set, init=False)
     #: By reader's name and partition: the state of each partition that the reader has sought or polled.
@@ -123,7 +125,7 @@ class RequestChecker(Checker):
         elif isinstance(sent.message, FetchRequest):
             for topic in sent.message.topics:
                 for row in topic.partitions if topic.topic_id in self._names else ():
-                    self._check(member, topic.topic_id, row)
+                    self._check(member, line, topic.topic_id, row)
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """Update the offsets from which the first Fetch after a seek may begin.
@@ -143,14 +145,18 @@ class RequestChecker(Checker):
     def _of(self, reader: SimReader, tp: TopicPartition) -> _Reading:
         return self._reading.setdefault(reader.name, {}).setdefault(tp, _Reading())
 
-    def _check(self, member: SimReader, topic_id: bytes, row: FetchPartition) -> None:
+    def _check(self, member: SimReader, line: int, topic_id: bytes, row: FetchPartition) -> None:
         tp = TopicPartition(self._names[topic_id], row.partition)
         key, epoch, offset = (member, topic_id, row.partition), row.current_leader_epoch, row.fetch_offset
         least, newest = self._epochs.get(key, (-1, -1))
+        # On another connection, which was not ready before, a Fetch may be written after a newer one, although it was
+        # built before the client read of the newer epoch.
+        least = max(least, self._sent.get((*key, line), -1))
+        self._sent[(*key, line)] = max(epoch, least)
         what = f"{member} fetches {tp.topic}-{tp.partition}"
         if epoch < least and (epoch >= 0 or key not in self._leaderless):
             self.accuse(f"{what} with leader epoch {epoch} after it has read or sent {least}")
-        self._epochs[key] = max(epoch, least), max(epoch, newest)
+        self._epochs[key] = self._epochs.get(key, (-1, -1))[0], max(epoch, newest)
         reading = self._of(member, tp)
         if reading.starts is not None and offset not in reading.starts:
             position = " or ".join(map(str, sorted(reading.starts))) or "an offset that no leader has returned yet"
