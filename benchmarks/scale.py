@@ -29,7 +29,7 @@ from clusters import ROOT, environment
 from thinconsumer.broker.process import BrokerProcess
 
 TOPICS = 10
-RECORDS = 100
+RECORDS = 50
 #: Figure, its unit and the limit at the largest number of partitions.
 FIGURES = {
     "first_s": ("First record, s", 0.5),
