@@ -38,6 +38,9 @@ Results = dict[str, dict[str, dict[str, list[tuple[float, float]]]]]
 #: Rounds that are not counted: Java still compiles in the second one, at the cost of the source that runs first.
 WARM_UP = 2
 
+#: For fewer records the table has seconds in place of rates: the time that a query takes whatever it reads.
+RATE_MIN = 10_000
+
 OFFICIAL, OURS = "Spark's connector", "thinconsumer"
 FORMATS = {OFFICIAL: "kafka", OURS: "thinconsumer"}
 #: The JSON documents of the other benchmarks, then records of random letters. Batches of 16 kB are the Java producer's
@@ -212,6 +215,7 @@ def report(found: dict[str, Results], written: dict[str, Topic], arguments: argp
     lines = [
         f"{arguments.rounds} rounds after {WARM_UP} warm-up rounds, local[2], {machine}.",
         "Medians of 1,000 rows/s (lowest to highest) and of CPU seconds per million rows; ratios are of medians.",
+        f"With fewer than {RATE_MIN:,} records: medians of seconds, and of CPU seconds.",
     ]
     for pyspark, results in found.items():
         readers = list(next(iter(next(iter(results.values())).values())))
@@ -242,6 +246,9 @@ def describe(case: Data | topics.Topic, topic: Topic) -> str:
 
 def spread(topic: Topic, rounds: list[tuple[float, float]]) -> str:
     """Return the table cell of one source."""
+    if topic.records < RATE_MIN:
+        walls, cpus = zip(*rounds)
+        return f"{median(walls):.2f} s ({min(walls):.2f} to {max(walls):.2f}), CPU {median(cpus):.2f} s"
     rates = [topic.records / wall / 1000 for wall, _ in rounds]
     used = median(cpu for _, cpu in rounds) / topic.records * 1e6
     return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}), CPU {used:.2f} s"
