@@ -151,8 +151,9 @@ class RequestChecker(Checker):
         least, newest = self._epochs.get(key, (-1, -1))
         # On another connection, which was not ready before, a Fetch may be written after a newer one, although it was
         # built before the client read of the newer epoch.
-        least = max(least, self._sent.get((*key, line), -1))
-        self._sent[(*key, line)] = max(epoch, least)
+        on_connection = (*key, line)
+        least = max(least, self._sent.get(on_connection, -1))
+        self._sent[on_connection] = max(epoch, least)
         what = f"{member} fetches {tp.topic}-{tp.partition}"
         if epoch < least and (epoch >= 0 or key not in self._leaderless):
             self.accuse(f"{what} with leader epoch {epoch} after it has read or sent {least}")
