@@ -36,7 +36,7 @@ def main() -> None:
 def draw(measured: dict[str, Any]) -> str:
     """Return the chart as the text of an SVG file."""
     results: dict[str, dict[str, list[dict[str, float]]]] = measured["results"]
-    topics = [topic for topic in TOPICS if topic.name in results]
+    topics = sorted((topic for topic in TOPICS if topic.name in results), key=lambda topic: topic.content == "constant")
     rates = {
         (topic.name, reader): sorted(run["per_second"] / 1e3 for run in results[topic.name][reader])
         for topic in topics
