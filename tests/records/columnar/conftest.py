@@ -20,7 +20,7 @@ def by_rows(batches, check_crcs):
         try:
             found.append(batch.decode(*TP, check_crcs))
         except RecordError as error:
-            found.append((type(error), str(error), error.offset, error.next_offset))
+            found.append(shown(error))
     return found
 
 
@@ -36,8 +36,16 @@ def small_records_max(records):
         decode.SMALL_RECORDS_MAX = before
 
 
-def by_columns(batches, check_crcs):
-    """Decode all batches at once as columns; return the same as :func:`by_rows`."""
+def shown(error):
+    """Return what two errors must have in common to be equal."""
+    return type(error), str(error), error.offset, error.next_offset
+
+
+def add_all(batches, check_crcs):
+    """Return a decoder with these batches, a result for each of them, and the indices of the results still to come.
+
+    A batch that cannot be added has its error as the result.
+    """
     from thinconsumer.records.columnar.decode import Decoder
 
     decoder, found, numbers = Decoder(check_crcs), [], []
@@ -47,7 +55,13 @@ def by_columns(batches, check_crcs):
             numbers.append(len(found))
             found.append([])
         except RecordError as error:
-            found.append((type(error), str(error), error.offset, error.next_offset))
+            found.append(shown(error))
+    return decoder, found, numbers
+
+
+def by_columns(batches, check_crcs):
+    """Decode all batches at once as columns; return the same as :func:`by_rows`."""
+    decoder, found, numbers = add_all(batches, check_crcs)
     decoded = decoder.finish()
     for number, place in enumerate(numbers):
         error = decoded.errors.get(number)
@@ -55,7 +69,7 @@ def by_columns(batches, check_crcs):
         found[place] = columns.rows()
         if error is not None:
             assert not len(columns)
-            found[place] = (type(error), str(error), error.offset, error.next_offset)
+            found[place] = shown(error)
     if not decoded.errors:
         together = decoded.columns(TP, 0, len(decoder), 0)
         assert together.rows() == [row for place in numbers for row in found[place]]
@@ -64,22 +78,13 @@ def by_columns(batches, check_crcs):
 
 def together(batches, check_crcs, records_min):
     """Decode all batches at once to records; return the same as :func:`by_rows`."""
-    from thinconsumer.records.columnar.decode import Decoder
-
-    decoder, found, numbers = Decoder(check_crcs), [], []
-    for batch in batches:
-        try:
-            decoder.add(batch, TP)
-            numbers.append(len(found))
-            found.append([])
-        except RecordError as error:
-            found.append(error)
+    decoder, found, numbers = add_all(batches, check_crcs)
     decoded = decoder.rows(records_min)
     for number, place in enumerate(numbers):
         rows = decoded.rows[decoded.first[number] : decoded.first[number + 1]]
         assert not rows or number not in decoded.errors
-        found[place] = decoded.errors.get(number, rows)
-    return [(type(e), str(e), e.offset, e.next_offset) if isinstance(e, RecordError) else e for e in found]
+        found[place] = shown(decoded.errors[number]) if number in decoded.errors else rows
+    return found
 
 
 @pytest.fixture(scope="session")

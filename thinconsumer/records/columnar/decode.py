@@ -154,36 +154,22 @@ class Decoder:
                 counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
                 return Decoded(found, [0, *accumulate(counts)], {})
         errors: dict[int, RecordError] = {}
-        rows: list[Columns] = []
-        for number, body in enumerate(self._bodies):
-            try:
-                rows.append(self._row_decoded.get(number) or self._decode_by_rows(number, body))
-            except RecordError as error:
-                errors[number] = error
-                rows.append(NO_ROWS)
+        rows = [self._decode_alone(number, body, errors) for number, body in enumerate(self._bodies)]
         counts = [len(columns.offsets) for columns in rows]
         return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
 
     @garbage_collection_paused
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
-        alone = [number for number, body in enumerate(self._bodies) if not body or self._has_equal_sizes(number)]
-        counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
-        if len(alone) == len(counts) or sum(counts) < records_min:
-            return self._rows_of_parts(range(len(counts)), {})
-        if not alone:
-            rows = self._rows_together(range(len(counts)), counts)
-            if rows is not None:
-                return DecodedRows(rows, [0, *accumulate(counts)], {})
-            return self._rows_of_parts(range(len(counts)), {})
-        numbers = sorted({*range(len(counts))}.difference(alone))
-        counts = [counts[number] for number in numbers]
-        rows = self._rows_together(numbers, counts)
+        together = [number for number, body in enumerate(self._bodies) if body and not self._has_equal_sizes(number)]
+        counts = [self._batches[number].count for number in together]
+        rows = self._rows_together(together, counts) if together and sum(counts) >= records_min else None
         if rows is None:
-            return self._rows_of_parts(range(len(self)), {})
-        stops = accumulate(counts)
-        found = {number: rows[stop - count : stop] for number, count, stop in zip(numbers, counts, stops)}
-        return self._rows_of_parts(alone, found)
+            return self._rows_of_parts({})
+        if len(together) == len(self):
+            return DecodedRows(rows, [0, *accumulate(counts)], {})
+        parts = zip(together, counts, accumulate(counts))
+        return self._rows_of_parts({number: rows[stop - count : stop] for number, count, stop in parts})
 
     def _has_equal_sizes(self, number: int) -> bool:
         count = self._batches[number].count
@@ -203,19 +189,24 @@ class Decoder:
         partitions = chain.from_iterable(map(repeat, [tp.partition for tp in tps], counts))
         return flat.rows(topics, partitions, data)
 
-    def _rows_of_parts(self, alone: Iterable[int], found: dict[int, Rows]) -> DecodedRows:
-        """Return all records in the order of their batches: those found, and those of batches to decode alone."""
+    def _rows_of_parts(self, found: dict[int, Rows]) -> DecodedRows:
+        """Return all records in the order of their batches; batches that are not in ``found`` are decoded alone."""
         errors: dict[int, RecordError] = {}
-        for number in alone:
-            batch = self._batches[number]
-            try:
-                columns = self._row_decoded.get(number) or self._decode_by_rows(number, self._bodies[number])
-            except RecordError as error:
-                errors[number] = error
-                columns = NO_ROWS
+        for number, batch in enumerate(self._batches):
+            if number in found:
+                continue
+            columns = self._decode_alone(number, self._bodies[number], errors)
             found[number] = build(*self._partitions[number], batch.leader_epoch, batch.timestamp_type, columns)
         parts = [found[number] for number in range(len(self))]
         return DecodedRows(list(chain.from_iterable(parts)), [0, *accumulate(map(len, parts))], errors)
+
+    def _decode_alone(self, number: int, body: bytes | memoryview, errors: dict[int, RecordError]) -> Columns:
+        """Decode a batch by the row decoder; put its error into ``errors`` if it is corrupt."""
+        try:
+            return self._row_decoded.get(number) or self._decode_by_rows(number, body)
+        except RecordError as error:
+            errors[number] = error
+            return NO_ROWS
 
     def _decode_by_rows(self, number: int, body: bytes | memoryview) -> Columns:
         """Decode a batch by the row decoder from ``body``, its decompressed records; empty if it has no records."""
