@@ -18,7 +18,7 @@ NAMES = ("anna", "béla", "chloé", "dmitri", "emeka", "fatima", "günter", "han
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic to read. ``batch_bytes`` is the limit that the producer is told, before compression."""
+    """One topic to read. ``batch_bytes`` is the producer's limit for a batch, before compression."""
 
     name: str
     what: str
@@ -26,7 +26,7 @@ class Topic:
     codec: str
     batch_bytes: int
     content: str
-    #: The maximum of records that the producer is told to put into a batch; None: only ``batch_bytes`` limits it.
+    #: The producer's limit of records in a batch; None: only ``batch_bytes`` limits it.
     batch_records: int | None = None
 
 

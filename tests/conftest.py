@@ -38,7 +38,7 @@ else:
     settings.load_profile("thinconsumer")
 
 T = TypeVar("T")
-#: The files whose tests take longest, longest first. Begun last, such a file would leave all but one worker idle.
+#: The test files that take longest, longest first. Begun last, such a file would leave all but one worker idle.
 LONGEST = {
     name: rank
     for rank, name in enumerate(

@@ -1,4 +1,4 @@
-"""What one poll costs over real sockets: engine steps, system calls and function calls for each record returned.
+"""The cost of one poll over real sockets: engine steps, system calls and function calls for each record returned.
 
 Records come one at a time, so that each Fetch response has one. Times would depend on the machine; counts do not.
 """
@@ -124,7 +124,7 @@ def test_function_calls_for_a_record_are_bounded(reading, options):
 
 
 def test_function_calls_for_buffered_records_are_bounded(reading):
-    """Whatever the number of records that the poll returns."""
+    """The bound does not depend on the number of records that the poll returns."""
     reading = reading(max_poll_records=500)
     reading.answer_fetch([b"x"] * 5000)
     counts = [reading.counted_poll()[0] for _ in range(9)]

@@ -34,7 +34,7 @@ class AddressBook:
         self._known: dict[tuple[str, int], tuple[Address, ...]] = {}
         self._last_worked: dict[tuple[str, int], Address] = {}
         self._lookups: dict[tuple[str, int], NameLookup] = {}
-        self.waiting: deque[tuple[str, int]] = deque()  #: Hosts whose lookup no driver has begun yet.
+        self.waiting: deque[tuple[str, int]] = deque()  #: Hosts to look up; no driver has begun yet.
         self._under_way: tuple[str, int] | None = None
 
     def known(self, host: str, port: int) -> tuple[Address, ...]:
