@@ -321,7 +321,7 @@ def test_lists_of_partitions_are_what_a_look_at_all_of_them_finds(seed):
 
 def test_changed_partitions_are_handed_to_the_planner_once():
     partitions = Partitions()
-    partitions.assign([A, B])
+    partitions.assign([A, B], PositionState.FETCHING)
     a, b = partitions
     assert partitions.take_unplanned() == [a, b] and partitions.take_unplanned() == []
     b.paused = True
@@ -330,6 +330,21 @@ def test_changed_partitions_are_handed_to_the_planner_once():
     partitions.assign([B])
     assert partitions.take_unplanned() == [a], "it is not fetched any more"
     assert partitions.topics() == {"t"}
+
+
+def test_the_planner_gets_no_partition_that_was_and_is_not_to_be_fetched():
+    """All partitions of a new assignment await a reset: the planner would look at each of thousands for nothing."""
+    partitions = Partitions()
+    partitions.assign([A, B])
+    a, b = partitions
+    b.paused = True
+    assert not partitions.take_unplanned()
+    a.place(PositionEvent.RESET_FOUND, 0)
+    assert partitions.take_unplanned() == [a]
+    a.ask_reset(None)
+    assert partitions.take_unplanned() == [a], "it is not fetched any more"
+    a.blocked_until = 1.0
+    assert not partitions.take_unplanned()
 
 
 def test_a_change_is_reported_before_it_is_made():
@@ -342,3 +357,32 @@ def test_a_change_is_reported_before_it_is_made():
     a.belongs_to(type("Changes", (dict,), {"__setitem__": lambda self, p, value: seen.append(p.paused)})())
     a.paused = True
     assert seen == [False, False]
+
+
+@pytest.mark.parametrize(("end", "may_fetch"), [(None, True), (12, True), (11, True), (10, False), (-1, False)])
+def test_a_partition_is_held_from_its_delivery_end_on(end, may_fetch):
+    partition = Partition(A, S.AWAITING_RESET)
+    partition.place(E.SEEK, 10)
+    partition.delivery_end = end
+    assert partition.may_hand_out is partition.wants_records is partition.may_fetch(0.0) is may_fetch
+    partition.cursor.fetch_offset = 12
+    assert partition.may_hand_out is may_fetch and partition.wants_records is (end is None)
+
+
+def test_new_partitions_of_a_held_topic_begin_held():
+    """A Fetch that waits for its connection may be written before the step that finds out what they wait for."""
+    partitions = Partitions()
+    partitions.assign([TopicPartition("t", 0)])
+    partitions.held_topics.add("t")
+    partitions.assign([TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)])
+    assert [p.delivery_end for p in partitions] == [None, -1, None]
+
+
+def test_the_event_that_has_set_the_position_is_kept_while_another_one_is_looked_up():
+    partition = Partition(A, S.AWAITING_RESET)
+    assert partition.placed_by is None
+    partition.place(E.RESET_FOUND, 10)
+    partition.ask_reset(None)
+    assert partition.placed_by is E.RESET_FOUND
+    partition.place(E.SEEK, 3)
+    assert partition.placed_by is E.SEEK

@@ -29,6 +29,7 @@ __all__ = [
     "InconsistentGroupProtocolError",
     "InvalidAssignmentError",
     "InvalidGroupIdError",
+    "InvalidRegularExpressionError",
     "InvalidSessionTimeoutError",
     "KafkaConfigurationError",
     "KafkaConnectionError",
@@ -45,6 +46,8 @@ __all__ = [
     "SslAuthenticationFailedError",
     "TopicAuthorizationFailedError",
     "UnknownTopicOrPartitionError",
+    "UnreleasedInstanceIdError",
+    "UnsupportedAssignorError",
     "UnsupportedCodecError",
     "UnsupportedSaslMechanismError",
     "UnsupportedVersionError",
@@ -328,6 +331,18 @@ class InvalidGroupIdError(GroupError):
 
 class GroupMaxSizeReachedError(GroupError):
     """The group has ``group.max.size`` members already."""
+
+
+class UnreleasedInstanceIdError(GroupError):
+    """A member with the same ``group_instance_id`` has not left yet (KIP-848). The member that came first stays."""
+
+
+class UnsupportedAssignorError(GroupError):
+    """The broker does not have the assignor that ``group_remote_assignor`` names (KIP-848)."""
+
+
+class InvalidRegularExpressionError(GroupError):
+    """The broker could not compile the regular expression of a ``SubscriptionPattern`` (KIP-848)."""
 
 
 class AuthorizationError(BrokerResponseError):

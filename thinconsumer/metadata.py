@@ -16,6 +16,7 @@ from .connection.request import ANY_NODE, Answer, Request
 from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from .failures import GRACE, Action, OutageLog, Scope, rule
 from .lazy_dataclass import dataclass, field
+from .linear_hashing import PartitionCounts
 from .timers import NEVER, Backoff, Random, Retry
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
@@ -25,6 +26,8 @@ from .wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataRespon
 log = logging.getLogger(__name__)
 
 ASKER = "metadata"
+#: The first version in which a request may name topics by id.
+IDS_SINCE = 12
 
 
 @dataclass(slots=True)
@@ -43,6 +46,10 @@ class TopicMetadata:
     #: Highest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
     #: would be accepted after one response from a broker that does not have the topic yet.
     epochs: dict[int, int] = field(default_factory=dict)
+    #: The partition counts of a topic with ordered delivery (KIP-253); None for all other topics.
+    counts: PartitionCounts | None = None
+    #: The number of changes of these counts, which may return to earlier ones: from 2 to 4 partitions, to 2, and to 4.
+    partition_count_epoch: int = -1
 
 
 @dataclass(slots=True)
@@ -52,6 +59,7 @@ class Inquiry:
     topics: tuple[str, ...] | None
     call: Call[dict[str, TopicMetadata]]
     retry: Retry
+    ids: tuple[bytes, ...] = ()  #: Topic ids to request in place of names.
 
 
 class Metadata:
@@ -79,6 +87,7 @@ class Metadata:
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self._failing: dict[str, None] = {}  #: Names of the topics in ``topics`` that have an error.
+        self.ordered: dict[str, None] = {}  #: Names of the topics in ``topics`` with ordered delivery (KIP-253).
         #: Whether a Metadata response has listed the brokers; ``nodes`` may also have some from :meth:`learn_node`.
         self.has_brokers = False
         self.cluster_id: str | None = None
@@ -186,6 +195,16 @@ class Metadata:
         self._inquiries.append(Inquiry(names, call, Retry(self._backoff, self._random)))
         return call
 
+    def look_up_ids(self, ids: Iterable[bytes]) -> Call[dict[str, TopicMetadata]]:
+        """Request the topics with these ids (KIP-516), which become known by name; those that do not exist are omitted.
+
+        One request names topics either by id or by name: a broker ignores the names in a request that has ids.
+        """
+        call: Call[dict[str, TopicMetadata]] = Call("looking up topic ids")
+        retry = Retry(self._backoff, self._random)
+        self._inquiries.append(Inquiry((), call, retry, tuple(sorted(ids))))
+        return call
+
     def learn_node(self, node: Node) -> None:
         """Add a node from another API's response: a coordinator may have joined after the last Metadata response."""
         if self.nodes.get(node.node_id, node) != node or node.node_id not in self.nodes:
@@ -193,10 +212,18 @@ class Metadata:
             self.version += 1
 
     def hint_leader(self, tp: TopicPartition, node: Node | None, leader: int, epoch: int) -> bool:
-        """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted."""
+        """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted.
+
+        With ordered delivery it is only accepted for a topic whose partition count has never changed. Otherwise the
+        epoch may be from after another change, of which the response says nothing: after 2, 4 and 2 partitions, a
+        Fetch with the new epoch and the old count would be answered with records that have to be held. A broker that
+        knows of a change names no leader.
+        """
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None
         if topic is None or info is None or leader < 0 or epoch <= info.leader_epoch:
+            return False
+        if topic.counts is not None and topic.partition_count_epoch != 0:
             return False
         if node is not None and node.node_id == leader:
             self.nodes[leader] = node
@@ -310,13 +337,16 @@ class Metadata:
             if inquiry is None:
                 self._listing = names is None
             wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+            if inquiry is not None and inquiry.ids:
+                wanted = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in inquiry.ids]
             if wanted is None and version == 0:
                 wanted = []  # in version 0, an empty list means all topics
             # Versions below 4 lack this field, so only its default, True, can be encoded: the broker's setting decides.
             return MetadataRequest(topics=wanted, allow_auto_topic_creation=create if version >= 4 else True)
 
         deadline = now + self._settings.request_timeout_ms / 1000
-        return Request(ASKER, MetadataRequest, ANY_NODE, build, deadline, inquiry)
+        lowest = IDS_SINCE if inquiry is not None and inquiry.ids else 0
+        return Request(ASKER, MetadataRequest, ANY_NODE, build, deadline, inquiry, lowest)
 
     def _after_refresh(self, changed: bool, now: float) -> None:
         self._expires_at = now + self._settings.metadata_max_age_ms / 1000
@@ -369,7 +399,7 @@ class Metadata:
             if raw.error_code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):
                 if raw.error_code == Code.NONE and raw.name is not None:
                     found[raw.name] = self.topics[raw.name]
-            elif inquiry.topics is not None:
+            elif inquiry.topics:
                 inquiry.call.fail(_topic_error(raw))
         inquiry.retry.succeeded()
         inquiry.call.succeed(found)
@@ -407,6 +437,7 @@ class Metadata:
         """Drop a topic that neither exists nor is wanted any more; otherwise short-lived topics would accumulate."""
         del self.topics[name]
         self._failing.pop(name, None)
+        self.ordered.pop(name, None)
         self._outages.forget(name)
 
     def _set_error(self, topic: TopicMetadata, error: KafkaError | None) -> None:
@@ -418,7 +449,7 @@ class Metadata:
 
     def _known(self, name: str | None) -> tuple[object, ...] | None:
         topic = self.topics.get(name) if name is not None else None
-        return None if topic is None else (topic.topic_id, getattr(topic.error, "code", None), dict(topic.partitions))
+        return None if topic is None else _comparable(topic)
 
     def _take_topic(self, raw: MetadataResponseTopic, name: str, version: int, *, caught_up: bool) -> None:
         known = self.topics.get(name)
@@ -433,7 +464,10 @@ class Metadata:
         known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
         known.internal = raw.is_internal
         self._set_error(known, None)
-        known.partitions = {
+        is_outdated = known.counts is not None and any(
+            0 <= p.leader_epoch < known.epochs.get(p.partition_index, -1) for p in raw.partitions
+        )
+        found = {
             p.partition_index: _newer(
                 known,
                 PartitionInfo(
@@ -449,6 +483,18 @@ class Metadata:
             )
             for p in raw.partitions
         }
+        if is_outdated:
+            # A change of the counts raises the leader epoch of every partition, so this broker may lag behind a change.
+            # A producer that took its counts would send records to partitions that their keys have left.
+            found = known.partitions | found
+        else:
+            known.counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)
+            known.partition_count_epoch = raw.partition_count_epoch
+        if known.counts is None:
+            self.ordered.pop(name, None)
+        else:
+            self.ordered[name] = None
+        known.partitions = found
         if known.first_seen is None:
             known.first_seen = frozenset() if self.has_listed else frozenset(known.partitions)
 
@@ -458,6 +504,7 @@ class Metadata:
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and name not in self._wanted:
             self.topics.pop(name, None)
             self._failing.pop(name, None)
+            self.ordered.pop(name, None)
             return
         topic = known if known is not None else self.topics.setdefault(name, TopicMetadata(name))
         self._set_error(topic, _topic_error(raw))
@@ -483,6 +530,17 @@ def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
         return new
     log.debug("%s-%s: ignoring metadata of leader epoch %s: epoch %s was seen", *new[:2], new.leader_epoch, seen)
     return topic.partitions.get(new.partition) or new._replace(leader=-1, leader_epoch=seen)
+
+
+def _comparable(topic: TopicMetadata) -> tuple[object, ...]:
+    """Return the parts of a topic's metadata that count as a change of the metadata if they differ."""
+    return (
+        topic.topic_id,
+        getattr(topic.error, "code", None),
+        dict(topic.partitions),
+        topic.counts,
+        topic.partition_count_epoch,
+    )
 
 
 def _is_final(error: KafkaError | None) -> bool:

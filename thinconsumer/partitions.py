@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from .errors import IllegalStateError, KafkaError
+from .garbage_collection import garbage_collection_paused
 from .lazy_dataclass import dataclass
 from .types import OffsetAndMetadata, TopicPartition
 
@@ -30,6 +31,8 @@ class PositionState(enum.Enum):
     AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or for a seek.
     VALIDATING = "validating"  #: The leader changed; its log is checked for truncation (KIP-320).
     FETCHING = "fetching"  #: Has a position: records are fetched and returned.
+
+    __hash__ = object.__hash__  # that of enums calls a function in Python, several times for each partition
 
 
 class PositionEvent(enum.Enum):
@@ -45,6 +48,8 @@ class PositionEvent(enum.Enum):
     LEADER_CHANGED = "leader changed"
     VALIDATED = "validated"
     TRUNCATED = "truncated"
+
+    __hash__ = object.__hash__  # as above
 
 
 _S = PositionState
@@ -131,6 +136,7 @@ WATCHED = (
     "callback_pending",
     "error",
     "blocked_until",
+    "delivery_end",
     "preferred_replica",
     "confirmation",
 )
@@ -168,6 +174,7 @@ class Partition:
         "log_start_offset",
         "number",
         "out_of_range",
+        "placed_by",
         "preferred_until",
         "reset",
         "topic_id",
@@ -191,6 +198,9 @@ class Partition:
     error: KafkaError | None = _watched("_error")
     #: End of this partition's backoff, in monotonic seconds; no request for it before.
     blocked_until: float = _watched("_blocked_until")
+    #: The offset at which returning records stops until other partitions are consumed (KIP-253), -1 if no record may be
+    #: returned; None without a limit.
+    delivery_end: int | None = _watched("_delivery_end")
     #: The follower to fetch from instead of the leader (KIP-392); -1: the leader.
     preferred_replica: int = _watched("_preferred_replica")
     #: When a Fetch response last confirmed the log end; None if none has.
@@ -208,8 +218,10 @@ class Partition:
         self._paused = self._pending_revocation = self._callback_pending = False
         self._error: KafkaError | None = None
         self._blocked_until = 0.0
+        self._delivery_end: int | None = None
         self._preferred_replica = -1
         self._confirmation: Confirmation | None = None
+        self.placed_by: PositionEvent | None = None  #: The event that has set the position last; None before the first.
         #: Target of the reset in state AWAITING_RESET; None: that of ``auto_offset_reset``.
         self.reset: Reset | None = None
         #: The position that the leader rejected as out of range; None if the reset has another cause. The reset looks
@@ -292,15 +304,31 @@ class Partition:
             and not self.paused
             and not self.pending_revocation
             and not self.callback_pending
+            and (self._delivery_end is None or self._cursor.offset < self._delivery_end)
         )
+
+    @property
+    def wants_records(self) -> bool:
+        """Whether records may be fetched once the backoff is over."""
+        return self.may_hand_out and (self._delivery_end is None or self._cursor.fetch_offset < self._delivery_end)
 
     def may_fetch(self, now: float) -> bool:
         """Whether records may be fetched now."""
-        return self.may_hand_out and now >= self.blocked_until
+        return self.wants_records and now >= self.blocked_until
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether the position is one that the group has reached.
+
+        A held partition with a position from a reset is not read yet. If that position were committed, the next
+        owner would take it for one that the group has read up to, and would not hold the partition.
+        """
+        is_unread = self._delivery_end == -1 and self.placed_by is PositionEvent.RESET_FOUND
+        return self.has_position and not is_unread
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
         """Set the position to ``offset`` with a new cursor: responses to requests with the old cursor are dropped."""
-        self._become(self._after(event), Cursor(offset, epoch), None, None)
+        self._become(self._after(event), Cursor(offset, epoch), None, None, event)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:
         """Start to look up another position: by ``reset``, or by ``auto_offset_reset`` if ``reset`` is None.
@@ -310,7 +338,7 @@ class Partition:
         """
         kept = self.cursor.offset, self.cursor.epoch
         cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
-        self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range)
+        self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range, self.placed_by)
 
     def missing_committed(self) -> None:
         """Start a reset by ``auto_offset_reset``, since the group has no committed offset for this partition."""
@@ -322,7 +350,14 @@ class Partition:
         """Drop the buffered batches and the responses to Fetches in flight; fetching restarts at the position."""
         self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
 
-    def _become(self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None) -> None:
+    def _become(
+        self,
+        state: PositionState,
+        cursor: Cursor,
+        reset: Reset | None,
+        out_of_range: int | None,
+        placed_by: PositionEvent | None,
+    ) -> None:
         self.report_change()
         # Only assignments and no call: Python raises KeyboardInterrupt at calls, and Ctrl-C between two of these
         # statements would leave the new state with the old cursor.
@@ -330,6 +365,7 @@ class Partition:
         self._cursor = cursor
         self.reset = reset
         self.out_of_range = out_of_range
+        self.placed_by = placed_by
         self.failures = 0
         self._blocked_until = 0.0
         self._error = self.last_error = None
@@ -366,6 +402,11 @@ class Partitions:
         self._ends: dict[PositionState, list[tuple[float, int, Partition]]] = {state: [] for state in PositionState}
         self._serial = count()
         self._changes = 0
+        #: The topics of which newly assigned partitions begin with all records held (``Partition.delivery_end`` is -1).
+        #: The next step determines what they wait for, but a queued Fetch may be written before.
+        self.held_topics: set[str] = set()
+        #: By topic with ordered delivery (KIP-253): the number of undeleted partitions for which partitions are held.
+        self.counts: dict[str, int] = {}
         self._topics: tuple[int, frozenset[str]] = 0, frozenset()  #: Generation, and the topics of that assignment.
 
     def __iter__(self) -> Iterator[Partition]:
@@ -401,6 +442,7 @@ class Partitions:
             self._topics = self.generation, frozenset({tp.topic for tp in self._partitions})
         return self._topics[1]
 
+    @garbage_collection_paused
     def assign(self, tps: Iterable[TopicPartition], start: PositionState = PositionState.AWAITING_RESET) -> None:
         """Make ``tps`` the assignment. Partitions that stay assigned are unchanged; new ones begin in ``start``."""
         kept = self._partitions
@@ -408,12 +450,25 @@ class Partitions:
         for number, partition in enumerate(assigned.values()):
             partition.number = number
             if partition.tp not in kept:
+                if partition.tp.topic in self.held_topics:
+                    partition.delivery_end = -1
                 partition.belongs_to(self._changed)
         for tp, partition in kept.items():
             if tp not in assigned:
                 partition.report_change()
         self._partitions = assigned
         self.generation += 1
+
+    def set_count(self, topic: str, count: int | None) -> None:
+        """Let the topic's Fetch requests carry this number of undeleted partitions from now on; none if it is None."""
+        if self.counts.get(topic) != count:
+            if count is None:
+                del self.counts[topic]
+            else:
+                self.counts[topic] = count
+            for partition in self._partitions.values():
+                if partition.tp.topic == topic:
+                    partition.report_change()
 
     def reindex(self) -> None:
         """Report all partitions as changed, for managers that forget what they know about them."""
@@ -444,7 +499,7 @@ class Partitions:
         return _in_order(p for p in self._by_state[state] if now >= p.blocked_until)
 
     def without_position(self) -> list[Partition]:
-        """Return the partitions whose position is not known yet."""
+        """Return the partitions without a known position."""
         if self._changed:
             self._follow_changes()
         states = (PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED, PositionState.AWAITING_RESET)
@@ -457,7 +512,7 @@ class Partitions:
         return _in_order(self._with_error)
 
     def unconfirmed(self) -> list[Partition]:
-        """Return the partitions whose log end the next response of a fetch session cannot confirm.
+        """Return the partitions with a log end that the next response of a fetch session cannot confirm.
 
         These are the partitions that no fetch session holds, and those that no response has confirmed since a session
         holds them.
@@ -485,6 +540,11 @@ class Partitions:
             heappop(ends)
         return float("inf")
 
+    @property
+    def has_unplanned(self) -> bool:
+        """Whether :meth:`take_unplanned` would return a partition."""
+        return bool(self._changed or self._unplanned)
+
     def take_unplanned(self) -> list[Partition]:
         """Return the partitions that were changed, assigned or unassigned since the last call of this method."""
         if self._changed:
@@ -498,7 +558,9 @@ class Partitions:
         self._changes += 1
         # A partition leaves ``_changed`` last. If Ctrl-C strikes before, it is listed again, which does no harm.
         for partition in list(self._changed):
-            self._unplanned[partition] = None
+            # The planner needs no partition that was not to be fetched before the change, and is not to be after it.
+            if PositionState.FETCHING in (partition._state, *(partition.indexed_as or ())):
+                self._unplanned[partition] = None
             self._list(partition)
             del self._changed[partition]
 
@@ -511,7 +573,7 @@ class Partitions:
             self._unconfirmed.pop(partition, None)
             partition.indexed_as = None
             return
-        state, end = now_as = partition.state, partition.blocked_until
+        state, end = now_as = partition._state, partition._blocked_until
         if before != now_as:
             if before is not None:
                 self._by_state[before[0]].pop(partition, None)
@@ -519,11 +581,11 @@ class Partitions:
             if end:
                 heappush(self._ends[state], (end, next(self._serial), partition))
             partition.indexed_as = now_as
-        if partition.error is not None:
-            self._with_error[partition] = None
-        else:
+        if partition._error is None:
             self._with_error.pop(partition, None)
-        confirmation = partition.confirmation
+        else:
+            self._with_error[partition] = None
+        confirmation = partition._confirmation
         if confirmation is None or not confirmation.is_current:
             self._unconfirmed[partition] = None
         else:

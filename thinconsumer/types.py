@@ -16,6 +16,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionInfo",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 
@@ -30,6 +31,28 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class SubscriptionPattern:
+    """A regular expression in the syntax of RE2, for ``subscribe(pattern=SubscriptionPattern("orders-.*"))`` (KIP-848).
+
+    The broker evaluates it, against whole topic names, so that the client needs no list of all topics. That takes
+    ``group_protocol="consumer"``. A pattern of type ``str`` is Python's, and is matched in the client.
+    """
+
+    __slots__ = ("pattern",)
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+
+    def __eq__(self, other: object) -> bool:
+        return self.pattern == other.pattern if isinstance(other, SubscriptionPattern) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.pattern)
+
+    def __repr__(self) -> str:
+        return f"SubscriptionPattern({self.pattern!r})"
 
 
 class OffsetAndMetadata(NamedTuple):

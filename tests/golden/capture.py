@@ -42,11 +42,13 @@ from thinconsumer.wire import (
 from thinconsumer.wire import add_offsets_to_txn as add_offsets
 from thinconsumer.wire import add_partitions_to_txn as add_partitions
 from thinconsumer.wire import alter_user_scram_credentials as alter_scram
+from thinconsumer.wire import consumer_group_heartbeat as consumer_heartbeat
 from thinconsumer.wire import describe_user_scram_credentials as describe_scram
 from thinconsumer.wire import offset_for_leader_epoch as epochs
 from thinconsumer.wire import txn_offset_commit as txn_commit
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.apis import REQUESTS
+from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.delete_groups import DeleteGroupsRequest
 from thinconsumer.wire.describe_acls import DescribeAclsRequest
 from thinconsumer.wire.describe_cluster import DescribeClusterRequest
@@ -282,6 +284,57 @@ class Session:
     def describe_groups(self, version: int) -> Iterator[Message]:
         self.member(f"describe-{version}")
         yield DescribeGroupsRequest(groups=[f"describe-{version}", "missing"])
+
+    def consumer_group_join(
+        self, group: str, version: int, **options: Any
+    ) -> consumer_heartbeat.ConsumerGroupHeartbeatRequest:
+        """Return the first heartbeat of a member. From version 1 on, the client makes the member id."""
+        return consumer_heartbeat.ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=f"member-of-{group}" if version else "",
+            member_epoch=0,
+            rebalance_timeout_ms=30000,
+            topic_partitions=[],
+            **options,
+        )
+
+    def consumer_group_heartbeat(self, version: int) -> Iterator[Message]:
+        group = f"consumers-{version}"
+        yield self.consumer_group_join(group, version, rack_id="r1", subscribed_topic_names=[TOPIC, "missing"])
+        member = {"group_id": group, "member_id": self.broker.answer.member_id}
+        epoch = self.broker.answer.member_epoch
+        owned = [consumer_heartbeat.TopicPartitions(topic_id=self.topic_id, partitions=[0, 1])]
+        # A heartbeat without changes, a full one, and one of an epoch that the coordinator does not know.
+        yield consumer_heartbeat.ConsumerGroupHeartbeatRequest(**member, member_epoch=epoch)
+        yield consumer_heartbeat.ConsumerGroupHeartbeatRequest(
+            **member,
+            member_epoch=epoch,
+            rebalance_timeout_ms=30000,
+            subscribed_topic_names=[TOPIC],
+            server_assignor="range",
+            topic_partitions=owned,
+        )
+        yield consumer_heartbeat.ConsumerGroupHeartbeatRequest(**member, member_epoch=epoch + 9)
+        yield consumer_heartbeat.ConsumerGroupHeartbeatRequest(**member, member_epoch=-1)
+        static = self.consumer_group_join(group, version, instance_id="i", subscribed_topic_names=[TOPIC])
+        yield static
+        yield consumer_heartbeat.ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id=self.broker.answer.member_id, member_epoch=-2, instance_id="i"
+        )
+        if version >= 1:
+            yield self.consumer_group_join(f"{group}-regex", version, subscribed_topic_regex=f"{TOPIC}.*")
+            yield self.consumer_group_join(f"{group}-regex", version, subscribed_topic_regex="(")
+
+    def consumer_group_describe(self, version: int) -> Iterator[Message]:
+        group = f"described-{version}"
+        newest = self.range(consumer_heartbeat.ConsumerGroupHeartbeatRequest)[-1]
+        self.newest(
+            self.consumer_group_join(group, newest, instance_id="i", rack_id="r1", subscribed_topic_names=[TOPIC])
+        )
+        self.newest(self.consumer_group_join(f"{group}-regex", newest, subscribed_topic_regex=f"{TOPIC}.*"))
+        self.member(f"classic-{version}")
+        groups = [group, f"{group}-regex", f"classic-{version}", "missing"]
+        yield ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=True)
 
     def list_groups(self, version: int) -> Iterator[Message]:
         yield ListGroupsRequest()

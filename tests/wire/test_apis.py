@@ -9,15 +9,15 @@ from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.fetch import FetchRequest
 
 MACHINERY = {
-    "apis", "consumer_protocol", "current_leader", "decoding", "encoding", "error_codes", "header", "message",
-    "primitives", "schema", "source",
+    "apis", "consumer_protocol", "current_leader", "decoding", "encoding", "error_codes", "extensions", "header",
+    "message", "primitives", "schema", "source",
 }  # fmt: skip
 
 
 def test_requests_are_found_by_key() -> None:
     assert REQUESTS[1] is FetchRequest
     assert all(key == request.API_KEY for key, request in REQUESTS.items())
-    assert len(REQUESTS) == 34
+    assert len(REQUESTS) == 38
 
 
 def test_every_api_module_is_listed() -> None:

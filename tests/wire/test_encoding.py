@@ -6,6 +6,7 @@ import pytest
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire import ZERO_UUID, UnsupportedFieldError
+from thinconsumer.wire.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions
 from thinconsumer.wire.fetch import (
     FetchableTopicResponse,
     FetchEpochEndOffset,
@@ -154,3 +155,16 @@ def test_records_are_written_from_any_buffer() -> None:
         message = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(records=records)])])
         (partition,) = FetchResponse.decode(message.encode(4), 4).responses[0].partitions
         assert partition.records == b"abc"
+
+
+def test_a_nullable_struct_follows_a_byte_that_says_whether_it_is_null() -> None:
+    """KIP-893: as Kafka's generated writers do for the assignment of a heartbeat."""
+    head = bytes.fromhex("00000000 0000 00 00 00000007 00001388")
+    response = ConsumerGroupHeartbeatResponse(member_epoch=7, heartbeat_interval_ms=5000)
+    assert response.encode(1) == head + b"\xff" + b"\0"
+    topic = TopicPartitions(topic_id=b"i" * 16, partitions=[3])
+    response.assignment = Assignment(topic_partitions=[topic])
+    given = b"\2" + b"i" * 16 + b"\2" + b"\0\0\0\3" + b"\0" + b"\0"
+    assert response.encode(1) == head + b"\1" + given + b"\0"
+    for presence, expected in ((b"\xff", None), (b"\x80", None)):
+        assert ConsumerGroupHeartbeatResponse.decode(head + presence + b"\0", 1).assignment is expected

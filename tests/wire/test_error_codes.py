@@ -15,10 +15,11 @@ from thinconsumer.errors import (
 )
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
+from thinconsumer.wire.extensions import FIRST_ERROR_CODE
 
 
 def test_every_code_has_one_row() -> None:
-    assert sorted(BY_CODE) == sorted(Code) == list(range(-1, 137))
+    assert sorted(BY_CODE) == sorted(Code) == [*range(-1, 137), FIRST_ERROR_CODE]
     for code, row in BY_CODE.items():
         assert (row.code, row.name) == (code, Code(code).name)
         assert row.text

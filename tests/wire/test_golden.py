@@ -64,7 +64,8 @@ def test_every_version_has_a_recorded_exchange() -> None:
             if (GOLDEN / folder / f"{name}.txt").exists()
             for version, _, _ in exchanges(GOLDEN / folder / f"{name}.txt")
         }
-        assert set(range(key.min_version, key.max_version + 1)) <= captured, name
+        wanted = set(range(key.min_version, key.max_version + 1))
+        assert wanted <= captured, name
         assert key.max_version <= request.VERSIONS[1], f"4.3.0 speaks a newer version of {name} than we do"
 
 
@@ -122,3 +123,33 @@ def test_find_coordinator_names_the_only_broker(version: int) -> None:
     assert {(answer.error_code, answer.node_id, answer.host, answer.port) for answer in answers} == {
         (Code.NONE, 1, "127.0.0.1", 31192)
     }
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_consumer_group_heartbeat_gives_epochs_and_assignments(version: int) -> None:
+    """A member without an expression is assigned partitions at once; one with an expression once that is resolved."""
+    joined, unchanged, full, newer, left, _, left_for_a_while, *by_regex = responses(
+        "kafka-4.3.0", "consumer_group_heartbeat", version
+    )
+    assert joined.member_epoch > 0 and joined.heartbeat_interval_ms == 5000
+    assert [row.partitions for row in joined.assignment.topic_partitions] == [[0, 1]]
+    assert (unchanged.error_code, unchanged.assignment) == (Code.NONE, None)
+    assert full.assignment == joined.assignment
+    assert (newer.error_code, newer.member_id) == (Code.FENCED_MEMBER_EPOCH, None)
+    assert (left.member_epoch, left_for_a_while.member_epoch) == (-1, -2)
+    codes = [answer.error_code for answer in by_regex]
+    assert codes == [Code.NONE, Code.INVALID_REGULAR_EXPRESSION][: 2 * version]
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_consumer_group_describe_tells_groups_apart(version: int) -> None:
+    (response,) = responses("kafka-4.3.0", "consumer_group_describe", version)
+    stable, by_regex, *others = response.groups
+    assert [group.error_code for group in others] == [Code.GROUP_ID_NOT_FOUND] * 2
+    assert (stable.group_state, stable.assignor_name) == ("Stable", "uniform")
+    assert stable.group_epoch == stable.assignment_epoch == stable.members[0].member_epoch
+    (member,) = stable.members
+    assert member.assignment == member.target_assignment
+    assert [(row.topic_name, row.partitions) for row in member.assignment.topic_partitions] == [("golden", [0, 1])]
+    assert member.member_type == (1 if version else -1)
+    assert (member.subscribed_topic_regex, by_regex.members[0].subscribed_topic_regex) == ("", "golden.*")

@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 
 from thinconsumer.wire import ZERO_UUID, Message, Struct
-from thinconsumer.wire.api_versions import ApiVersionsResponse
+from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
+from thinconsumer.wire.extensions import FIRST_TAG
+from thinconsumer.wire.metadata import MetadataResponse, MetadataResponseTopic
 from thinconsumer.wire.schema import Primitive, WireField, wire_fields
 
 pytestmark = pytest.mark.once
@@ -29,6 +31,7 @@ kio_constants = pytest.importorskip("kio.static.constants")
 kio_schema = pytest.importorskip("kio.schema.index")
 kafka_protocol = pytest.importorskip("kafka.protocol")
 
+JUDGED_BY_KAFKA = True
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
@@ -45,6 +48,8 @@ KAFKA_NAMES = {
     "FindCoordinatorResult": "Coordinator",
     "OffsetFetchResponsePartition": "OffsetFetchResponsePartitions",
 }
+#: APIs of the consumer group protocol (KIP-848), which kafka-python does not have.
+KAFKA_PYTHON_LACKS = {68, 69}
 #: kafka-python decodes these bit fields to sets, so only kio's values are compared.
 BIT_FIELDS = ("authorized_operations", "cluster_authorized_operations", "topic_authorized_operations")
 
@@ -57,7 +62,7 @@ def leaves(struct: Struct, version: int) -> list[Any]:
     """Return the values of a message in declaration order, to compare with codecs that use other names."""
     found: list[Any] = []
     for name, wire in wire_fields(type(struct)):
-        if version in wire.versions:
+        if version in wire.versions and wire.tag < FIRST_TAG:
             value = getattr(struct, name)
             if isinstance(wire.of, Primitive) or value is None:
                 found.append(value)
@@ -130,7 +135,7 @@ def kafka_python_class(message: type[Message]) -> Any:
 
 def judged_fields(struct: type[Struct], version: int) -> Iterator[tuple[str, WireField]]:
     for name, wire in wire_fields(struct):
-        if version in wire.versions and name not in BIT_FIELDS:
+        if version in wire.versions and name not in BIT_FIELDS and wire.tag < FIRST_TAG:
             yield name, wire
 
 
@@ -166,6 +171,8 @@ def same(theirs: Any, ours: Struct, version: int, names: dict[str, str], path: s
 
 
 def test_kafka_python_reads_and_writes_the_same_bytes(message: type[Message], generate: Any, versions: Any) -> None:
+    if message.API_KEY in KAFKA_PYTHON_LACKS:
+        pytest.skip("kafka-python does not have this API; kio reads and writes it in the test above")
     theirs = kafka_python_class(message)
     names = {"generation_id_or_member_epoch": "generation_id"} if "generation_id" in theirs.fields else {}
     for version in versions(message):
@@ -185,6 +192,26 @@ def without_version_error(ours: Any) -> Any:
     if isinstance(ours, ApiVersionsResponse):
         ours.error_code = 0  # kafka-python reads an error response as version 0.
     return ours
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_kafka_python_skips_the_counts_of_ordered_topics(version: int) -> None:
+    topic = MetadataResponseTopic(name="t", topic_id=b"t" * 16, initial_partition_count=4, undeleted_partition_count=8)
+    kafka_python_skips(MetadataResponse(topics=[topic]), version)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_kafka_python_skips_the_apis_of_this_project(version: int) -> None:
+    extension = ApiVersion(api_key=FIRST_TAG, min_version=0, max_version=0)
+    kafka_python_skips(ApiVersionsResponse(extension_api_keys=[extension]), version)
+
+
+def kafka_python_skips(response: Any, version: int) -> None:
+    """Assert that kafka-python decodes a response with tagged fields of this project, and finds nothing of them. kio
+    rejects unknown tags, against KIP-482.
+    """
+    decoded = kafka_python_class(type(response)).decode(response.encode(version), version=version)
+    same(decoded, response, version, {}, f"version {version}")
 
 
 def bits_between(struct: type[Struct], version: int) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pprint import pformat
@@ -117,3 +118,34 @@ def test_a_derived_struct_has_the_fields_of_its_base_and_an_init_of_its_own() ->
     FetchTopic(topic="a")
     assert Longer(topic="a", more=2).more == 2
     assert [name for name, _ in wire_fields(Longer)] == [*(name for name, _ in wire_fields(FetchTopic)), "more"]
+
+
+def test_ctrl_c_at_any_call_while_the_first_instance_is_made_stays_ctrl_c() -> None:
+    """Before Python 3.12, an exception out of a field's ``__set_name__`` became a RuntimeError, which ended programs
+    that catch KeyboardInterrupt."""
+    outer = sys.gettrace()
+    calls, finished = 0, False
+    while not finished:
+        calls += 1
+        left = calls
+
+        def interrupt(frame: object, event: str, argument: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+
+        class Fresh(Struct):
+            number: int = int32("0+")
+
+        sys.settrace(interrupt)
+        try:
+            made = Fresh(number=7)
+            finished = True
+        except KeyboardInterrupt:
+            sys.settrace(outer)
+            made = Fresh(number=7)  # the next attempt succeeds
+        finally:
+            sys.settrace(outer)
+        assert made.number == 7
+    assert calls > 20

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import (
+    BrokerResponseError,
     FencedInstanceIdError,
     InvalidGroupIdError,
     InvalidSessionTimeoutError,
@@ -64,6 +65,7 @@ class Action(enum.Enum):
     WAIT_FOR_COORDINATOR = "asks the same coordinator again after a backoff", True, Told.WARNING
     FIND_COORDINATOR = "looks for the coordinator, then sends the request again", True, Told.WARNING
     FIND_CONTROLLER = "looks for the controller, then sends the request again", True, Told.WARNING
+    USE_CLASSIC_API = "sends the request for groups of the classic protocol instead", True, Told.NOTHING
     USE_MEMBER_ID = "joins again with the member id of the answer", True, Told.NOTHING
     REJOIN = "joins again with the same member id", True, Told.NOTHING
     RESET_GENERATION = "reports all partitions as lost, and joins again with the same member id", True, Told.WARNING
@@ -112,16 +114,21 @@ JUDGED: Mapping[tuple[str, Scope], Defaults] = {
     ("Metadata", _S.CONSUMER): Defaults(True, _A.RAISE),
     ("FindCoordinator", _S.GROUP): Defaults(False, _A.RAISE),
     **{(api, _S.GROUP): Defaults(False, _A.RAISE) for api in _MEMBER},
+    ("ConsumerGroupHeartbeat", _S.GROUP): Defaults(False, _A.RAISE),
     ("OffsetFetch", _S.GROUP): Defaults(False, _A.RAISE),
     ("OffsetFetch", _S.PARTITION): Defaults(True, _A.RAISE),
     ("OffsetCommit", _S.PARTITION): Defaults(False, _A.FAIL),
     ("Produce", _S.PARTITION): Defaults(True, _A.FAIL),
     ("InitProducerId", _S.CONSUMER): Defaults(False, _A.FAIL),
+    ("PartitionLeaderEpochsForPartitions", _S.TOPIC): Defaults(True, _A.RAISE),
+    ("PartitionLeaderEpochsForPartitions", _S.PARTITION): Defaults(True, _A.RAISE),
+    ("ConsumerGroupPositions", _S.GROUP): Defaults(False, _A.RAISE),
     ("DescribeTopics", _S.TOPIC): Defaults(True, _A.FAIL),
     ("CreateTopics", _S.TOPIC): Defaults(True, _A.FAIL),
     ("DeleteTopics", _S.TOPIC): Defaults(True, _A.FAIL),
     ("CreatePartitions", _S.TOPIC): Defaults(True, _A.FAIL),
     ("ListGroups", _S.CONSUMER): Defaults(True, _A.FAIL),
+    ("ConsumerGroupDescribe", _S.GROUP): Defaults(True, _A.FAIL),
     ("DescribeGroups", _S.GROUP): Defaults(True, _A.FAIL),
     ("DeleteGroups", _S.GROUP): Defaults(True, _A.FAIL),
 }
@@ -155,6 +162,33 @@ _MEMBERSHIP: dict[Code, Rule] = {
     Code.INVALID_SESSION_TIMEOUT: Rule(_A.GIVE_UP, "every join of this member would be refused"),
     Code.INVALID_GROUP_ID: Rule(_A.GIVE_UP, "every join of this member would be refused"),
 }
+_HEARTBEAT = "the next heartbeat has the same error, and the member reacts to it there"
+_POSITIONS: dict[Code, Rule] = {
+    **_COORDINATOR,
+    Code.REBALANCE_IN_PROGRESS: Rule(_A.RETRY, _HEARTBEAT),
+    Code.UNKNOWN_MEMBER_ID: Rule(_A.RETRY, _HEARTBEAT),
+    Code.ILLEGAL_GENERATION: Rule(_A.RETRY, _HEARTBEAT),
+    Code.FENCED_INSTANCE_ID: Rule(_A.RETRY, _HEARTBEAT),
+    Code.FENCED_MEMBER_EPOCH: Rule(_A.RETRY, _HEARTBEAT),
+    Code.STALE_MEMBER_EPOCH: Rule(_A.RETRY, "the response to the next heartbeat has the new member epoch"),
+}
+_ADMISSION = "every join of this member would be refused"
+_CONSUMER_GROUP: dict[Code, Rule] = {
+    **_COORDINATOR,
+    Code.UNKNOWN_MEMBER_ID: Rule(_A.RESET_GENERATION, "the session timed out, or the coordinator lost its state"),
+    Code.FENCED_MEMBER_EPOCH: Rule(_A.RESET_GENERATION, "the coordinator knows a newer epoch"),
+    Code.UNRELEASED_INSTANCE_ID: Rule(_A.GIVE_UP, "a running member has the same group_instance_id"),
+    Code.FENCED_INSTANCE_ID: Rule(_A.GIVE_UP, "another member with the same group_instance_id has taken over"),
+    Code.UNSUPPORTED_ASSIGNOR: Rule(_A.GIVE_UP, _ADMISSION),
+    Code.GROUP_MAX_SIZE_REACHED: Rule(_A.GIVE_UP, "Java's consumer gives up, too, in this protocol"),
+    Code.INVALID_REGULAR_EXPRESSION: Rule(_A.GIVE_UP, _ADMISSION),
+    Code.UNSUPPORTED_VERSION: Rule(_A.GIVE_UP, "the cluster lacks the consumer group protocol"),
+    Code.INVALID_REQUEST: Rule(_A.GIVE_UP, _ADMISSION),
+    Code.INVALID_GROUP_ID: Rule(_A.GIVE_UP, _ADMISSION),
+    Code.GROUP_ID_NOT_FOUND: Rule(
+        _A.GIVE_UP, "the group has classic members, and may not be converted; a former member joins again"
+    ),
+}
 _STALE = "the response may concern an earlier member id or generation of this member"
 _NEW_TOPIC = "the coordinator's metadata may lack a topic that was just created"
 _COMMIT: dict[Code, Rule] = {
@@ -167,6 +201,7 @@ _COMMIT: dict[Code, Rule] = {
     Code.UNKNOWN_MEMBER_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
     Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, "offsets of kept partitions are committed afterwards"),
     Code.FENCED_INSTANCE_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
+    Code.STALE_MEMBER_EPOCH: Rule(_A.CHECK_MEMBERSHIP, "offsets of kept partitions are committed under the new epoch"),
     Code.GROUP_ID_NOT_FOUND: Rule(_A.CHECK_MEMBERSHIP, "from version 9 on: the group has no members at all"),
 }
 _PRODUCE: dict[Code, Rule] = {
@@ -201,16 +236,27 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
         Code.REBOOTSTRAP_REQUIRED: Rule(_A.RETRY, "the next Metadata response triggers the rebootstrap"),
     },
     **{(api, _S.GROUP): _MEMBERSHIP for api in _MEMBER},
-    ("OffsetFetch", _S.GROUP): _COORDINATOR,
+    ("ConsumerGroupHeartbeat", _S.GROUP): _CONSUMER_GROUP,
+    ("OffsetFetch", _S.GROUP): {
+        **_COORDINATOR,
+        Code.STALE_MEMBER_EPOCH: Rule(_A.RETRY, "the response to the heartbeat with the new epoch is on its way"),
+        Code.UNKNOWN_MEMBER_ID: Rule(_A.RETRY, "the next heartbeat tells whether this is still a member"),
+    },
     ("OffsetCommit", _S.PARTITION): _COMMIT,
     ("Produce", _S.PARTITION): _PRODUCE,
     ("InitProducerId", _S.CONSUMER): {
         Code.UNKNOWN_SERVER_ERROR: Rule(_A.RETRY, "the broker's block of producer ids could not be refilled")
     },
+    ("ConsumerGroupPositions", _S.GROUP): _POSITIONS,
     ("DescribeTopics", _S.TOPIC): _NO_TOPIC,
     ("CreateTopics", _S.TOPIC): _CONTROLLER,
     ("DeleteTopics", _S.TOPIC): _CONTROLLER | _NO_TOPIC,
     ("CreatePartitions", _S.TOPIC): _CONTROLLER | _NO_TOPIC,
+    ("ConsumerGroupDescribe", _S.GROUP): {
+        **_COORDINATOR,
+        Code.GROUP_ID_NOT_FOUND: Rule(_A.USE_CLASSIC_API, "a classic group, or none at all"),
+        Code.UNSUPPORTED_VERSION: Rule(_A.USE_CLASSIC_API, "the cluster lacks the consumer group protocol"),
+    },
     ("DescribeGroups", _S.GROUP): _COORDINATOR,
     ("DeleteGroups", _S.GROUP): _COORDINATOR,
 }
@@ -237,9 +283,12 @@ def waits_for_user(error: KafkaError) -> bool:
     group concerned, so no later response could report the error a second time: an application that ignored the one
     exception would read nothing more and never learn why.
     """
+    if isinstance(error, BrokerResponseError) and (error.api, _S.GROUP) == _REFUSALS:
+        return rule(error.api, error.code, _S.GROUP).action is _A.GIVE_UP
     return isinstance(error, _WAITING)
 
 
+_REFUSALS = ("ConsumerGroupHeartbeat", _S.GROUP)
 _WAITING = (
     NoOffsetForPartitionError,
     LogTruncationError,

@@ -3,7 +3,8 @@
 Version 3 is flexible and carries the client's software name and version (KIP-511). A broker that does not support the
 request's version answers UNSUPPORTED_VERSION in version 0, so the response always has header version 0. Version 4 lets
 a feature's lowest supported version be 0. Version 5 carries the cluster id and node id that the client expects, so that
-a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242).
+a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242). The last tagged field of the response is the
+project's own: it lists the APIs of ``wire.extensions``.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class ApiVersionsResponse(Message):
     finalized_features_epoch: int = int64("3+", default=-1, tag=1, ignorable=True)
     finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, "3+", tag=2, ignorable=True)
     zk_migration_ready: bool = boolean("3+", tag=3, ignorable=True)
+    extension_api_keys: list[ApiVersion] = array(ApiVersion, "3+", tag=25_300, ignorable=True)
 
 
 class ApiVersionsRequest(Message):

@@ -7,6 +7,9 @@ from .add_offsets_to_txn import AddOffsetsToTxnRequest
 from .add_partitions_to_txn import AddPartitionsToTxnRequest
 from .alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from .api_versions import ApiVersionsRequest
+from .consumer_group_describe import ConsumerGroupDescribeRequest
+from .consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from .consumer_group_positions import ConsumerGroupPositionsRequest
 from .create_acls import CreateAclsRequest
 from .create_partitions import CreatePartitionsRequest
 from .create_topics import CreateTopicsRequest
@@ -33,6 +36,7 @@ from .metadata import MetadataRequest
 from .offset_commit import OffsetCommitRequest
 from .offset_fetch import OffsetFetchRequest
 from .offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from .partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from .produce import ProduceRequest
 from .sasl_authenticate import SaslAuthenticateRequest
 from .sasl_handshake import SaslHandshakeRequest
@@ -74,6 +78,10 @@ _REQUESTS: tuple[type[Message], ...] = (
     DescribeUserScramCredentialsRequest,
     AlterUserScramCredentialsRequest,
     DescribeClusterRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupDescribeRequest,
+    PartitionLeaderEpochsForPartitionsRequest,
+    ConsumerGroupPositionsRequest,
 )
 
 #: Request classes by API key; ``.RESPONSE`` is the class of the response.

@@ -130,9 +130,20 @@ class _Decoder:
         if not callable(wire.default):
             return self.source.literal(wire)
         if wire.default not in self.shared:
-            name = self.shared[wire.default] = self.source.fresh("default")
-            self.source.first(f"{name} = {self.source.constant('C', wire.default)}()")
+            self.shared[wire.default] = self.source.fresh("default")
+            self.build_default(wire.default, self.shared[wire.default])
         return self.shared[wire.default]
+
+    def build_default(self, cls: type[Struct], name: str) -> None:
+        """Emit the code that makes an instance with defaults. Assignments take half as long as a call of the class."""
+        cls_name, fields = self.source.constant("C", cls), wire_fields(cls)
+        if any(callable(wire.default) and wire.default is not list for _, wire in fields):
+            self.source.first(f"{name} = {cls_name}()")
+            return
+        for attribute, wire in fields:
+            self.source.first(f"{name}.{attribute} = {self.default(wire)}")
+        self.source.first(f"{name}.unknown_tags = {{}}")
+        self.source.first(f"{name} = new({cls_name})")
 
     def value(self, wire: WireField, target: str, what: str) -> None:
         """Emit the code that reads one field and assigns its value to ``target``; ``what`` names it in errors."""
@@ -144,8 +155,20 @@ class _Decoder:
                 self.pending.append((wire.of.code, target))
             else:
                 self.content(wire.of, target, what, nullable)
+        elif nullable:
+            self.nullable_structure(wire.of, target)
         else:
             self.source.line(f"{target} = {self.structure(wire.of)}")
+
+    def nullable_structure(self, of: type[Struct], target: str) -> None:
+        """Emit the code that reads a byte, which is negative for null, and then the struct (KIP-893)."""
+        present = self.source.fresh("n")
+        self.pending.append(("b", present))
+        self.flush()
+        with self.source.block(f"if {present} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.source.line(f"{target} = {self.structure(of)}")
 
     def length(self, prefix: tuple[str, int]) -> str:
         """Emit the code that reads a length or count; return the name of the variable that holds the number. In

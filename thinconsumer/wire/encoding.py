@@ -97,7 +97,23 @@ class _Encoder:
             self.array(wire, name, what)
         elif isinstance(wire.of, Primitive):
             self.content(wire.of, wire, name, what)
+        elif wire.nullable.last >= 0:
+            self.nullable_structure(wire, name, what)
         else:
+            self.structure(wire.of, name)
+
+    def nullable_structure(self, wire: WireField, name: str, what: str) -> None:
+        """Emit the code that writes a byte, -1 for null and else 1, and then the struct (KIP-893)."""
+        self.flush()
+        with self.source.block(f"if {name} is None:"):
+            if self.version in wire.nullable:
+                self.pending.append(("b", "-1"))
+                self.flush()
+            else:
+                self.source.line(f"null_refused({what!r}, {self.version})")
+        with self.source.block("else:"):
+            if self.version in wire.nullable:
+                self.pending.append(("b", "1"))
             self.structure(wire.of, name)
 
     def length(self, prefix: tuple[str, int], name: str) -> None:

@@ -1,6 +1,7 @@
 """Kafka's error codes: for each its name, description, and whether to retry, refresh metadata or rejoin the group.
 
 Codes, names, "retriable" and "refresh metadata" are those of Kafka 4.4's ``Errors.java`` and its exception classes.
+The last code is the project's own.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from ..errors import (
     IllegalArgumentError,
     InconsistentGroupProtocolError,
     InvalidGroupIdError,
+    InvalidRegularExpressionError,
     InvalidSessionTimeoutError,
     OffsetOutOfRangeError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
+    UnreleasedInstanceIdError,
+    UnsupportedAssignorError,
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
 )
@@ -190,8 +194,18 @@ class Code(enum.IntEnum):
     NEW_LEADER_ELECTED = 108, "the change was made, but the partition has another leader now"
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, "the offset is in remote storage, which this version of the API cannot read"
     FENCED_MEMBER_EPOCH = 110, "the member's epoch is too old; it has to give up its partitions and rejoin", REJOIN
-    UNRELEASED_INSTANCE_ID = 111, "another member with the same group_instance_id has not left yet"
-    UNSUPPORTED_ASSIGNOR = 112, "the group does not support this server-side assignor"
+    UNRELEASED_INSTANCE_ID = (
+        111,
+        "another member with the same group_instance_id has not left yet",
+        FINAL,
+        UnreleasedInstanceIdError,
+    )
+    UNSUPPORTED_ASSIGNOR = (
+        112,
+        "the broker does not have this assignor: check group_remote_assignor",
+        FINAL,
+        UnsupportedAssignorError,
+    )
     STALE_MEMBER_EPOCH = 113, "the member's epoch is not the current one; retry after the next heartbeat"
     MISMATCHED_ENDPOINT_TYPE = 114, "the request went to the wrong kind of listener (broker or controller)"
     UNSUPPORTED_ENDPOINT_TYPE = 115, "this kind of endpoint is not supported"
@@ -207,7 +221,12 @@ class Code(enum.IntEnum):
     INVALID_VOTER_KEY = 125, "the voter's key is not the receiver's"
     DUPLICATE_VOTER = 126, "the node is a voter already"
     VOTER_NOT_FOUND = 127, "the node is not a voter"
-    INVALID_REGULAR_EXPRESSION = 128, "the broker could not compile the regular expression"
+    INVALID_REGULAR_EXPRESSION = (
+        128,
+        "the broker could not compile the regular expression",
+        FINAL,
+        InvalidRegularExpressionError,
+    )
     REBOOTSTRAP_REQUIRED = 129, "the metadata of the client is outdated: it must start from its bootstrap servers again"
     STREAMS_INVALID_TOPOLOGY = 130, "the streams topology is not valid"
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, "the streams topology's epoch is not valid"
@@ -216,6 +235,8 @@ class Code(enum.IntEnum):
     GROUP_DELETION_FAILED = 134, "the group could not be deleted"
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, "the broker could not store the streams topology's description"
     CONTROLLER_ID_NOT_REGISTERED = 136, "no controller with this id is registered"
+    # Not Kafka's: KIP-253, which names the exception InvalidPartitionMetadataException. See ``wire.extensions``.
+    INVALID_PARTITION_METADATA = 25_300, "the client and the broker know different numbers of partitions", REFRESH
 
 
 class _ByCode(dict[int, ErrorCode]):

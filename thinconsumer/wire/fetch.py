@@ -87,7 +87,11 @@ class ReplicaState(Struct):
 
 
 class FetchPartition(Struct):
-    """The fetch offset in one partition, the leader epoch known to the client, and the epoch of the last batch read."""
+    """The fetch offset in one partition, the leader epoch known to the client, and the epoch of the last batch read.
+
+    ``undeleted_partition_count`` is the partition count that the consumer has in its metadata for a topic with ordered
+    delivery, without partitions marked for deletion; -1 for all other topics (KIP-253, not Kafka's).
+    """
 
     partition: int = int32("0+")
     current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -97,6 +101,7 @@ class FetchPartition(Struct):
     partition_max_bytes: int = int32("0+")
     replica_directory_id: bytes = uuid("17+", tag=0, ignorable=True)
     high_watermark: int = int64("18+", default=2**63 - 1, tag=1, ignorable=True)
+    undeleted_partition_count: int = int32("12+", default=-1, tag=25_301, ignorable=True)
 
 
 class FetchTopic(Struct):

@@ -4,7 +4,8 @@ In version 0 an empty list of topics requests all topics; from version 1 on None
 Version 4 lets the client forbid automatic topic creation, version 5 adds offline replicas, version 7 leader epochs
 (KIP-320), version 10 topic ids, which requests may use from version 12 on (KIP-516). Versions 8 to 10 can also report
 the client's authorized operations on the cluster; later versions leave that to DescribeCluster (KIP-700). Version 13
-adds an error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
+adds an error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED). The tagged fields are the project's own, for
+topics with ordered delivery only (KIP-253).
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """A topic and its partitions, or an error. ``name`` is None if the request named an unknown topic id."""
+    """A topic and its partitions, or an error. ``name`` is None if the request named an unknown topic id.
+
+    Both counts are -1 unless the topic has ordered delivery. Partitions from the second one on are marked for deletion.
+    ``partition_count_epoch`` is the number of changes of the count.
+    """
 
     error_code: int = int16("0+")
     name: str | None = string("0+", nullable="12+")
@@ -43,6 +48,9 @@ class MetadataResponseTopic(Struct):
     is_internal: bool = boolean("1+", ignorable=True)
     partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition, "0+")
     topic_authorized_operations: int = int32("8+", default=-(2**31))
+    initial_partition_count: int = int32("9+", default=-1, tag=25_300, ignorable=True)
+    undeleted_partition_count: int = int32("9+", default=-1, tag=25_301, ignorable=True)
+    partition_count_epoch: int = int32("9+", default=-1, tag=25_302, ignorable=True)
 
 
 class MetadataResponse(Message):

@@ -22,6 +22,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast, overload
 
+from ..imports import import_uninterrupted
+
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform  # Python has it in ``typing`` only from 3.11 on.
 else:
@@ -158,9 +160,20 @@ def array(of: Any, versions: str, **options: Any) -> Any:
     return _declare(of, versions, options.pop("default", list), array=True, **options)
 
 
-def struct(of: type[S], versions: str, *, tag: int = -1) -> S:
-    """Declare a field with one nested struct of class ``of``; its default is an instance with ``of``'s own defaults."""
-    return cast(S, _declare(of, versions, of, tag=tag))
+@overload
+def struct(of: type[S], versions: str, *, tag: int = -1) -> S: ...
+
+
+@overload
+def struct(of: type[S], versions: str, *, nullable: str, default: None, tag: int = -1) -> S | None: ...
+
+
+def struct(of: Any, versions: str, **options: Any) -> Any:
+    """Declare a field with one nested struct of class ``of``; its default is an instance with ``of``'s own defaults.
+
+    With ``nullable`` a byte before the struct says whether it is null (KIP-893), and the default is None.
+    """
+    return _declare(of, versions, options.pop("default", of), **options)
 
 
 #: The declaration of ``unknown_tags``, which is not a field on the wire.
@@ -189,15 +202,19 @@ def _generate_init(self: Struct, /, **values: Any) -> None:
 
 @cache
 def _as_dataclass(cls: type[Struct]) -> Any:
-    """Return a dataclass with the fields of ``cls``, whose ``__init__`` and list of fields serve ``cls``, too."""
-    from dataclasses import field, make_dataclass
+    """Return a dataclass with the fields of ``cls``, to provide the ``__init__`` and the list of fields of ``cls``."""
+    import_uninterrupted("dataclasses")
+    from dataclasses import dataclass, field
 
-    fields: list[tuple[str, Any, Any]] = []
+    # Without a docstring, ``dataclass`` would compute one from the signature.
+    made: Any = type(cls.__qualname__, (), {"__doc__": cls.__doc__ or "A struct."})
+    made.__annotations__ = dict.fromkeys(cls._declared, Any)
     for name, wire in cls._declared.items():
         default = {"default_factory" if callable(wire.default) else "default": wire.default}
-        fields.append((name, Any, field(**default, repr=wire.in_repr, metadata={"wire": wire})))
-    doc = {"__doc__": cls.__doc__ or "A struct."}  # without one, dataclasses would compute it from the signature
-    return make_dataclass(cls.__qualname__, fields, namespace=doc, kw_only=True, repr=False, eq=False)
+        # Not in the namespace above: before 3.12, Ctrl-C while Python calls the fields' ``__set_name__`` would become
+        # a RuntimeError.
+        setattr(made, name, field(**default, repr=wire.in_repr, metadata={"wire": wire}))
+    return dataclass(kw_only=True, repr=False, eq=False)(made)
 
 
 class _FromDataclass:

@@ -28,6 +28,8 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
             continue
         if wire.array:
             total += 1 if flexible else COUNT_PREFIX[1]
+        elif version in wire.nullable and not isinstance(wire.of, Primitive):
+            total += 1  # the byte of a null struct
         else:
             total += min_size(wire.of, version, flexible)
     return total

@@ -1,0 +1,86 @@
+"""Linear hashing: the partition of a key on topics with ordered delivery, and the partitions that share its keys.
+
+A topic begins with ``initial`` partitions (N). With ``count`` undeleted partitions, L is the largest integer with
+``N * 2**L <= count``, and ``S = count - N * 2**L`` partitions are split already: a hash goes to ``hash % (N * 2**L)``,
+or to ``hash % (N * 2**(L + 1))`` if the former is below S. Each partition from N on is therefore split off from exactly
+one other, its parent, and no key moves between two partitions that exist both before and after a change of the count.
+
+Pure functions of numbers, shared by the producer and the consumer (KIP-253). Arguments must satisfy ``1 <= initial <=
+count``; :meth:`PartitionCounts.checked` checks numbers that come from a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import NamedTuple
+
+
+class PartitionCounts(NamedTuple):
+    """The counts of a topic with ordered delivery. Partitions from ``undeleted`` on are marked for deletion."""
+
+    initial: int
+    undeleted: int
+
+    @staticmethod
+    def checked(initial: int, undeleted: int) -> PartitionCounts | None:
+        """Return the counts in a response, or None if the topic has no ordered delivery, or they are impossible."""
+        return PartitionCounts(initial, undeleted) if 1 <= initial <= undeleted else None
+
+
+def partition_of(hashed: int, initial: int, count: int) -> int:
+    """Return the partition of the non-negative hash of a key."""
+    round_size = _round_size(initial, count)
+    partition = hashed % round_size
+    return hashed % (2 * round_size) if partition < count - round_size else partition
+
+
+def parent_of(partition: int, initial: int) -> int | None:
+    """Return the partition that ``partition`` was split off from, or None for one of the initial partitions."""
+    return partition - _round_size(initial, partition) if partition >= initial else None
+
+
+def ancestors_of(partition: int, initial: int) -> tuple[int, ...]:
+    """Return the parent of ``partition``, its parent's parent and so on, down to one of the initial partitions: at most
+    ``log2(partition / initial) + 1`` partitions, in descending order.
+    """
+    found: list[int] = []
+    parent = parent_of(partition, initial)
+    while parent is not None:
+        found.append(parent)
+        parent = parent_of(parent, initial)
+    return tuple(found)
+
+
+def keeper_of(partition: int, initial: int, count: int) -> int:
+    """Return the partition to which keys of ``partition`` belong while there are ``count`` partitions: ``partition``
+    itself if it exists then, else its nearest ancestor that does.
+
+    With the count before an expansion, this is the one partition that a new partition has to wait for. With the count
+    after a shrinking, it is the one partition that inherits the keys of a deleted one.
+    """
+    if partition < count:
+        return partition
+    return next(one for one in ancestors_of(partition, initial) if one < count)
+
+
+def heirs_of(deleted: int, initial: int, undeleted: Container[int]) -> tuple[int, ...]:
+    """Return the ``undeleted`` partitions that a partition marked for deletion may block, in descending order.
+
+    The first one has inherited the keys. Further ones inherit them if the count shrinks again, so the deleted partition
+    blocks at most O(log n) of n partitions.
+    """
+    return tuple(one for one in ancestors_of(deleted, initial) if one in undeleted)
+
+
+def blocked_by(partition: int, initial: int, deleted: Iterable[int]) -> tuple[int, ...]:
+    """Return those of the ``deleted`` partitions that may block ``partition``, in ascending order: its descendants.
+
+    A single shrinking can mark many descendants of one partition. KIP-253 states O(log n) here, which holds only for
+    the children of one partition; see :func:`heirs_of` for the bound in the other direction.
+    """
+    return tuple(one for one in sorted(deleted) if partition in ancestors_of(one, initial))
+
+
+def _round_size(initial: int, count: int) -> int:
+    """Return ``N * 2**L``, the number of partitions when the current round of splits began."""
+    return initial << ((count // initial).bit_length() - 1)

@@ -1,0 +1,60 @@
+"""ConsumerGroupHeartbeat (key 68): join a consumer group, stay in it, acknowledge revocations, and leave (KIP-848).
+
+In version 0 the coordinator makes the member id if the request has none. Version 1 adds regular expressions that the
+coordinator evaluates, and member ids are made by the client (KIP-1082).
+"""
+
+from __future__ import annotations
+
+from .message import Message
+from .schema import Struct, array, int16, int32, string, struct, uuid
+
+
+class TopicPartitions(Struct):
+    """Some partitions of a topic, which is named by its id."""
+
+    topic_id: bytes = uuid("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+class Assignment(Struct):
+    """The partitions that the member may own now; none that another member has yet to revoke."""
+
+    topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
+
+
+class ConsumerGroupHeartbeatResponse(Message):
+    """The member's epoch, and its assignment if it has changed or the request was a full one."""
+
+    API_KEY = 68
+    VERSIONS = (0, 1)
+    FLEXIBLE = 0
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    member_id: str | None = string("0+", nullable="0+", default=None)
+    member_epoch: int = int32("0+")
+    heartbeat_interval_ms: int = int32("0+")
+    assignment: Assignment | None = struct(Assignment, "0+", nullable="0+", default=None)
+
+
+class ConsumerGroupHeartbeatRequest(Message):
+    """Tell the coordinator that the member is alive, and what has changed since the last heartbeat.
+
+    ``member_epoch`` is 0 to join, -1 to leave, -2 if a static member leaves and will return. Fields that have not
+    changed are null, and ``rebalance_timeout_ms`` is -1.
+    """
+
+    RESPONSE = ConsumerGroupHeartbeatResponse
+
+    group_id: str = string("0+")
+    member_id: str = string("0+")
+    member_epoch: int = int32("0+")
+    instance_id: str | None = string("0+", nullable="0+", default=None)
+    rack_id: str | None = string("0+", nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32("0+", default=-1)
+    subscribed_topic_names: list[str] | None = array(string, "0+", nullable="0+", default=None)
+    subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
+    server_assignor: str | None = string("0+", nullable="0+", default=None)
+    topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, "0+", nullable="0+", default=None)

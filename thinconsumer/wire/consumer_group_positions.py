@@ -1,0 +1,67 @@
+"""ConsumerGroupPositions (key 25301, not Kafka's): members of a group exchange positions through the group's
+coordinator (KIP-253).
+
+A member sends a request after each heartbeat interval while it waits for the position of another member, or while the
+previous response has asked for one of its own positions. Works for members of classic groups, with their generation,
+and of consumer groups, with their member epoch (KIP-848).
+"""
+
+from __future__ import annotations
+
+from .message import Message
+from .schema import Struct, array, int16, int32, int64, string, uuid
+
+
+class PartitionPosition(Struct):
+    """The offset of the next record that the group consumes in a partition: all records before it are consumed. -1 if
+    the coordinator has no position from the partition's current owner.
+    """
+
+    partition_index: int = int32("0+")
+    position: int = int64("0+", default=-1)
+
+
+class TopicPositions(Struct):
+    """Positions in the partitions of one topic."""
+
+    topic_id: bytes = uuid("0+")
+    partitions: list[PartitionPosition] = array(PartitionPosition, "0+")
+
+
+class ConsumerGroupPositionsResponse(Message):
+    """The positions that this member has asked for, and the partitions of which any member wants the position.
+
+    ``requested`` has the position that the coordinator keeps for each of these partitions. A member that owns one of
+    them sends its position in the next request, at the latest if the coordinator has none: a new coordinator and a new
+    generation begin without positions.
+    """
+
+    API_KEY = 25_301
+    VERSIONS = (0, 0)
+    FLEXIBLE = 0
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+", default=None)
+    positions: list[TopicPositions] = array(TopicPositions, "0+")
+    requested: list[TopicPositions] = array(TopicPositions, "0+")
+
+
+class WantedTopic(Struct):
+    """The partitions of one topic of which the member wants the position."""
+
+    topic_id: bytes = uuid("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+class ConsumerGroupPositionsRequest(Message):
+    """Send positions of own partitions, and replace the list of partitions of which this member wants the position."""
+
+    RESPONSE = ConsumerGroupPositionsResponse
+
+    group_id: str = string("0+")
+    member_id: str = string("0+")
+    generation_id_or_member_epoch: int = int32("0+")
+    group_instance_id: str | None = string("0+", nullable="0+", default=None)
+    positions: list[TopicPositions] = array(TopicPositions, "0+")
+    wanted: list[WantedTopic] = array(WantedTopic, "0+")

@@ -1,0 +1,14 @@
+"""The numbers of this project's own additions to the protocol, far above all numbers that Kafka uses.
+
+Ordered delivery (KIP-253) was never part of Kafka. Its APIs, tagged fields and error code exist only between this
+client and the embedded broker. Other clients never see them: tagged fields with unknown tags are skipped (KIP-482), the
+APIs are listed in such a field of ApiVersions, and the error code answers only requests that carry one of the fields.
+Other brokers never see them either: a client sends a field only for topics with such a field in their metadata.
+"""
+
+#: API keys from this number on are the project's own. Kafka's keys are below 100.
+FIRST_API_KEY = 25_300
+#: Tags from this number on are the project's own. Kafka's tags are below 10.
+FIRST_TAG = 25_300
+#: Error codes from this number on are the project's own. Kafka's codes are below 140.
+FIRST_ERROR_CODE = 25_300

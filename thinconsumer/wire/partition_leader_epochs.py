@@ -1,0 +1,65 @@
+"""PartitionLeaderEpochsForPartitions (key 25300, not Kafka's): the leader epochs before a partition was created, and
+before it was marked for deletion (KIP-253). Any broker answers, from its copy of the cluster's metadata.
+
+Records of these epochs were written with the earlier number of partitions. OffsetForLeaderEpoch returns the offset at
+which they end in a partition's log.
+"""
+
+from __future__ import annotations
+
+from .message import Message
+from .schema import Struct, array, int16, int32, uuid
+
+
+class PartitionLeaderEpochs(Struct):
+    """Two lists of leader epochs. Element p of each is the last leader epoch of partition p before the change.
+
+    ``leader_epochs_after_creation`` has an element for each partition that existed when this one was created, and is
+    empty for partitions that the topic began with. ``leader_epochs_before_deletion`` has an element for each partition
+    that was left when this one was marked for deletion, and is empty for partitions that are not marked.
+    """
+
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+    leader_epochs_after_creation: list[int] = array(int32, "0+")
+    leader_epochs_before_deletion: list[int] = array(int32, "0+")
+
+
+class PartitionLeaderEpochsTopicResult(Struct):
+    """The leader epochs of the requested partitions of one topic, and the counts in the metadata of this broker with
+    the number of their changes, which may be older than the metadata of the client. On an error there are no
+    partitions, and these three numbers are -1.
+    """
+
+    topic_id: bytes = uuid("0+")
+    error_code: int = int16("0+")
+    initial_partition_count: int = int32("0+", default=-1)
+    undeleted_partition_count: int = int32("0+", default=-1)
+    partition_count_epoch: int = int32("0+", default=-1)
+    partitions: list[PartitionLeaderEpochs] = array(PartitionLeaderEpochs, "0+")
+
+
+class PartitionLeaderEpochsForPartitionsResponse(Message):
+    """The leader epochs by topic and partition. Large responses end early: request what is missing again."""
+
+    API_KEY = 25_300
+    VERSIONS = (0, 0)
+    FLEXIBLE = 0
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[PartitionLeaderEpochsTopicResult] = array(PartitionLeaderEpochsTopicResult, "0+")
+
+
+class PartitionLeaderEpochsTopic(Struct):
+    """The requested partitions of one topic."""
+
+    topic_id: bytes = uuid("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+class PartitionLeaderEpochsForPartitionsRequest(Message):
+    """Request the leader epochs of partitions."""
+
+    RESPONSE = PartitionLeaderEpochsForPartitionsResponse
+
+    topics: list[PartitionLeaderEpochsTopic] = array(PartitionLeaderEpochsTopic, "0+")
