@@ -39,6 +39,7 @@ class Replica:
         self.tp = TopicPartition("t", number)
         self.topic_id = b"t" * 16
         self.leader_epoch = 0
+        self.image = SimpleNamespace(undeleted_partition_count=-1)
         self.is_leader = True
         self.log = Log()
         self.high_watermark = 0

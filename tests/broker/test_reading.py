@@ -56,7 +56,7 @@ class Replica:
         self.is_leader = True
         self.high_watermark = 8
         self.last_stable_offset = 6
-        self.image = SimpleNamespace(replicas=(1, 2), isr=(1, 2))
+        self.image = SimpleNamespace(replicas=(1, 2), isr=(1, 2), undeleted_partition_count=-1)
         self.__dict__.update(more)
 
 
@@ -229,7 +229,7 @@ def test_unchanged_partitions_get_no_row():
 def test_preferred_replica_is_in_the_isr_and_rack_and_has_the_offset(racks, ends, offset, nearer):
     brokers = {number: SimpleNamespace(rack=rack) for number, rack in racks.items()}
     node = SimpleNamespace(rack="elsewhere", image=SimpleNamespace(brokers=brokers))
-    image = SimpleNamespace(replicas=(1, 2, 3, 4), isr=(1, 2, 3))
+    image = SimpleNamespace(replicas=(1, 2, 3, 4), isr=(1, 2, 3), undeleted_partition_count=-1)
     replica = Replica(node=node, image=image, follower_ends=ends, behind_since={})
     row = read_one(replica, wanted(offset=offset), rack="here")
     assert row.preferred_read_replica == (-1 if nearer is None else nearer)

@@ -45,7 +45,7 @@ VALUES = [b"one", b"two"]
 
 
 class Login(NamedTuple):
-    """What a client needs to connect. ``files`` has ``ca.pem``, ``client.pem`` and ``client.key`` if it uses TLS."""
+    """The options of a client. ``files`` has ``ca.pem``, ``client.pem`` and ``client.key`` if it uses TLS."""
 
     servers: str
     protocol: str

@@ -9,6 +9,8 @@ from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.directory import ClusterDirectory
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -109,6 +111,26 @@ def test_committed_offsets_are_restored(started, client_of):
     asked = OffsetFetchRequestGroup(group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])])
     found = coordinator(after).ask(OffsetFetchRequest(groups=[asked]), 9)
     assert found.groups[0].topics[0].partitions[0].committed_offset == 7
+
+
+def test_consumer_groups_are_restored(started, client_of):
+    """A member goes on in its epoch after all brokers have restarted (KIP-848)."""
+
+    def ask(cluster, api, **fields):
+        found = client_of(cluster, 1).ask(FindCoordinatorRequest(coordinator_keys=["g"]))
+        return client_of(cluster, found.coordinators[0].node_id).ask(api(**fields), 1)
+
+    before = started()
+    member = {"group_id": "g", "member_id": "m"}
+    join = {"rebalance_timeout_ms": 5_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    joined = ask(before, ConsumerGroupHeartbeatRequest, **member, **join)
+    assert (joined.error_code, joined.assignment.topic_partitions[0].partitions) == (0, [0])
+    (described,) = ask(before, ConsumerGroupDescribeRequest, group_ids=["g"]).groups
+    after = started()
+    (restored,) = ask(after, ConsumerGroupDescribeRequest, group_ids=["g"]).groups
+    assert (described.group_state, restored) == ("Stable", described)
+    beat = ask(after, ConsumerGroupHeartbeatRequest, **member, member_epoch=joined.member_epoch)
+    assert (beat.error_code, beat.member_epoch) == (0, joined.member_epoch)
 
 
 def test_fewer_brokers_than_stored_are_rejected(started, tmp_path):

@@ -32,6 +32,7 @@ from thinconsumer.errors import IllegalArgumentError
         ("follower.replication.throttled.replicas", "*"),
         ("follower.replication.throttled.replicas", "0:1,1:2"),
         ("leader.replication.throttled.replicas", ""),
+        ("enable.ordered.delivery", "True"),  # not Kafka's
     ],
 )
 def test_accepted_values_match_kafka(name, value):
@@ -42,6 +43,7 @@ def test_accepted_values_match_kafka(name, value):
     ("name", "value"),
     [
         ("cleanup.policy", "shred"),
+        ("enable.ordered.delivery", "yes"),
         ("retention.ms", "-2"),
         ("retention.ms", ""),
         ("retention.ms", "1e3"),
@@ -123,3 +125,13 @@ def test_any_input_raises_typed_errors_only(name, value):
         return
     # Any accepted config must be usable by a log.
     TopicConfig.parse({name: value})
+
+
+def test_ordered_delivery_is_shown_only_where_it_is_set():
+    """Kafka has no such config, and clients list the configs of a topic."""
+    name = "enable.ordered.delivery"
+    assert name not in {entry.setting.name for entry in describe_topic_configs({}, BrokerConfig())}
+    (entry,) = [one for one in describe_topic_configs({name: "true"}, BrokerConfig()) if one.setting.name == name]
+    assert (entry.value, entry.source) == ("true", ConfigSource.TOPIC)
+    assert TopicConfig.parse({name: "TRUE"}).ordered_delivery
+    assert not TopicConfig.parse({}).ordered_delivery

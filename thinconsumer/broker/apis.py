@@ -6,6 +6,8 @@ from types import MappingProxyType
 from .api import (
     acls,
     api_versions,
+    consumer_group_positions,
+    consumer_groups,
     create_partitions,
     create_topics,
     delete_records,
@@ -20,6 +22,7 @@ from .api import (
     offset_commit,
     offset_fetch,
     offset_for_leader_epoch,
+    partition_leader_epochs,
     produce,
     sasl,
     scram_credentials,
@@ -31,11 +34,12 @@ from .call import Api
 _MODULES = (
     produce, fetch, list_offsets, metadata, offset_commit, offset_fetch, find_coordinator, api_versions, create_topics,
     delete_topics, delete_records, offset_for_leader_epoch, txn_offset_commit, describe_configs, create_partitions,
-    describe_cluster,
+    describe_cluster, partition_leader_epochs, consumer_group_positions,
 )  # fmt: skip
 _APIS = (
     *(module.API for module in _MODULES),
     *groups.APIS,
+    *consumer_groups.APIS,
     *transactions.APIS,
     *acls.APIS,
     *sasl.APIS,

@@ -20,13 +20,14 @@ from .apis import APIS
 from .call import Api
 from .config import BrokerConfig, TopicConfig
 from .connection import ClientTransport, ServerConnection
-from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller
+from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller, ControllerError
 from .faults import FaultRule, FaultRules, api_key_of
 from .group.hashing import partition_for
 from .image import PartitionImage, TopicImage
 from .log.log import Log
 from .login.mechanisms import Mechanisms
 from .node import BrokerNode
+from .ordered.changes import keeps_tombstones
 from .partition import PartitionReplica
 from .replication import Replication
 from .schedule import Schedule, Timer
@@ -100,6 +101,7 @@ class Cluster:
             self.nodes[index + 1] = BrokerNode(self, index + 1, host, port, racks[index] if racks else None)
         for topic in stored.topics.values() if stored else ():
             self.controller.image.put_topic(topic)
+            self.controller.counts.follow(topic)
         self.controller.image.scram_credentials.update(
             self.mechanisms.first_credentials(stored.scram_credentials if stored else {})
         )
@@ -113,6 +115,7 @@ class Cluster:
                 self.controller.create_topic(name, partitions)
         for node in self.nodes.values():
             node.apply_all_deltas()  # The delay ``metadata_lag_s`` does not apply to the cluster's first topics.
+        self.controller.counts.take_steps()
         self.schedule.call_later(RETENTION_CHECK_S, self._run_retention)
 
     def __repr__(self) -> str:
@@ -135,28 +138,34 @@ class Cluster:
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> TopicImage:
         """Create a topic. Raises: ControllerError."""
-        return self.controller.create_topic(name, partitions, replication_factor, configs)
+        return self.active_controller.create_topic(name, partitions, replication_factor, configs)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic. Raises: ControllerError."""
-        self.controller.delete_topic(name)
+        self.active_controller.delete_topic(name)
 
     def expand(self, topic: str, partitions: int) -> None:
         """Increase the partition count of a topic. Raises: ControllerError."""
-        self.controller.create_partitions(topic, partitions)
+        self.active_controller.create_partitions(topic, partitions)
+
+    def shrink(self, topic: str, partitions: int) -> None:
+        """Decrease the partition count of a topic with ordered delivery: partitions from this number on are marked for
+        deletion, and removed once retention has emptied them. Raises: ControllerError.
+        """
+        self.active_controller.create_partitions(topic, partitions)
 
     def set_password(self, user: str, password: str | None) -> None:
         """Set a user's password, or remove the user; see :meth:`.operations.BrokerOperations.set_password`."""
-        self.controller.scram.replace(user, self.mechanisms.set_password(user, password))
+        self.active_controller.scram.replace(user, self.mechanisms.set_password(user, password))
 
     def create_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
         """Create ACLs; see :meth:`.operations.BrokerOperations.create_acls`. Raises: IllegalArgumentError."""
-        self.controller.acls.create(acl_bindings(principal, operations, **resources))
+        self.active_controller.acls.create(acl_bindings(principal, operations, **resources))
 
     def delete_acls(self, principal: str, operations: str | Iterable[str], **resources: Any) -> None:
         """Delete the ACLs that :meth:`create_acls` created with the same arguments. Raises: IllegalArgumentError."""
         bindings = acl_bindings(principal, operations, **resources)
-        self.controller.acls.delete([AclFilter(*binding) for binding in bindings])
+        self.active_controller.acls.delete([AclFilter(*binding) for binding in bindings])
 
     def produce(
         self,
@@ -216,7 +225,7 @@ class Cluster:
         node.kill()
         if noticed_after_s is not None:
             self._cancel_broker_session(node)
-        if noticed_after_s is not None and noticed_after_s <= 0:
+        if noticed_after_s is not None and noticed_after_s <= 0 and self.controller.is_active:
             self.controller.fence(node_id)
         elif not node.is_alive:  # A callback that node.kill() ran may have started the broker again.
             self._update_broker_session(node, noticed_after_s)
@@ -228,6 +237,41 @@ class Cluster:
             return
         node.start()
         self._reconnect_broker(node)
+
+    def kill_controller(self) -> None:
+        """Kill the controller. Until :meth:`start_controller`, no metadata changes, and no broker is fenced."""
+        self.controller.stop()
+        for timer in self._broker_session_timers.values():
+            timer.cancel()
+        self._broker_session_timers.clear()
+
+    def start_controller(self) -> None:
+        """Start another controller with the metadata of the killed one; it completes what that one has begun."""
+        if self.controller.is_active:
+            return
+        self.controller = Controller(self, self.cluster_id, predecessor=self.controller)
+        for node in self.nodes.values():
+            if node.is_running:
+                node.apply_due_deltas()
+                self._reconnect_broker(node)
+            else:
+                self._update_broker_session(node)
+        self.controller.counts.take_steps()
+
+    @property
+    def active_controller(self) -> Controller:
+        """The controller. Raises: ControllerError (NOT_CONTROLLER) while none is active."""
+        if not self.controller.is_active:
+            raise ControllerError(Code.NOT_CONTROLLER, "no controller is active")
+        return self.controller
+
+    def responding_leader(self, row: PartitionImage) -> PartitionReplica | None:
+        """Return the replica of a partition's leader; None if it has no leader that the controller can reach."""
+        node = self.nodes.get(row.leader)
+        if node is None or not node.is_running or not self.reachable(node.node_id, CONTROLLER):
+            return None
+        replica = node.partitions.get(row.tp)
+        return replica if replica is not None and replica.topic_id == row.topic_id else None
 
     def pause(self, node_id: int) -> None:
         """Suspend a broker like SIGSTOP; after the session timeout the controller fences it until it resumes."""
@@ -262,17 +306,19 @@ class Cluster:
         self.replication.catch_up()
 
     def reachable(self, one: int, other: int) -> bool:
-        """Return whether the network connects two nodes, or a node and the controller."""
+        """Return whether the network connects two nodes, or a node and an active controller."""
+        if CONTROLLER in (one, other) and not self.controller.is_active:
+            return False
         return not self._cuts or frozenset((one, other)) not in self._cuts
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
         """Make another broker the leader; see :meth:`.controller.Controller.move_leader`. Raises: ControllerError."""
-        return self.controller.move_leader(tp, to)
+        return self.active_controller.move_leader(tp, to)
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
         """Move the offsets partition of a group, and all groups in it, to another broker. Raises: ControllerError."""
-        topic = self.controller.ensure_internal_topic(OFFSETS_TOPIC)
-        return self.controller.move_leader(
+        topic = self.active_controller.ensure_internal_topic(OFFSETS_TOPIC)
+        return self.active_controller.move_leader(
             TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions))), to
         )
 
@@ -281,8 +327,14 @@ class Cluster:
         now_ms = self.schedule.wall_ms()
         for node in self.nodes.values():
             if (partition := node.partitions.get(tp)) is not None:
-                partition.log.compact(now_ms, partition.high_watermark)
-                partition.notify_listeners()
+                self._compact(node, partition, now_ms)
+
+    @staticmethod
+    def _compact(node: BrokerNode, partition: PartitionReplica, now_ms: int) -> None:
+        topic = node.image.topics.get(partition.tp.topic)
+        partition.log.keeps_tombstones = topic is not None and keeps_tombstones(topic, partition.tp.partition)
+        partition.log.compact(now_ms, partition.high_watermark)
+        partition.notify_listeners()
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
         """Delete the records before an offset. Raises: LookupError if the partition has no leader."""
@@ -336,10 +388,16 @@ class Cluster:
         """Return a node's log of a partition; a new log if the node has none with this topic id."""
         topic_id, log = self._logs.get((node_id, row.tp), (b"", None))
         if log is None or topic_id != row.topic_id:
-            store = self._storage.log_store(node_id, row.tp) if self._storage is not None else None
-            log = Log(row.tp, config, store)
+            log = self.new_log(node_id, row, config)
             self._logs[node_id, row.tp] = (row.topic_id, log)
         return log
+
+    def new_log(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
+        """Return a log for a node's new replica, with what its directory contains. Simulations return one that reports
+        its changes.
+        """
+        store = self._storage.log_store(node_id, row.tp) if self._storage is not None else None
+        return Log(row.tp, config, store)
 
     def forget_log(self, node_id: int, tp: TopicPartition, topic_id: bytes) -> None:
         """Drop the log of a removed replica, so that a replica created here later starts with an empty log."""
@@ -351,6 +409,8 @@ class Cluster:
         """Keep the session of a running and reachable broker with the controller alive. For any other broker, start the
         timer that ends its session after ``session_s`` (default: the session timeout).
         """
+        if not self.controller.is_active:
+            return  # The next controller begins new sessions.
         if node.is_running and self.reachable(node.node_id, CONTROLLER):
             self._cancel_broker_session(node)
         elif node.node_id not in self._broker_session_timers:
@@ -406,10 +466,11 @@ class Cluster:
                 start = partition.log.start_offset
                 partition.log.producers.expire(now_ms, self.config.producer_id_expiration_ms)
                 if node.is_running and partition.tp.topic in COORDINATOR_TOPICS and partition.log.needs_compaction:
-                    partition.log.compact(now_ms, partition.high_watermark)
-                    partition.notify_listeners()
+                    self._compact(node, partition, now_ms)
                 if node.is_running and partition.is_leader:
                     partition.log.apply_retention(now_ms, partition.high_watermark)
                     if partition.log.start_offset != start:
                         partition.notify_listeners()
                         self.replication.on_append(partition)
+        if self.controller.is_active:
+            self.controller.counts.remove_emptied()

@@ -1,6 +1,6 @@
 """Broker and topic configuration under Kafka's names, with defaults.
 
-Fields that end in ``_s`` are in seconds and do not exist in Kafka, whose own times are in milliseconds. Where a default
+Fields that end in ``_s`` are in seconds and do not exist in Kafka, which has its times in milliseconds. Where a default
 differs from Kafka's, the comment gives the reason.
 """
 
@@ -14,6 +14,8 @@ from typing import Any
 from ..errors import IllegalArgumentError
 from .acl.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
 from .acl.index import AclIndex
+from .group.consumer.assignors import SERVER_ASSIGNORS
+from .group.consumer.policies import MIGRATION_POLICIES
 from .topic_configs import TOPIC_CONFIGS, check_topic_config, parse_list
 
 
@@ -48,6 +50,16 @@ class BrokerConfig:
     group_min_session_timeout_ms: int = 100
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2_147_483_647
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 500  #: Kafka's 5000 would delay each step of a rebalance by that time.
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_assignors: str = "uniform,range"  #: Separated by commas; the first one is the default.
+    #: With Kafka's 1000, a change that follows another one would take effect later by that time.
+    group_consumer_assignment_interval_ms: int = 0
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    #: Whether groups with members move to the consumer group protocol and back: disabled, upgrade, downgrade, or
+    #: bidirectional.
+    group_consumer_migration_policy: str = "bidirectional"
     transaction_state_log_num_partitions: int = 5
     transaction_state_log_replication_factor: int = 3
     transaction_max_timeout_ms: int = 900_000
@@ -82,6 +94,25 @@ class BrokerConfig:
                 f"or {STANDARD_AUTHORIZER}"
             )
         parse_super_users(self.super_users)
+        self._check_consumer_groups()
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        """The names of the assignors in ``group.consumer.assignors``."""
+        return tuple(parse_list(self.group_consumer_assignors))
+
+    def _check_consumer_groups(self) -> None:
+        names = self.consumer_assignors
+        if not names or len(set(names)) < len(names) or not set(names) <= set(SERVER_ASSIGNORS):
+            raise IllegalArgumentError(
+                f"Invalid value {self.group_consumer_assignors!r} for configuration group.consumer.assignors: must be "
+                f"different ones of {', '.join(SERVER_ASSIGNORS)}"
+            )
+        if self.group_consumer_migration_policy.lower() not in MIGRATION_POLICIES:
+            raise IllegalArgumentError(
+                f"Invalid value {self.group_consumer_migration_policy!r} for configuration "
+                f"group.consumer.migration.policy: must be one of {', '.join(MIGRATION_POLICIES)}"
+            )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> BrokerConfig:
@@ -114,7 +145,8 @@ _POSITIVE = frozenset(
     {
         "num_partitions", "min_insync_replicas", "socket_request_max_bytes", "max_connections",
         "broker_session_timeout_ms", "offsets_topic_num_partitions", "offsets_topic_replication_factor",
-        "offsets_retention_minutes", "group_max_size", "transaction_state_log_num_partitions",
+        "offsets_retention_minutes", "group_max_size", "group_consumer_session_timeout_ms",
+        "group_consumer_heartbeat_interval_ms", "group_consumer_max_size", "transaction_state_log_num_partitions",
         "transaction_state_log_replication_factor", "transaction_max_timeout_ms",
         "transaction_abort_timed_out_transaction_cleanup_interval_ms",
         "transaction_remove_expired_transaction_cleanup_interval_ms", "transactional_id_expiration_ms",
@@ -146,6 +178,7 @@ class TopicConfig:
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = 2**63 - 1
     min_insync_replicas: int = 1
+    ordered_delivery: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -177,6 +210,7 @@ class TopicConfig:
             compression_type=values["compression.type"],
             delete="delete" in policies,
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
+            ordered_delivery=values.get("enable.ordered.delivery", "").lower() == "true",
             unclean_leader_election=values["unclean.leader.election.enable"].lower() == "true",
             **{
                 field.name: int(values[field.name.replace("_", ".")])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import KafkaError, KafkaProtocolError
+from ..garbage_collection import garbage_collection_paused
 from ..wire import Message
 from ..wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ..wire.error_codes import Code
@@ -92,6 +93,7 @@ class ServerConnection:
         """
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
+    @garbage_collection_paused  # a request for thousands of partitions becomes as many objects
     def data_received(self, data: bytes | bytearray | memoryview) -> None:
         """Buffer bytes from the client, which may begin or end inside a frame, and process the complete frames."""
         if self.is_open:

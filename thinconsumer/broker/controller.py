@@ -2,8 +2,8 @@
 
 Owns the authoritative metadata image. Every change is published to every broker as a :class:`MetadataDelta`, which
 arrives when the network allows it. Elections follow Kafka's ``PartitionChangeBuilder``: the first live replica in the
-ISR, else, with unclean elections enabled, the first live replica, else none. The controller never fails: a quorum of
-controllers is not simulated.
+ISR, else, with unclean elections enabled, the first live replica, else none. A quorum of controllers is not simulated:
+the metadata survive each controller, and while none is active, brokers keep what they have.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from .login.scram_credentials import ScramControlManager, ScramCredentials
 from .naming import OFFSETS_TOPIC as OFFSETS_TOPIC
 from .naming import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from .naming import topic_name_error
+from .ordered.changes import may_have_leader, with_first_counts
+from .ordered.control import Controls, CountRefused, PartitionCountManager
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -58,8 +60,9 @@ class ControllerError(Exception):
 class Controller:
     """Owns ``image``, the authoritative metadata; brokers have their own copies."""
 
-    def __init__(self, cluster: Cluster, cluster_id: str) -> None:
-        self.image = ClusterImage(cluster_id)
+    def __init__(self, cluster: Cluster, cluster_id: str, predecessor: Controller | None = None) -> None:
+        self.image: ClusterImage = ClusterImage(cluster_id) if predecessor is None else predecessor.image
+        self.is_active = True
         self.scram = ScramControlManager(self.image.scram_credentials, self._commit_scram)
         self.acls = AclControlManager(self.image.acls, self._commit_acls)
         #: Decides about requests that brokers forward to the controller; None if the cluster has no authorizer.
@@ -69,6 +72,15 @@ class Controller:
         self._publishing = False
         #: Leader moves by :meth:`move_leader` that are completed when the new leader's replica joins the ISR.
         self._reassignments: dict[TopicPartition, _Reassignment] = {}
+        if predecessor is not None:  # In Kafka this is part of the metadata, too.
+            self._reassignments = predecessor._reassignments
+        controls = Controls(self.put_topic, self._elect, cluster.responding_leader, cluster.schedule.call_later)
+        self.counts = PartitionCountManager(self.image, controls)
+
+    def stop(self) -> None:
+        """End like ``kill -9``: nothing changes the metadata until another controller starts."""
+        self.is_active = False
+        self.counts.stop()
 
     def create_topic(
         self,
@@ -85,12 +97,14 @@ class Controller:
         self.validate_topic_name(name)
         assignments = self._assign_replicas(partitions, replication_factor, assignment)
         try:
-            TopicConfig.parse(configs or {}, self._cluster.config)
+            config = TopicConfig.parse(configs or {}, self._cluster.config)
         except IllegalArgumentError as error:
             raise ControllerError(Code.INVALID_CONFIG, str(error)) from None
         topic_id = self._cluster.new_id()
         rows = self._new_partitions(name, topic_id, assignments)
         topic = TopicImage(name, topic_id, rows, dict(configs or {}), internal)
+        if config.ordered_delivery and not internal:
+            topic = with_first_counts(topic)
         if not validate_only:
             self.put_topic(topic)
         return topic
@@ -100,27 +114,51 @@ class Controller:
     ) -> TopicImage:
         """Increase the partition count of a topic to ``count``; ``assignment`` is for the new partitions.
 
+        The count of a topic with ordered delivery can also be decreased, down to the initial one. Its partitions from
+        ``count`` on are then marked for deletion, and removed once they are empty.
+
         Raises:
-            ControllerError: The topic does not exist, or already has ``count`` partitions or more.
+            ControllerError: The topic does not exist, or cannot get this count; REASSIGNMENT_IN_PROGRESS if it cannot
+                get it yet.
         """
         topic = self._topic(name)
         have = len(topic.partitions)
-        if count <= have:
+        if topic.ordered is not None:
+            self._check_count(topic, count)
+            have = topic.ordered.undeleted_partition_count
+            if count > have and not validate_only:
+                self.counts.remove_emptied_of(topic)
+                topic = self._topic(name)
+        elif count <= have:
             problem = f"The topic {name} currently has {have} partition(s); {count} would not be an increase."
             raise ControllerError(Code.INVALID_PARTITIONS, problem)
-        if assignment is not None and len(assignment) != count - have:
+        if assignment is not None and len(assignment) != max(0, count - have):
             raise ControllerError(
                 Code.INVALID_REPLICA_ASSIGNMENT,
                 f"Attempted to add {count - have} additional partition(s), but only {len(assignment)} assignment(s) "
                 "were specified.",
             )
-        by_number = None if assignment is None else dict(enumerate(assignment))
-        assignments = self._assign_replicas(count - have, len(topic.partitions[0].replicas), by_number)
-        rows = self._new_partitions(name, topic.topic_id, assignments, first=have)
-        grown = topic._replace(partitions=topic.partitions + rows)
+        changed = self._shrunk(topic, count) if count < have else self._grown(topic, count - have, assignment)
         if not validate_only:
-            self.put_topic(grown)
-        return grown
+            self.put_topic(changed)
+        return changed
+
+    def _check_count(self, topic: TopicImage, count: int) -> None:
+        try:
+            self.counts.check(topic, count)
+        except CountRefused as refused:
+            raise ControllerError(refused.code, refused.message) from None
+
+    def _shrunk(self, topic: TopicImage, count: int) -> TopicImage:
+        return self.counts.shrink(topic, count)
+
+    def _grown(self, topic: TopicImage, more: int, assignment: Sequence[Sequence[int]] | None) -> TopicImage:
+        by_number = None if assignment is None else dict(enumerate(assignment))
+        assignments = self._assign_replicas(more, len(topic.partitions[0].replicas), by_number)
+        if topic.ordered is not None:
+            return self.counts.expand(topic, assignments)
+        rows = self._new_partitions(topic.name, topic.topic_id, assignments, first=len(topic.partitions))
+        return topic._replace(partitions=topic.partitions + rows)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and its data; raise ControllerError if it does not exist."""
@@ -131,15 +169,23 @@ class Controller:
         self._publish(MetadataDelta(name, lambda image: image.remove_topic(name)))
 
     def put_topic(self, topic: TopicImage) -> None:
-        """Set a topic's metadata, and publish it to all brokers; changed partitions get a higher partition epoch."""
+        """Set a topic's metadata, and publish it to all brokers; changed partitions get a higher partition epoch.
+
+        Does nothing once this controller was killed, for example by a callback of the change before.
+        """
+        if not self.is_active:
+            return
         old = self.image.topics.get(topic.name)
         if old is not None and old.topic_id == topic.topic_id:
             rows = list(topic.partitions)
-            for number, known in enumerate(old.partitions):
-                if rows[number] is not known:
-                    rows[number] = rows[number]._replace(partition_epoch=known.partition_epoch + 1)
+            for number, (row, known) in enumerate(zip(rows, old.partitions)):
+                if row is not known:
+                    rows[number] = row._replace(partition_epoch=known.partition_epoch + 1)
             topic = topic._replace(partitions=tuple(rows))
+            for removed in old.partitions[len(rows) :]:
+                self._reassignments.pop(removed.tp, None)
         self.image.put_topic(topic)
+        self.counts.follow(topic)
         self._cluster.save_metadata()
         self._publish(MetadataDelta(topic.name, lambda image: image.put_topic(topic)))
 
@@ -171,7 +217,9 @@ class Controller:
         """Register a live broker: publish it, and elect leaders for partitions without one."""
         self.image.brokers[broker.node_id] = broker
         self._publish(MetadataDelta(None, lambda image: image.brokers.__setitem__(broker.node_id, broker)))
-        self._update_partitions(lambda row, topic: self._elect(row, topic) if row.leader < 0 else row)
+        self._update_partitions(
+            lambda row, topic: self._elect(row, topic) if row.leader < 0 and may_have_leader(topic, row) else row
+        )
 
     def fence(self, node_id: int) -> None:
         """Fence a broker that is down or unreachable: it loses its leaderships and leaves all ISRs."""
@@ -219,6 +267,10 @@ class Controller:
             ControllerError: The partition does not exist, or no other broker can lead it.
         """
         row = self._row(tp)
+        if not may_have_leader(self.image.topics[row.topic], row):
+            raise ControllerError(
+                Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"{row.topic}-{row.partition} is still being created"
+            )
         others = [n for n in row.isr if n != row.leader and n in self.image.brokers]
         if to is None:
             to = others[0] if others else next((n for n in self.image.brokers if n != row.leader), None)
@@ -247,7 +299,8 @@ class Controller:
     def elect_unclean(self, tp: TopicPartition, leader: int) -> None:
         """Make a replica outside the ISR the leader; records that it lacks are lost."""
         row = self._row(tp)
-        if leader not in row.replicas or leader not in self.image.brokers:
+        is_created = may_have_leader(self.image.topics[row.topic], row)
+        if not is_created or leader not in row.replicas or leader not in self.image.brokers:
             raise ControllerError(
                 Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
                 f"broker {leader} has no live replica of {row.topic}-{row.partition}",
@@ -435,3 +488,4 @@ class Controller:
                 pass
         finally:
             self._publishing = False
+        self.counts.take_steps()

@@ -17,6 +17,7 @@ from .reading import (
     FetchParams,
     FetchReadResult,
     PartitionReadError,
+    check_count,
     check_epoch,
     diverging_epoch_of,
     readable_end,
@@ -66,6 +67,7 @@ class _WatchedPartition:
             PartitionReadError: This replica cannot serve the fetch, for example because it stopped leading.
         """
         partition, request = self.partition, self.cached.request
+        check_count(partition, request.undeleted_partition_count)
         check_epoch(partition, request.current_leader_epoch, self.fetch.params.leader_only)
         end = readable_end(partition, self.fetch.params.isolation)
         offset = request.fetch_offset

@@ -31,6 +31,7 @@ from .acl.bindings import AclBinding, acl_from_json, acl_to_json
 from .image import PartitionImage, TopicImage
 from .log.stored import LoadedLog
 from .login.scram_credentials import ScramCredentials, credential_from_json, credential_to_json
+from .ordered.stored import add_ordered_to_json, with_ordered_from_json
 
 log = logging.getLogger(__name__)
 
@@ -410,7 +411,7 @@ def _partition_folder(tp: TopicPartition) -> Path:
 
 
 def _topic_to_json(topic: TopicImage) -> dict[str, Any]:
-    return {
+    stored: dict[str, Any] = {
         "name": topic.name,
         "topic_id": topic.topic_id.hex(),
         "internal": topic.internal,
@@ -420,6 +421,8 @@ def _topic_to_json(topic: TopicImage) -> dict[str, Any]:
             for row in topic.partitions
         ],
     }
+    add_ordered_to_json(stored, topic)
+    return stored
 
 
 def _topic_from_json(row: Mapping[str, Any]) -> TopicImage:
@@ -436,7 +439,8 @@ def _topic_from_json(row: Mapping[str, Any]) -> TopicImage:
     for partition in partitions:
         _partition_folder(partition.tp)
     configs = {str(key): str(value) for key, value in row["configs"].items()}
-    return TopicImage(name, topic_id, tuple(partitions), configs, bool(row["internal"]))
+    topic = TopicImage(name, topic_id, tuple(partitions), configs, bool(row["internal"]))
+    return with_ordered_from_json(topic, row)
 
 
 def _offset(value: Any) -> int:

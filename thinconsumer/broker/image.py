@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..types import TopicPartition
 from .acl.index import AclIndex
 from .login.scram_credentials import ScramCredentials
+from .ordered.topic import OrderedTopic
 
 
 class BrokerImage(NamedTuple):
@@ -27,6 +28,9 @@ class BrokerImage(NamedTuple):
 class PartitionImage(NamedTuple):
     """The replicas, ISR and leader of a partition; ``leader`` is -1 while it has none. ``partition_epoch`` counts the
     controller's changes, so that a change based on an older image is rejected (KIP-497).
+
+    The fields after it are for topics with ordered delivery (KIP-253). Element p of both lists of leader epochs is that
+    of partition p, before this one was created and before it was marked for deletion.
     """
 
     topic: str
@@ -37,6 +41,15 @@ class PartitionImage(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     partition_epoch: int = 0
+    #: The topic's number of partitions without those marked for deletion; -1 without ordered delivery. It is repeated
+    #: here because a leader must apply it together with its leader epoch.
+    undeleted_partition_count: int = -1
+    #: Whether the leader rejects records of producers that choose partitions by a count: while the count is being
+    #: decreased, and once the partition is marked for deletion.
+    is_closed: bool = False
+    leader_epochs_after_creation: tuple[int, ...] = ()
+    leader_epochs_before_deletion: tuple[int, ...] = ()
+    first_offset: int = 0  #: The offset at which the log begins: where an earlier partition of this number has ended.
 
     @property
     def tp(self) -> TopicPartition:
@@ -52,6 +65,7 @@ class TopicImage(NamedTuple):
     partitions: tuple[PartitionImage, ...]
     configs: Mapping[str, str]
     internal: bool = False
+    ordered: OrderedTopic | None = None  #: The partition counts if the topic has ordered delivery.
 
 
 @dataclass(slots=True)
@@ -64,6 +78,8 @@ class ClusterImage:
     names_by_id: dict[bytes, str] = field(default_factory=dict)
     scram_credentials: ScramCredentials = field(default_factory=dict)
     acls: AclIndex = field(default_factory=AclIndex)
+    version: int = field(default=0, compare=False)  #: The number of changes of topics.
+    created_version: int = field(default=0, compare=False)  #: The version in which a topic was last created.
 
     def topic(self, name: str | None, topic_id: bytes = bytes(16)) -> TopicImage | None:
         """Return a topic by its id, or by its name if the id is zero."""
@@ -83,6 +99,9 @@ class ClusterImage:
         old = self.topics.get(topic.name)
         if old is not None and old.topic_id != topic.topic_id:
             self.names_by_id.pop(old.topic_id, None)
+        self.version += 1
+        if old is None or old.topic_id != topic.topic_id:
+            self.created_version = self.version
         self.topics[topic.name] = topic
         self.names_by_id[topic.topic_id] = topic.name
 
@@ -91,3 +110,4 @@ class ClusterImage:
         topic = self.topics.pop(name, None)
         if topic is not None:
             self.names_by_id.pop(topic.topic_id, None)
+            self.version += 1

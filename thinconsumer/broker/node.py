@@ -256,10 +256,14 @@ class BrokerNode:
             self._apply_topic(topic, old)
 
     def _apply_topic(self, topic: TopicImage, old: TopicImage | None) -> None:
+        incarnation = self._incarnation
+        for row in old.partitions[len(topic.partitions) :] if old is not None else ():
+            removed = self.partitions.get(row.tp)
+            if removed is not None and self._incarnation == incarnation:
+                self._remove_replica(removed)
         config = TopicConfig.parse(topic.configs, self.config)
         known = old.partitions if old is not None and old.configs == topic.configs else ()
         new = [row for row, before in zip(topic.partitions, known) if row is not before]
-        incarnation = self._incarnation
         for row in (*new, *topic.partitions[len(known) :]):
             if self._incarnation != incarnation:
                 return  # A callback in an earlier round of this loop has killed this broker.

@@ -48,6 +48,12 @@ class BrokerOperations(abc.ABC):
         """Increase the partition count of a topic."""
         self._perform("expand", topic, partitions)
 
+    def shrink(self, topic: str, partitions: int) -> None:
+        """Decrease the partition count of a topic with the config ``enable.ordered.delivery``: partitions from this
+        number on are marked for deletion, and removed once retention has emptied them.
+        """
+        self._perform("shrink", topic, partitions)
+
     def set_password(self, user: str, password: str | None) -> None:
         """Set a user's password for logins with PLAIN and SCRAM; None removes the user. Open connections stay open."""
         self._perform("set_password", user, password)
@@ -95,6 +101,14 @@ class BrokerOperations(abc.ABC):
     def start(self, node: int) -> None:
         """Start a killed broker again, with its logs, on the same port."""
         self._perform("start", node)
+
+    def kill_controller(self) -> None:
+        """Stop the controller: until :meth:`start_controller`, no leader and no topic changes."""
+        self._perform("kill_controller")
+
+    def start_controller(self) -> None:
+        """Start another controller with the metadata of the killed one; it completes what that one has begun."""
+        self._perform("start_controller")
 
     def pause(self, node: int) -> None:
         """Suspend a broker like SIGSTOP: it stops responding, and its connections stay open."""

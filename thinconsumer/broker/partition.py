@@ -16,13 +16,15 @@ from ..types import TopicPartition
 from ..wire.error_codes import Code
 from .config import TopicConfig
 from .image import PartitionImage
-from .log.log import AppendInfo, AppendRefused, Log
+from .log.log import AppendInfo, AppendRefused, Log, StoredBatch
 from .schedule import Timer
 
 if TYPE_CHECKING:
     from .node import BrokerNode
 
 Done = Callable[[int, "AppendInfo | None"], None]
+#: The partition count in requests of clients that do not choose or hold partitions by it.
+UNKNOWN_COUNT = -1
 
 
 class _DelayedProduce(NamedTuple):
@@ -46,6 +48,7 @@ class PartitionReplica:
         self.image = image
         self.is_leader = False
         self.leader_epoch = -1
+        log.begin_at(image.first_offset)
         self.epoch_start = 0  #: The log end offset when this leader epoch began.
         #: The high watermark. After a restart of the broker it begins with the last value, which the log object keeps;
         #: Kafka reads that value from a checkpoint file.
@@ -67,6 +70,12 @@ class PartitionReplica:
     def last_stable_offset(self) -> int:
         """The last stable offset, where read_committed ends."""
         return self.log.last_stable_offset(self.high_watermark)
+
+    def accepts_count(self, count: int) -> bool:
+        """Return whether a producer that knows this many partitions may write: its count is the one that belongs to the
+        leader epoch, or -1 because it does not choose partitions by linear hashing (KIP-253).
+        """
+        return count == UNKNOWN_COUNT or (count == self.image.undeleted_partition_count and not self.image.is_closed)
 
     def apply_image(self, image: PartitionImage, config: TopicConfig) -> None:
         """Take over the leader, epoch, ISR and config of a metadata delta; become leader or follower accordingly."""
@@ -129,6 +138,23 @@ class PartitionReplica:
             lambda: self.log.append(data, leader_epoch=self.leader_epoch, now_ms=self.node.schedule.wall_ms()),
             acks, done, timeout_s, on_refused,
         )  # fmt: skip
+
+    def acknowledge_repeated(self, batch: StoredBatch, acks: int, done: Done, timeout_s: float) -> bool:
+        """Complete a batch that repeats one of its producer's last batches as that one; return False for any other.
+
+        Nothing is appended. A producer that has lost a response thus learns whether its batch was written, although the
+        partition count that it was sent with is no longer accepted (KIP-253).
+        """
+        appended = self.log.find_repeated(batch) if self.is_leader else None
+        if appended is None:
+            return False
+        if acks == -1 and self._is_under_min_isr():
+            done(int(Code.NOT_ENOUGH_REPLICAS), None)
+        elif acks == -1:
+            self._when_committed(appended, done, timeout_s)
+        else:
+            done(0, appended)
+        return True
 
     def append_records(
         self,

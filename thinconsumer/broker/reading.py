@@ -148,6 +148,15 @@ def check_epoch(partition: PartitionReplica, epoch: int, leader_only: bool) -> N
         raise PartitionReadError(Code.NOT_LEADER_OR_FOLLOWER)
 
 
+def check_count(partition: PartitionReplica, count: int) -> None:
+    """Raise PartitionReadError if a consumer knows another number of partitions than this replica (KIP-253).
+
+    The replica got its number with its leader epoch, so the consumer gets no record that was written with a later one.
+    """
+    if count not in (UNKNOWN, partition.image.undeleted_partition_count):
+        raise PartitionReadError(Code.INVALID_PARTITION_METADATA)
+
+
 def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
     """Return the offset up to which a reader may read."""
     if isolation is FetchIsolation.HIGH_WATERMARK:
@@ -181,6 +190,7 @@ def _read(
     """Return a pair: the partition's response entry, or None if it has no records and no event to report; and True if
     the response must be sent without waiting for ``min_bytes``.
     """
+    check_count(partition, request.undeleted_partition_count)
     preferred = _preferred_read_replica(partition, request.fetch_offset, params) if params.rack else None
     check_epoch(partition, request.current_leader_epoch, params.leader_only and preferred is None)
     if params.replica_id >= 0 and not _is_follower(partition, params.replica_id):

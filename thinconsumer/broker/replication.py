@@ -101,7 +101,7 @@ class Replication:
             self._update_other_followers(source, follower)
 
     def _update_other_followers(self, source: PartitionReplica, but: int) -> None:
-        """Schedule fetches of other followers whose high watermark is behind the leader's."""
+        """Schedule fetches of the other followers that have a lower high watermark than the leader."""
         for follower in source.image.replicas:
             if follower not in (but, source.node.node_id):
                 target = self._replica(follower, source.tp)

@@ -102,6 +102,8 @@ _CONFIG_KEYS = (
     ),
     ConfigKey("compression.zstd.level", ConfigType.INT, "3", "compression.zstd.level", minimum=-131072, maximum=22),
     ConfigKey("delete.retention.ms", ConfigType.LONG, "86400000", "log.cleaner.delete.retention.ms", minimum=0),
+    # Not Kafka's (KIP-253), so DescribeConfigs shows it only for topics that set it.
+    ConfigKey("enable.ordered.delivery", ConfigType.BOOLEAN, "false", is_public=False),
     ConfigKey("file.delete.delay.ms", ConfigType.LONG, "60000", "log.segment.delete.delay.ms", minimum=0),
     ConfigKey("flush.messages", ConfigType.LONG, _LONG_MAX, "log.flush.interval.messages", minimum=1),
     ConfigKey("flush.ms", ConfigType.LONG, _LONG_MAX, minimum=0),
@@ -146,7 +148,7 @@ TOPIC_CONFIGS: Mapping[str, ConfigKey] = {row.name: row for row in _CONFIG_KEYS}
 
 
 def validate_topic_configs(configs: Mapping[str, str]) -> None:
-    """Validate a new topic's configs as brokers do; raise IllegalArgumentError, whose message is sent to the client."""
+    """Validate a new topic's configs as brokers do; raise IllegalArgumentError with the message for the client."""
     for name, value in configs.items():
         check_topic_config(name, value, TOPIC_CONFIGS.get(name))
     if configs.get("remote.storage.enable", "").lower() == "true":

@@ -20,7 +20,7 @@ def secured(new_cluster: Any) -> Callable[..., Any]:
 
 @pytest.fixture
 def alice(client_of: Any) -> Callable[[Any], Any]:
-    """``alice(cluster)`` connects a client whose principal is User:alice."""
+    """``alice(cluster)`` connects a client with the principal User:alice."""
 
     def connect(cluster: Any) -> Any:
         client = client_of(cluster, 1)
@@ -31,7 +31,7 @@ def alice(client_of: Any) -> Callable[[Any], Any]:
 
 
 def values(struct: Any, wanted: str) -> Iterator[Any]:
-    """Yield the values of all fields whose name ends with ``wanted``."""
+    """Yield the values of all fields with a name that ends with ``wanted``."""
     for field in fields(struct):
         value = getattr(struct, field.name)
         if field.name.endswith(wanted):

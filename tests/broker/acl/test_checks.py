@@ -1,4 +1,4 @@
-"""What clients with some ACLs get: hidden topics, groups and offsets, and ACLs that change between requests."""
+"""Responses to clients with some ACLs: hidden topics, groups and offsets, and ACLs that change between requests."""
 
 from typing import Any
 

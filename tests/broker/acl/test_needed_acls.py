@@ -1,4 +1,4 @@
-"""What every API checks: denied without an ACL, with the code that Kafka sends, and allowed with the right one."""
+"""The checks of every API: denied without an ACL, with the code that Kafka sends, and allowed with the right one."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from thinconsumer.wire.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from thinconsumer.wire.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
+from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
 from thinconsumer.wire.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -45,6 +46,10 @@ from thinconsumer.wire.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
+)
+from thinconsumer.wire.partition_leader_epochs import (
+    PartitionLeaderEpochsForPartitionsRequest,
+    PartitionLeaderEpochsTopic,
 )
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from thinconsumer.wire.sync_group import SyncGroupRequest
@@ -297,6 +302,15 @@ CASES: dict[str, Case] = {
             topics=[OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(partition=0)])]
         ),
         (2, 4), TOPIC, on("DESCRIBE", **ORDERS),
+    ),
+    "PartitionLeaderEpochsForPartitions": Case(
+        lambda i: PartitionLeaderEpochsForPartitionsRequest(
+            topics=[PartitionLeaderEpochsTopic(topic_id=i, partitions=[0])]
+        ),
+        (0,), TOPIC, on("DESCRIBE", **ORDERS),
+    ),
+    "ConsumerGroupPositions": Case(
+        lambda _: ConsumerGroupPositionsRequest(group_id="billing", member_id="m"), (0,), GROUP, READ_BILLING
     ),
     "OffsetForLeaderEpoch by a follower": Case(
         lambda _: OffsetForLeaderEpochRequest(

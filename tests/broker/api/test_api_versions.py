@@ -6,6 +6,7 @@ from thinconsumer.broker.api.api_versions import API
 from thinconsumer.broker.apis import APIS
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.extensions import FIRST_API_KEY
 
 
 @pytest.fixture
@@ -22,7 +23,14 @@ def test_all_apis_are_listed_in_order(client, version):
     answer = client.ask(hello(), version)
     told = [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys]
     assert answer.error_code == 0
-    assert told == sorted((key, api.lowest, api.highest) for key, api in APIS.items())
+    assert told == sorted((key, api.lowest, api.highest) for key, api in APIS.items() if key < FIRST_API_KEY)
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_the_projects_own_apis_are_listed_in_a_tagged_field(client, version):
+    """Other clients skip it."""
+    told = [one.api_key for one in client.ask(hello(), version).extension_api_keys]
+    assert told == ([25_300, 25_301] if version >= 3 else [])
 
 
 def test_features_with_minimum_level_0_are_omitted_for_old_clients(client):

@@ -217,6 +217,18 @@ def test_broker_without_replica_returns_the_leader_from_its_image(new_cluster, c
     assert [one.node_id for one in answer.node_endpoints] == [leader]
 
 
+@pytest.mark.parametrize("changes", [0, 1])
+def test_no_leader_is_named_once_the_partition_count_of_an_ordered_topic_has_changed(new_cluster, client_of, changes):
+    """The hint lacks the count: the client could fetch with the new leader epoch and the old count."""
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 1, {"enable.ordered.delivery": "true"})
+    for _ in range(changes):
+        cluster.expand("t", 2)
+    leader = leader_of(cluster)
+    row = the_row(client_of(cluster, 3 - leader).ask(fetch(cluster, "t")))
+    assert (row.error_code, row.current_leader.leader_id) == (Code.NOT_LEADER_OR_FOLLOWER, -1 if changes else leader)
+
+
 def test_missing_leader_has_no_endpoint(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 1)
@@ -448,3 +460,71 @@ def test_zstd_batches_are_sent_to_old_versions(new_cluster, client_of):
     client = client_of(cluster, 1)
     for version in (4, 9, 10):
         assert the_row(client.ask(fetch(cluster, "t", version=version), version)).error_code == 0
+
+
+# -- ordered delivery (KIP-253)
+
+
+@pytest.fixture
+def ordered(cluster):
+    cluster.create_topic("o", 2, 1, {"enable.ordered.delivery": "true"})
+    cluster.expand("o", 4)
+    cluster.produce("o", [b"a"], 1)
+    return cluster
+
+
+def counted(cluster, count, version=IDS, offset=0, partition=1, **more):
+    return fetch(cluster, ("o", partition, offset, {"undeleted_partition_count": count}), version=version, **more)
+
+
+@pytest.mark.parametrize("version", [NAMES, IDS])
+def test_consumers_with_another_partition_count_are_rejected(ordered, client, version):
+    for count in (0, 2, 3, 5):
+        row = the_row(client.ask(counted(ordered, count, version), version))
+        assert (row.error_code, row.records) == (Code.INVALID_PARTITION_METADATA, b"")
+    assert values(the_row(client.ask(counted(ordered, 4, version), version))) == [b"a"]
+    assert values(the_row(client.ask(fetch(ordered, ("o", 1, 0), version=version), version))) == [b"a"]
+
+
+def test_a_partition_marked_for_deletion_is_read_with_the_new_count(ordered, client):
+    ordered.produce("o", [b"z"], 3)
+    ordered.shrink("o", 3)
+    assert values(the_row(client.ask(counted(ordered, 3, partition=3)))) == [b"z"]
+    assert the_row(client.ask(counted(ordered, 4, partition=3))).error_code == Code.INVALID_PARTITION_METADATA
+
+
+def test_a_count_for_a_topic_without_ordered_delivery_is_rejected(cluster, client):
+    request = fetch(cluster, ("t", 0, 0, {"undeleted_partition_count": 3}))
+    assert the_row(client.ask(request)).error_code == Code.INVALID_PARTITION_METADATA
+
+
+@pytest.mark.parametrize("change", ["expand", "shrink"])
+def test_a_waiting_fetch_is_fenced_when_the_count_changes(ordered, client, change):
+    """Otherwise it would return the first records with the new count to a consumer that holds none of them."""
+    client.send(counted(ordered, 4, offset=1, max_wait_ms=5000))
+    assert client.answers() == []
+    getattr(ordered, change)("o", 5 if change == "expand" else 3)
+    ordered.advance(ordered.schedule.now)
+    (answer,) = client.answers()
+    row = the_row(answer)
+    assert (row.error_code, row.records) == (Code.INVALID_PARTITION_METADATA, b"")
+
+
+def test_a_fetch_that_is_about_to_complete_is_fenced_too(ordered, client):
+    client.send(counted(ordered, 4, offset=1, max_wait_ms=5000))
+    ordered.produce("o", [b"old count"], 1)
+    ordered.expand("o", 5)
+    ordered.produce("o", [b"new count"], 1)
+    ordered.advance(ordered.schedule.now)
+    (answer,) = client.answers()
+    assert the_row(answer).error_code == Code.INVALID_PARTITION_METADATA
+
+
+def test_a_session_repeats_the_error_until_the_count_is_right(ordered, client):
+    first = client.ask(counted(ordered, 4, session_epoch=0))
+    assert values(the_row(first)) == [b"a"]
+    ordered.expand("o", 5)
+    again = FetchRequest(max_wait_ms=0, min_bytes=1, session_id=first.session_id, session_epoch=1)
+    assert the_row(client.ask(again)).error_code == Code.INVALID_PARTITION_METADATA
+    third = counted(ordered, 5, session_id=first.session_id, session_epoch=2)
+    assert values(the_row(client.ask(third))) == [b"a"]

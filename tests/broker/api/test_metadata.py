@@ -136,3 +136,29 @@ def test_authorized_operations_are_returned_on_request(new_cluster, client_of):
     assert answer.cluster_authorized_operations > 0
     answer = client.ask(about("t"), 9)
     assert answer.topics[0].topic_authorized_operations == answer.cluster_authorized_operations == -(2**31)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_counts_of_topics_with_ordered_delivery_are_tagged_fields(new_cluster, client_of, version):
+    cluster = new_cluster(1, {"plain": 2})
+    cluster.create_topic("t", 2, 1, {"enable.ordered.delivery": "true"})
+    cluster.expand("t", 4)
+    cluster.shrink("t", 3)
+    described = {topic.name: topic for topic in client_of(cluster, 1).ask(about("t", "plain"), version).topics}
+    counts = [
+        (one.initial_partition_count, one.undeleted_partition_count) for one in map(described.get, ("t", "plain"))
+    ]
+    assert counts == [(2, 3) if version >= 9 else (-1, -1), (-1, -1)]
+    assert len(described["t"].partitions) == 4
+
+
+def test_added_partitions_have_no_leader_while_an_old_leader_may_accept_the_old_count(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 2, 1, {"enable.ordered.delivery": "true"})
+    slow = cluster.controller.image.partition("t", 0).leader
+    cluster.pause(slow)
+    cluster.expand("t", 3)
+    (topic,) = client_of(cluster, 3 - slow).ask(about("t")).topics
+    assert topic.undeleted_partition_count == 3
+    told = [(row.error_code, row.leader_id, row.leader_epoch) for row in topic.partitions]
+    assert told[2] == (Code.LEADER_NOT_AVAILABLE, -1, -1)

@@ -371,3 +371,65 @@ def test_partition_led_elsewhere_is_not_verified(new_cluster, client_of):
     answer = client_of(cluster, other).ask(produce(cluster, ("t", 0, transactional()), transactional_id="x"))
     assert the_row(answer).error_code == Code.NOT_LEADER_OR_FOLLOWER
     assert coordinator.asked == []
+
+
+# -- ordered delivery (KIP-253)
+
+
+@pytest.fixture
+def ordered(cluster):
+    cluster.create_topic("o", 2, 1, {"enable.ordered.delivery": "true"})
+    cluster.expand("o", 4)
+    return cluster
+
+
+def counted(cluster, partition, count, version=IDS, acks=-1):
+    request = produce(cluster, ("o", partition, batch()), version=version, acks=acks)
+    request.topic_data[0].undeleted_partition_count = count
+    return request
+
+
+@pytest.mark.parametrize("version", [9, NAMES, IDS])
+def test_producers_with_another_partition_count_are_rejected(ordered, client, version):
+    for count in (0, 2, 3, 5):
+        assert refusal(client.ask(counted(ordered, 1, count, version), version)) == Code.INVALID_PARTITION_METADATA
+    assert the_row(client.ask(counted(ordered, 1, 4, version), version)).error_code == 0
+    assert end_of(ordered, TopicPartition("o", 1)) == 1
+
+
+def test_producers_without_a_count_write_to_every_partition(ordered, client):
+    ordered.shrink("o", 3)
+    for partition in range(4):
+        assert the_row(client.ask(produce(ordered, ("o", partition, batch())))).error_code == 0
+
+
+def test_partitions_marked_for_deletion_accept_no_count(ordered, client):
+    ordered.shrink("o", 3)
+    for count in (2, 3, 4):
+        assert refusal(client.ask(counted(ordered, 3, count))) == Code.INVALID_PARTITION_METADATA
+    assert the_row(client.ask(counted(ordered, 2, 3))).error_code == 0
+
+
+def test_a_count_for_a_topic_without_ordered_delivery_is_rejected(cluster, client):
+    request = produce(cluster)
+    request.topic_data[0].undeleted_partition_count = 3
+    assert refusal(client.ask(request)) == Code.INVALID_PARTITION_METADATA
+
+
+def test_a_wrong_count_with_acks_0_closes_the_connection(ordered, client):
+    client.send(counted(ordered, 1, 2, acks=0))
+    assert client.closed
+
+
+def test_a_broker_that_does_not_lead_the_partition_says_so_first(new_cluster, client_of):
+    """The producer then finds the leader before it finds the count."""
+    cluster = new_cluster(2)
+    cluster.create_topic("o", 2, 1, {"enable.ordered.delivery": "true"})
+    other = 3 - cluster.controller.image.partition("o", 0).leader
+    assert refusal(client_of(cluster, other).ask(counted(cluster, 0, 7))) == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_batches_of_topics_with_and_without_a_count_are_judged_apart(ordered, client):
+    request = produce(ordered, ("o", 0, batch()), ("t", 0, batch()))
+    request.topic_data[0].undeleted_partition_count = 2
+    assert [row.error_code for row in rows(client.ask(request))] == [Code.INVALID_PARTITION_METADATA, 0]

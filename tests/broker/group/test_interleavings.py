@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.broker.group import rebalance
 from thinconsumer.broker.group.states import GroupState
+
+pytestmark = pytest.mark.once
 
 CLIENTS = 4
 SESSION_MS = 4_000

@@ -87,7 +87,8 @@ NONSENSE: list[tuple[bytes | None, bytes | None]] = [
     (b"\0\1\xff", b"a broken key"),
     (log_format.offset_key("billing", "orders", 0), b"\0\x63"),
     (log_format.group_key("billing"), b"\0\3 broken"),
-    (b"\0\3\0\1g", b"of a group of another protocol"),
+    (b"\0\3\0\1g", b"of a consumer group, in an unknown version"),
+    (b"\0\x0a\0\1g", b"of a group of another protocol"),
 ]
 
 

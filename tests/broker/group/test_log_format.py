@@ -85,9 +85,9 @@ def test_oldest_keys_can_be_read() -> None:
     assert key == f.OffsetCommitKey(group="g", topic="t", partition=3)
 
 
-@pytest.mark.parametrize("kind", [3, 17, 32767, 0xFFFF])
+@pytest.mark.parametrize("kind", [10, 17, 32767, 0xFFFF])
 def test_other_key_types_are_ignored(kind: int) -> None:
-    """Records of KIP-848 groups are in the same topic."""
+    """Records of share groups and streams groups are in the same topic."""
     assert f.decode_key(kind.to_bytes(2, "big") + b"whatever") is None
 
 

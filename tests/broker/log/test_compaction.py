@@ -85,6 +85,23 @@ def test_tombstones_are_removed_after_the_delete_horizon(compacted, write, compa
     assert (batch.base_offset, batch.last_offset, batch.delete_horizon_ms) == (1, 2, tools.NOW + 1_000)
 
 
+def test_tombstones_are_kept_as_long_as_they_are_needed(compacted, write, compact, tools):
+    write(rec(b"a", None))
+    compact()
+    write(rec(b"a", b"back"), rec(b"b", None))
+    write(rec(b"c", None))
+    compacted.keeps_tombstones = True
+    compact()
+    compact(9_999)
+    assert tools.contents(compacted) == [(1, b"a", b"back"), (2, b"b", None), (3, b"c", None)]
+    assert {batch.delete_horizon_ms for batch in compacted.batches_from(1)} == {None}
+    compacted.keeps_tombstones = False
+    compact(20_000)
+    assert tools.contents(compacted) == [(1, b"a", b"back"), (2, b"b", None), (3, b"c", None)]
+    compact(21_000)
+    assert tools.contents(compacted) == [(1, b"a", b"back")]
+
+
 def test_later_record_of_a_key_replaces_its_tombstone(compacted, write, compact, tools):
     write(rec(b"a", None))
     compact()

@@ -1,4 +1,4 @@
-"""Failed logins: what the client is told, and what only the log has."""
+"""Failed logins: the error for the client, and the details that only the log has."""
 
 import pytest
 

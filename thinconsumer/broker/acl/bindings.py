@@ -32,7 +32,7 @@ class _Number(enum.IntEnum):
 
 
 class ResourceType(_Number):
-    """What an ACL protects."""
+    """The type of resource that an ACL protects."""
 
     UNKNOWN = 0
     ANY = 1
@@ -55,7 +55,7 @@ class PatternType(_Number):
 
 
 class AclOperation(_Number):
-    """What an ACL allows or denies."""
+    """The operation that an ACL allows or denies."""
 
     UNKNOWN = 0
     ANY = 1

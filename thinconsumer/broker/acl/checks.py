@@ -1,4 +1,4 @@
-"""What request handlers ask the authorizer. Without an authorizer, everything is authorized.
+"""The checks that request handlers do with the authorizer. Without an authorizer, everything is authorized.
 
 A broker decides with its own ACLs, which may lag behind those of the controller. A request that was forwarded to the
 controller is decided with the controller's ACLs. Follows Kafka's ``AuthHelper``.

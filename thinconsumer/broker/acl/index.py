@@ -75,7 +75,7 @@ class AclIndex:
         return [binding for binding in self._bindings if wanted.matches(binding)]
 
     def applying_to(self, resource_type: ResourceType, name: str) -> Iterator[AclBinding]:
-        """Yield the ACLs whose pattern matches a resource."""
+        """Yield the ACLs with a pattern that matches a resource."""
         yield from self._literal.get((resource_type, name), ())
         if name != WILDCARD:
             yield from self._literal.get((resource_type, WILDCARD), ())

@@ -153,7 +153,13 @@ def add_current_leader(
 
     With leader and address, the client need not refresh its metadata (KIP-951). The leader is taken from this broker's
     replica of the partition if it has one, else from its copy of the cluster metadata.
+
+    On a topic with ordered delivery whose partition count has changed, the client needs new metadata all the same: a
+    leader epoch without the count could be from after a change that the client has not noticed.
     """
+    topic = call.node.image.topics.get(tp.topic)
+    if topic is not None and topic.ordered is not None and topic.ordered.partition_count_epoch > 0:
+        return
     partition = call.node.partitions.get(tp)
     image = call.node.image.partition(*tp) if partition is None else partition.image
     epoch = partition.leader_epoch if partition is not None else -1 if image is None else image.leader_epoch

@@ -140,13 +140,18 @@ def _describe(call: ApiCall, name: str) -> MetadataResponseTopic:
     image = call.node.image
     topic = image.topics.get(name)
     if topic is not None:
-        return MetadataResponseTopic(
+        described = MetadataResponseTopic(
             error_code=0,
             name=name,
             topic_id=topic.topic_id,
             is_internal=is_internal(name),
             partitions=[_partition(row, image, call.version) for row in topic.partitions],
         )
+        if topic.ordered is not None:
+            described.initial_partition_count = topic.ordered.initial_partition_count
+            described.undeleted_partition_count = topic.ordered.undeleted_partition_count
+            described.partition_count_epoch = topic.ordered.partition_count_epoch
+        return described
     if topic_name_error(name) is not None:
         code = Code.INVALID_TOPIC_EXCEPTION
     else:

@@ -32,6 +32,7 @@ from ..acl.checks import denied_names, is_authorized
 from ..call import Api, ApiCall
 from ..log.log import AppendInfo, AppendRefused, StoredBatch
 from ..log.validation import parse_batch
+from ..partition import UNKNOWN_COUNT
 from ..transaction_verification import FIRST_TO_ADD_PARTITIONS, TransactionalProducer, add_or_verify_for_produce
 from .fetch import add_current_leader
 
@@ -99,6 +100,7 @@ class _PartitionProduce:
     name: str
     topic_id: bytes
     response: PartitionProduceResponse
+    count: int = UNKNOWN_COUNT  #: The topic's partition count that the producer knows.
     batch: StoredBatch | None = None  #: None once the batch is rejected or appended.
 
     @property
@@ -131,7 +133,8 @@ class _ProduceRequest:
         for topic in self._request.topic_data:
             name = image.names_by_id.get(topic.topic_id) if by_id else topic.name
             for data in topic.partition_data:
-                entry = _PartitionProduce(name or "", topic.topic_id, _failed(data.index, 0))
+                count = topic.undeleted_partition_count
+                entry = _PartitionProduce(name or "", topic.topic_id, _failed(data.index, 0), count)
                 self._entries[topic.topic_id if by_id else topic.name, data.index] = entry
                 if data.records is None:
                     return int(Code.UNKNOWN_SERVER_ERROR)
@@ -230,6 +233,10 @@ class _ProduceRequest:
             else:
                 assert entry.batch is not None
                 done = partial(self._appended, entry, partition)
+                if partition.is_leader and not partition.accepts_count(entry.count):
+                    if not partition.acknowledge_repeated(entry.batch, acks, done, timeout_s):
+                        done(int(Code.INVALID_PARTITION_METADATA), None)
+                    continue
                 on_refused = partial(_add_record_errors, entry.response)
                 partition.append(entry.batch.data, acks, done, timeout_s=timeout_s, on_refused=on_refused)
                 continue

@@ -6,6 +6,7 @@ The caller has already rejected partitions that do not exist. Follows Kafka's ``
 
 from collections.abc import Iterator
 from itertools import repeat
+from math import inf
 
 from ...wire.error_codes import Code
 from ...wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
@@ -18,6 +19,9 @@ from ...wire.offset_fetch import (
 from ...wire.schema import ZERO_UUID
 from ...wire.txn_offset_commit import TxnOffsetCommitRequest
 from . import rebalance
+from .consumer.errors import GroupRequestError
+from .consumer.group import ConsumerGroup, stale_code
+from .consumer.member import ConsumerGroupMember
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .log_format import OffsetCommitValue
 from .offsets import NO_PRODUCER_ID
@@ -65,7 +69,10 @@ def commit(
         if request.generation_id_or_member_epoch >= 0:
             return repeat(int(Code.ILLEGAL_GENERATION if version < GROUP_NOT_FOUND_FROM else Code.GROUP_ID_NOT_FOUND))
         group = shard.create_group(request.group_id)
-    code = _check_commit(group, request)
+    if isinstance(group, ConsumerGroup):
+        code = _check_consumer_commit(shard, group, request, version)
+    else:
+        code = _check_commit(group, request)
     if code:
         return repeat(code)
     now_ms = shard.wall_ms()
@@ -73,9 +80,8 @@ def commit(
     if isinstance(request, TxnOffsetCommitRequest):
         producer_id, producer_epoch = request.producer_id, request.producer_epoch
     else:
-        member = group.members.get(request.member_id)
-        if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-            rebalance.reschedule_heartbeat(group, member)
+        if isinstance(group, ClassicGroup):
+            _keep_session(group, request.member_id)
         if request.retention_time_ms != -1:
             expires_ms = now_ms + request.retention_time_ms
     codes: list[int] = []
@@ -99,6 +105,51 @@ def commit(
     return iter(codes)
 
 
+def _keep_session(group: ClassicGroup, member_id: str) -> None:
+    """Restart the session timeout of a member that commits."""
+    member = group.members.get(member_id)
+    if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        rebalance.reschedule_heartbeat(group, member)
+
+
+def _check_consumer_commit(
+    shard: GroupCoordinatorShard,
+    group: ConsumerGroup,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    version: int,
+) -> int:
+    """Return the error code that rejects a commit in a consumer group, else 0.
+
+    A commit in an older epoch than the member's is rejected as a whole, unless the member has owned all its partitions
+    since that epoch (KIP-1251).
+    """
+    transactional = isinstance(request, TxnOffsetCommitRequest)
+    epoch = request.generation_id_or_member_epoch
+    try:
+        member = group.check_commit(
+            request.member_id, request.group_instance_id, epoch, version, transactional=transactional
+        )
+    except GroupRequestError as error:
+        code = error.code
+    else:
+        code = 0
+        if member is not None and not all(epoch >= since for since in _owned_since(shard, member, request)):
+            code = int(stale_code(member))
+    # Clients of TxnOffsetCommit do not know STALE_MEMBER_EPOCH.
+    return int(Code.ILLEGAL_GENERATION) if transactional and code == Code.STALE_MEMBER_EPOCH else code
+
+
+def _owned_since(
+    shard: GroupCoordinatorShard, member: ConsumerGroupMember, request: OffsetCommitRequest | TxnOffsetCommitRequest
+) -> Iterator[float]:
+    """Yield the epoch since which the member has owned each partition of a commit, infinity if it does not own it."""
+    for topic in request.topics:
+        found = shard.image.topics.get(topic.name)
+        for partition in topic.partitions:
+            since = None if found is None else member.assignment_epoch(found.topic_id, partition.partition_index)
+            yield inf if since is None else since
+
+
 def _check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
     # Kafka compares the limit with the length of a Java string, which counts UTF-16 units.
     utf_16_units = len((metadata or "").encode("utf-16-le", "surrogatepass")) // 2
@@ -107,12 +158,26 @@ def _check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
 
 def fetch(
     view: ReplayedState, request: OffsetFetchRequestGroup, *, require_stable: bool
-) -> list[OffsetFetchResponseTopics]:
-    """Return a group's committed offsets of the requested partitions, or all of them if ``topics`` is null.
+) -> tuple[int, list[OffsetFetchResponseTopics]]:
+    """Return an error code, and a group's committed offsets of the requested partitions, or all of them if ``topics``
+    is null.
 
     A requested partition without a committed offset gets -1. With ``require_stable``, a partition with a pending
-    transactional offset gets UNSTABLE_OFFSET_COMMIT.
+    transactional offset gets UNSTABLE_OFFSET_COMMIT. In a consumer group, the member and its epoch are checked if the
+    request has them.
     """
+    group = view.consumer_group(request.group_id)
+    if group is not None:
+        try:
+            group.check_fetch(request.member_id, request.member_epoch)
+        except GroupRequestError as error:
+            return error.code, []
+    return 0, _fetch(view, request, require_stable)
+
+
+def _fetch(
+    view: ReplayedState, request: OffsetFetchRequestGroup, require_stable: bool
+) -> list[OffsetFetchResponseTopics]:
     group_id = request.group_id
     if request.topics is not None:
         return [_fetched(view, group_id, topic, require_stable) for topic in request.topics]

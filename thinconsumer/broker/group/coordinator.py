@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 
+from ...wire.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from ...wire.consumer_group_positions import ConsumerGroupPositionsRequest, ConsumerGroupPositionsResponse
 from ...wire.delete_groups import DeletableGroupResult
 from ...wire.describe_groups import DescribedGroup, DescribedGroupMember
 from ...wire.error_codes import Code
@@ -24,11 +28,22 @@ from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...wire.txn_offset_commit import TxnOffsetCommitRequest
 from . import committing, joining, membership, retention
 from .append_errors import append_error
+from .consumer import classic_members
+from .consumer import heartbeat as consumer_heartbeat
+from .consumer import records as consumer_records
+from .consumer.describing import described
+from .consumer.errors import GroupRequestError
+from .consumer.group import ConsumerGroup
+from .consumer.heartbeat import HeartbeatCall
+from .consumer.states import ConsumerGroupState
+from .consumer.validation import check_heartbeat
 from .event_processor import EventProcessor
+from .group import CONSUMER as CONSUMER_PROTOCOL
 from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .hashing import partition_for
 from .joining import JoinGroupCall
-from .records import CoordinatorRecord, end_transaction, group_tombstone, offset_tombstone
+from .positions import GroupPositions, Place
+from .records import CoordinatorRecord, end_transaction, offset_tombstone
 from .shard import GroupCoordinatorShard
 from .states import GroupState, ShardState
 
@@ -37,8 +52,10 @@ if TYPE_CHECKING:
     from ..partition import PartitionReplica
 
 OFFSETS_TOPIC = "__consumer_offsets"
-#: The ``group_type`` of every group in ListGroups (KIP-848).
-CLASSIC = "classic"
+#: The types of groups in ListGroups (KIP-848).
+CLASSIC, CONSUMER = "classic", "consumer"
+#: The message of a group that exists, but has the other type.
+WRONG_TYPE = "Group {} is not a {} group."
 
 T = TypeVar("T")
 
@@ -50,6 +67,8 @@ class GroupCoordinator:
         self._node = node
         self._event_processor = EventProcessor()
         self.shards: dict[int, GroupCoordinatorShard] = {}  #: Shards by partition of ``__consumer_offsets``.
+        #: The positions of each group in memory. A new coordinator has other groups, and so begins without positions.
+        self._positions: WeakKeyDictionary[ClassicGroup | ConsumerGroup, GroupPositions] = WeakKeyDictionary()
 
     def elected(self, index: int, leader_epoch: int, partition: PartitionReplica) -> None:
         """Load the groups and offsets of a partition that this broker now leads."""
@@ -103,7 +122,7 @@ class GroupCoordinator:
         """Handle SyncGroup; the response waits until the leader's assignment is in the log."""
         self._run(
             request.group_id,
-            lambda shard, later: membership.sync(shard.latest.groups.get(request.group_id), request, later),
+            lambda shard, later: _sync(shard, request, later),
             lambda code: SyncGroupResponse(error_code=code),
             reply,
             needs_id=True,
@@ -113,11 +132,53 @@ class GroupCoordinator:
         """Restart a member's session timeout; ``reply`` gets the error code."""
         self._run(
             request.group_id,
-            lambda shard, _: membership.heartbeat(shard.latest.groups.get(request.group_id), request),
+            lambda shard, _: _heartbeat(shard, request),
             # While the log is being loaded, the members are unknown: an error would make all of them rejoin.
             lambda code: 0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code,
             reply,
             needs_id=True,
+        )
+
+    def exchange_positions(
+        self,
+        request: ConsumerGroupPositionsRequest,
+        positions: Sequence[tuple[Place, int]],
+        wanted: Sequence[Place],
+        reply: Callable[[ConsumerGroupPositionsResponse], None],
+    ) -> None:
+        """Handle ConsumerGroupPositions; the caller has left out partitions that do not exist."""
+
+        def operate(shard: GroupCoordinatorShard) -> ConsumerGroupPositionsResponse:
+            group = shard.latest.groups.get(request.group_id)
+            code, epochs = _position_senders(group, request)
+            if group is None or code:
+                return ConsumerGroupPositionsResponse(error_code=code)
+            found = self._positions.setdefault(group, GroupPositions())
+            found.exchange(request.member_id, epochs, positions, wanted)
+            return found.response(wanted)
+
+        self._run(
+            request.group_id,
+            lambda shard, _: operate(shard),
+            lambda code: ConsumerGroupPositionsResponse(error_code=code),
+            reply,
+            needs_id=True,
+        )
+
+    def consumer_heartbeat(
+        self, call: HeartbeatCall, version: int, reply: Callable[[ConsumerGroupHeartbeatResponse], None]
+    ) -> None:
+        """Handle ConsumerGroupHeartbeat: a member of a consumer group joins, goes on or leaves."""
+        try:
+            check_heartbeat(call.request, version, self._node.config.consumer_assignors)
+        except GroupRequestError as error:
+            reply(consumer_heartbeat.error_response(error))
+            return
+        self._run(
+            call.request.group_id,
+            lambda shard, _: consumer_heartbeat.handle(shard, call),
+            lambda code: ConsumerGroupHeartbeatResponse(error_code=code),
+            reply,
         )
 
     def leave(
@@ -126,7 +187,7 @@ class GroupCoordinator:
         """Remove members from a group."""
         self._run(
             group_id,
-            lambda shard, _: membership.leave(shard.latest.groups.get(group_id), leaving),
+            lambda shard, _: _leave(shard, group_id, leaving),
             lambda code: LeaveGroupResponse(error_code=code),
             reply,
             needs_id=True,
@@ -163,11 +224,11 @@ class GroupCoordinator:
         if not require_stable:
             shard = self._shard(request.group_id)
             code = shard.unavailable_code()
-            reply(code, [] if code else committing.fetch(shard.committed, request, require_stable=False))
+            reply(*((code, []) if code else committing.fetch(shard.committed, request, require_stable=False)))
             return
         self._run(
             request.group_id,
-            lambda shard, _: (0, committing.fetch(shard.latest, request, require_stable=True)),
+            lambda shard, _: committing.fetch(shard.latest, request, require_stable=True),
             # Older clients do not expect COORDINATOR_NOT_AVAILABLE in OffsetFetch, but all handle NOT_COORDINATOR.
             lambda code: (int(Code.NOT_COORDINATOR) if code == Code.COORDINATOR_NOT_AVAILABLE else code, []),
             lambda answer: reply(*answer),
@@ -183,18 +244,36 @@ class GroupCoordinator:
         if code:
             return DescribedGroup(group_id=group_id, error_code=code)
         group = shard.committed.groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             return _described(group)
         dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= 6:
             dead.error_code = int(Code.GROUP_ID_NOT_FOUND)
-            dead.error_message = f"Group {group_id} not found."
+            is_missing = group is None
+            dead.error_message = f"Group {group_id} not found." if is_missing else WRONG_TYPE.format(group_id, CLASSIC)
         return dead
+
+    def describe_consumer_groups(self, group_ids: Sequence[str]) -> list[DescribedConsumerGroup]:
+        """Describe consumer groups, as they are after the last committed record."""
+        return [self._describe_consumer_group(group_id) for group_id in group_ids]
+
+    def _describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        if not group_id:
+            return DescribedConsumerGroup(group_id="", error_code=int(Code.INVALID_GROUP_ID))
+        shard = self._shard(group_id)
+        code = shard.unavailable_code()
+        if code:
+            return DescribedConsumerGroup(group_id=group_id, error_code=code)
+        group = shard.committed.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return described(group, self._node.image, self._node.config.consumer_assignors[0])
+        text = f"Group {group_id} not found." if group is None else WRONG_TYPE.format(group_id, CONSUMER)
+        return DescribedConsumerGroup(group_id=group_id, error_code=int(Code.GROUP_ID_NOT_FOUND), error_message=text)
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> tuple[int, list[ListedGroup]]:
         """Return the groups that this broker coordinates, or an error code; an empty filter matches all groups."""
         wanted_states = {state.strip().lower() for state in states}
-        is_wanted_type = not types or CLASSIC in {kind.strip().lower() for kind in types}
+        wanted_types = {kind.strip().lower() for kind in types}
         listed: list[ListedGroup] = []
         for shard in self.shards.values():
             code = shard.unavailable_code()
@@ -203,14 +282,10 @@ class GroupCoordinator:
             if code:
                 return code, []
             listed += [
-                ListedGroup(
-                    group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state.value,
-                    group_type=CLASSIC,
-                )
-                for group in shard.committed.groups.values()
-                if is_wanted_type and (not states or group.state.value.lower() in wanted_states)
+                group
+                for group in map(_listed, shard.committed.groups.values())
+                if (not types or group.group_type in wanted_types)
+                and (not states or group.group_state.lower() in wanted_states)
             ]
         return 0, listed
 
@@ -283,17 +358,71 @@ class GroupCoordinator:
         self._event_processor.run(operate)
 
 
-def _join(shard: GroupCoordinatorShard, call: JoinGroupCall) -> None:
+def _listed(group: ClassicGroup | ConsumerGroup) -> ListedGroup:
+    is_consumer = isinstance(group, ConsumerGroup)
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=CONSUMER_PROTOCOL if isinstance(group, ConsumerGroup) else group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=CONSUMER if is_consumer else CLASSIC,
+    )
+
+
+def _join(shard: GroupCoordinatorShard, call: JoinGroupCall) -> JoinGroupResponse | None:
+    """Let a member of the classic protocol join; return None if ``call`` gets the response, possibly later."""
     request = call.request
     group = shard.latest.groups.get(request.group_id)
-    if group is not None:
+    if isinstance(group, ClassicGroup):
         joining.join(group, call)
+    elif group is not None and group.members:
+        return classic_members.join(shard, group, call)
     elif request.member_id != UNKNOWN_MEMBER_ID:
         call.refuse(Code.UNKNOWN_MEMBER_ID, request.member_id)
+    elif group is not None and not shard.append(consumer_records.removal_of_group(group)):
+        return None  # the client gets the log's error
     else:
         group = shard.create_group(request.group_id)
         joining.join(group, call)
         shard.write_new_group(group)
+    return None
+
+
+def _sync(
+    shard: GroupCoordinatorShard, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]
+) -> SyncGroupResponse | None:
+    consumer_group = shard.latest.consumer_group(request.group_id)
+    if consumer_group is not None:
+        return classic_members.sync(shard, consumer_group, request)
+    membership.sync(shard.latest.classic_group(request.group_id), request, reply)
+    return None
+
+
+def _heartbeat(shard: GroupCoordinatorShard, request: HeartbeatRequest) -> int:
+    consumer_group = shard.latest.consumer_group(request.group_id)
+    if consumer_group is not None:
+        return classic_members.heartbeat(shard, consumer_group, request)
+    return membership.heartbeat(shard.latest.classic_group(request.group_id), request)
+
+
+def _leave(shard: GroupCoordinatorShard, group_id: str, leaving: Sequence[MemberIdentity]) -> LeaveGroupResponse:
+    consumer_group = shard.latest.consumer_group(group_id)
+    if consumer_group is not None:
+        return classic_members.leave(shard, consumer_group, leaving)
+    return membership.leave(shard.latest.classic_group(group_id), leaving)
+
+
+def _position_senders(
+    group: ClassicGroup | ConsumerGroup | None, request: ConsumerGroupPositionsRequest
+) -> tuple[int, dict[str, int]]:
+    """Return the error code that rejects a member's positions, else 0; and the epoch or generation of each member."""
+    if not isinstance(group, ConsumerGroup):
+        code = membership.check_position_sender(group, request)
+        return code, {} if group is None else dict.fromkeys(group.members, group.generation)
+    try:
+        group.check_fetch(request.member_id, request.generation_id_or_member_epoch)
+    except GroupRequestError as error:
+        return error.code, {}
+    return 0, {member_id: member.member_epoch for member_id, member in group.members.items()}
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
@@ -324,7 +453,7 @@ def _delete(shard: GroupCoordinatorShard, group_ids: Iterable[str]) -> dict[str,
     for group_id, code in codes.items():
         if not code:
             entries += [offset_tombstone(group_id, *place) for place in shard.latest.offsets.places(group_id)]
-            entries.append(group_tombstone(group_id))
+            entries += retention.removal_if_empty(shard.latest.groups[group_id])
     if entries:
         shard.append(entries)
     return codes
@@ -334,4 +463,4 @@ def _check_delete(shard: GroupCoordinatorShard, group_id: str) -> int:
     group = shard.latest.groups.get(group_id)
     if group is None or group.state is GroupState.DEAD:
         return int(Code.GROUP_ID_NOT_FOUND)
-    return 0 if group.state is GroupState.EMPTY else int(Code.NON_EMPTY_GROUP)
+    return 0 if group.state in (GroupState.EMPTY, ConsumerGroupState.EMPTY) else int(Code.NON_EMPTY_GROUP)

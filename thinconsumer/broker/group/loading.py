@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...errors import IllegalStateError, KafkaError
 from ...records.batch import ControlType, RecordBatch
 from . import records
+from .consumer import records as consumer_records
 from .group import ClassicGroup
 from .log_format import (
     GroupMetadataKey,
@@ -74,7 +75,7 @@ def _change(key: bytes | None, value: bytes | None, producer_id: int, shard: Gro
         if value is None:
             return records.remove_group(about.group)
         return records.put_group(load_group(about.group, decode_value(GroupMetadataValue, value), shard))
-    return None
+    return None if about is None else consumer_records.replayed(about, value)
 
 
 def load_group(group_id: str, value: GroupMetadataValue, shard: GroupCoordinatorShard) -> ClassicGroup:

@@ -12,9 +12,11 @@ from typing import TypeVar
 from ...errors import KafkaProtocolError
 from ...wire import Message
 from ...wire.schema import Struct, array, binary, int32, int64, string, uuid
+from .consumer.log_format import CONSUMER_KEYS
 
 VERSION_SIZE = 2
-#: Key types. Type 0 is the oldest form of type 1; other types belong to other group protocols.
+#: Key types. Type 0 is the oldest form of type 1; those of consumer groups are in ``consumer.log_format``, other ones
+#: belong to share groups and streams groups.
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
 #: Versions in which the value of a committed offset is written: 4 as in Kafka 4.3; 1 if an old client has committed it
@@ -102,13 +104,16 @@ def group_key(group: str) -> bytes:
     return versioned(GroupMetadataKey(group=group), GROUP_METADATA)
 
 
-def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
+def decode_key(key: bytes | None) -> Message | None:
     """Return the parsed key, None for one of another group protocol; raise KafkaProtocolError if it is invalid."""
     data = key or b""
     kind = version_of(data)
     if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
         return OffsetCommitKey.decode(data, kind, VERSION_SIZE)
-    return GroupMetadataKey.decode(data, kind, VERSION_SIZE) if kind == GROUP_METADATA else None
+    if kind == GROUP_METADATA:
+        return GroupMetadataKey.decode(data, kind, VERSION_SIZE)
+    about = CONSUMER_KEYS.get(kind)
+    return None if about is None else about.decode(data, kind, VERSION_SIZE)
 
 
 def versioned(message: Message, version: int) -> bytes:

@@ -5,6 +5,7 @@ Follows ``classicGroupSync``, ``classicGroupHeartbeat`` and ``classicGroupLeave`
 
 from collections.abc import Sequence
 
+from ...wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from ...wire.error_codes import Code
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -52,10 +53,14 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
 
 def _check_generation(group: ClassicGroup, request: SyncGroupRequest | HeartbeatRequest) -> int:
     """Return 0 if the request is from a member of the current generation, else the error code that rejects it."""
+    return _check_identity(group, request.member_id, request.group_instance_id, request.generation_id)
+
+
+def _check_identity(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> int:
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
-    code = group.check_member(request.member_id, request.group_instance_id)
-    if code or request.generation_id == group.generation:
+    code = group.check_member(member_id, instance_id)
+    if code or generation == group.generation:
         return code
     return int(Code.ILLEGAL_GENERATION)
 
@@ -77,6 +82,19 @@ def heartbeat(group: ClassicGroup | None, request: HeartbeatRequest) -> int:
         return code
     rebalance.reschedule_heartbeat(group, group.members[request.member_id])
     return int(_HEARTBEATS[group.state])
+
+
+def check_position_sender(group: ClassicGroup | None, request: ConsumerGroupPositionsRequest) -> int:
+    """Return 0 if the request is from a member that has its assignment in the current generation, else an error code.
+
+    A member that has to rejoin gets REBALANCE_IN_PROGRESS: its partitions may soon belong to another member.
+    """
+    if group is None:
+        return int(Code.UNKNOWN_MEMBER_ID)
+    generation = request.generation_id_or_member_epoch
+    if code := _check_identity(group, request.member_id, request.group_instance_id, generation):
+        return code
+    return 0 if group.state is GroupState.STABLE else int(Code.REBALANCE_IN_PROGRESS)
 
 
 def leave(group: ClassicGroup | None, leaving: Sequence[MemberIdentity]) -> LeaveGroupResponse:

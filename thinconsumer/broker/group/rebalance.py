@@ -93,7 +93,7 @@ def complete_join(group: ClassicGroup) -> None:
         return
     group.begin_generation()
     if group.state is GroupState.EMPTY:
-        # If this append fails, the next coordinator loads the previous generation, whose members then time out.
+        # If this append fails, the next coordinator loads the previous generation, and its members time out.
         group.shard.write_group(group, {})
         return
     for member in list(group.members.values()):

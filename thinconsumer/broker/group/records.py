@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...records.builder import NewRecord
 from . import log_format
+from .consumer.group import ConsumerGroup
 from .group import ClassicGroup
 from .log_format import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from .offsets import NO_PRODUCER_ID, CommittedOffset, OffsetStore
@@ -21,8 +22,18 @@ class ReplayedState:
     """The groups and committed offsets that follow from the log's records up to some offset."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets = OffsetStore()
+
+    def classic_group(self, group_id: str) -> ClassicGroup | None:
+        """Return the classic group with this id, None if there is none, or if it is a consumer group."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Return the consumer group with this id, None if there is none, or if it is a classic group."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
 
 
 #: Applies a record to the state; the second argument is the record's offset.
@@ -50,25 +61,31 @@ def put_group(group: ClassicGroup) -> Replay:
 
 
 def remove_group(group_id: str) -> Replay:
-    """Return the state change that removes a group."""
+    """Return the state change that removes a classic group."""
 
     def change(state: ReplayedState, offset: int) -> None:
-        group = state.groups.pop(group_id, None)
+        group = state.classic_group(group_id)
         if group is not None:
+            del state.groups[group_id]
             group.cancel_all()
 
     return change
 
 
 def put_offset(
-    group: ClassicGroup, topic: str, partition: int, value: OffsetCommitValue, producer_id: int = NO_PRODUCER_ID
+    group: ClassicGroup | ConsumerGroup,
+    topic: str,
+    partition: int,
+    value: OffsetCommitValue,
+    producer_id: int = NO_PRODUCER_ID,
 ) -> Replay:
-    """Return the state change that commits an offset, and adds the group if the state does not have it. With a producer
-    id the offset stays pending until the producer's transaction ends.
+    """Return the state change that commits an offset, and adds a classic group if the state has no group with its id.
+    With a producer id the offset stays pending until the producer's transaction ends.
     """
 
     def change(state: ReplayedState, offset: int) -> None:
-        state.groups.setdefault(group.group_id, group)
+        if isinstance(group, ClassicGroup):
+            state.groups.setdefault(group.group_id, group)
         state.offsets.put(group.group_id, topic, partition, CommittedOffset(value, offset), producer_id)
 
     return change
@@ -85,7 +102,11 @@ def end_transaction(producer_id: int, commit: bool) -> Replay:
 
 
 def offset_record(
-    group: ClassicGroup, topic: str, partition: int, value: OffsetCommitValue, producer_id: int = NO_PRODUCER_ID
+    group: ClassicGroup | ConsumerGroup,
+    topic: str,
+    partition: int,
+    value: OffsetCommitValue,
+    producer_id: int = NO_PRODUCER_ID,
 ) -> CoordinatorRecord:
     """Return the record of a committed offset."""
     key = log_format.offset_key(group.group_id, topic, partition)

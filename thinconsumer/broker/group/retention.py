@@ -8,6 +8,8 @@ and does not subscribe to the topic, the retention time counts from the commit (
 
 from collections.abc import Mapping
 
+from .consumer import records as consumer_records
+from .consumer.group import ConsumerGroup
 from .group import ClassicGroup
 from .log_format import OffsetCommitValue
 from .offsets import Place
@@ -28,14 +30,23 @@ def expired(state: ReplayedState, now_ms: int, retention_ms: int) -> list[Coordi
         ]
         entries += [offset_tombstone(group.group_id, *place) for place in old]
         nothing_left = len(old) == len(offsets) and not state.offsets.has_open_transactions(group.group_id)
-        if nothing_left and group.state is GroupState.EMPTY:
-            entries.append(group_tombstone(group.group_id))
+        if nothing_left:
+            entries += removal_if_empty(group)
     return entries
 
 
-def _is_expired(group: ClassicGroup, place: Place, offset: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+def removal_if_empty(group: ClassicGroup | ConsumerGroup) -> list[CoordinatorRecord]:
+    """Return the tombstones of a group, none if it has members."""
+    if isinstance(group, ConsumerGroup):
+        return [] if group.members else consumer_records.removal_of_group(group)
+    return [group_tombstone(group.group_id)] if group.state is GroupState.EMPTY else []
+
+
+def _is_expired(
+    group: ClassicGroup | ConsumerGroup, place: Place, offset: OffsetCommitValue, now_ms: int, retention_ms: int
+) -> bool:
     since = offset.commit_timestamp
-    if group.protocol_type is not None:
+    if isinstance(group, ClassicGroup) and group.protocol_type is not None:
         if group.state is GroupState.EMPTY:
             since = since if group.state_timestamp_ms is None else group.state_timestamp_ms
         elif not (group.is_consumer_group and group.subscribed_topics is not None and group.state is GroupState.STABLE):

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING
 
 from ...wire.error_codes import Code
 from ..config import BrokerConfig
+from ..image import ClusterImage
 from ..schedule import Timer
 from . import loading, rebalance, retention
+from .consumer.fencing import schedule_all
+from .consumer.group import ConsumerGroup
+from .consumer.timers import MemberTimers
 from .event_processor import EventProcessor
 from .group import ClassicGroup
 from .offsets import NO_PRODUCER_ID
@@ -70,6 +74,7 @@ class GroupCoordinatorShard:
         self._refusal_code = 0
         self._timers: dict[str, Timer] = {}
         self._watch: int | None = None
+        self.member_timers = MemberTimers(self.call_later)  #: Those of consumer groups.
 
     def __repr__(self) -> str:
         state = f"{self.state.value} epoch {self.epoch}, {len(self.latest.groups)} groups"
@@ -101,8 +106,10 @@ class GroupCoordinatorShard:
         self._created.clear()
         for write in writes:
             write.finish(int(Code.NOT_COORDINATOR))
-        for group in list(self.latest.groups.values()):
-            _unload(group)
+        self.member_timers.cancel_all()
+        for group in self.latest.groups.values():
+            if isinstance(group, ClassicGroup):
+                _unload(group)
         self.latest, self.committed = ReplayedState(), ReplayedState()
 
     def _transition(self, event: ShardEvent) -> None:
@@ -126,11 +133,17 @@ class GroupCoordinatorShard:
             self._complete_at_high_watermark(partition, end, _PendingWrite(rest))
         log.info("%r has loaded its log up to offset %d", self, end)
         for group in list(self.latest.groups.values()):
-            for member in list(group.members.values()):
-                rebalance.reschedule_heartbeat(group, member)
-            if len(group.members) > self.config.group_max_size:
-                rebalance.prepare(group, "the group exceeds group.max.size")
+            self._schedule_loaded(group)
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
+
+    def _schedule_loaded(self, group: ClassicGroup | ConsumerGroup) -> None:
+        if isinstance(group, ConsumerGroup):
+            schedule_all(self, group.group_id)
+            return
+        for member in list(group.members.values()):
+            rebalance.reschedule_heartbeat(group, member)
+        if len(group.members) > self.config.group_max_size:
+            rebalance.prepare(group, "the group exceeds group.max.size")
 
     def _complete_at_high_watermark(self, partition: PartitionReplica, end: int, write: _PendingWrite) -> None:
         """Count the previous coordinator's ``write`` as committed once the high watermark reaches ``end``."""
@@ -155,13 +168,22 @@ class GroupCoordinatorShard:
         """The broker's configuration."""
         return self._node.config
 
+    @property
+    def image(self) -> ClusterImage:
+        """The broker's metadata."""
+        return self._node.image
+
     def wall_ms(self) -> int:
         """Return wall-clock milliseconds since the epoch."""
         return self._node.schedule.wall_ms()
 
+    def random_bytes(self, count: int) -> bytes:
+        """Return random bytes."""
+        return bytes(self._node.random.randrange(256) for _ in range(count))
+
     def new_uuid(self) -> str:
         """Return a random UUID, version 4."""
-        data = bytearray(self._node.random.randrange(256) for _ in range(16))
+        data = bytearray(self.random_bytes(16))
         data[6] = data[6] & 0x0F | 0x40
         data[8] = data[8] & 0x3F | 0x80
         text = data.hex()
@@ -221,13 +243,14 @@ class GroupCoordinatorShard:
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
-    ) -> None:
-        """Append records and apply their changes to the latest state. ``done(code)`` is called once: with 0 when the
-        records are committed, else with the error of a rejected or timed-out append.
+    ) -> bool:
+        """Append records and apply their changes to the latest state; return False if the log has rejected them.
+        ``done(code)`` is called once: with 0 when the records are committed, else with the error of a rejected or
+        timed-out append.
         """
         if self.state is not ShardState.READY or self._partition is None:
             self._refuse(int(Code.NOT_COORDINATOR), [], done)
-            return
+            return False
         created, self._created = self._created, []
         write = _PendingWrite([(put_group(group), -1) for group in created])
         early_codes: list[int] = []
@@ -247,7 +270,7 @@ class GroupCoordinatorShard:
         )
         if base < 0:
             self._refuse(early_codes[0] if early_codes else int(Code.NOT_LEADER_OR_FOLLOWER), created, done)
-            return
+            return False
         for offset, entry in enumerate(entries, base):
             entry.change(self.latest, offset)
             write.changes.append((entry.change, offset))
@@ -256,6 +279,7 @@ class GroupCoordinatorShard:
             self._wait(write, done)
         if early_codes:
             self._finish(write, early_codes[0])
+        return True
 
     def apply(self, change: Replay) -> None:
         """Apply a committed change that another component has written to the log: a transaction marker."""

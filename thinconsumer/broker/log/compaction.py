@@ -23,16 +23,18 @@ def clean(
     producers: ProducerStateManager,
     end: int,
     now_ms: int,
-    delete_retention_ms: int,
+    delete_retention_ms: int | None,
     start: int = 0,
 ) -> list[StoredBatch]:
     """Clean the batches below the offset ``end``; return the batches that remain, and the later ones unchanged.
 
-    Aborted transactions without remaining batches are removed from ``producers``. ``start`` is the log start offset:
-    records before it are already deleted, though their batch may still exist.
+    Aborted transactions without remaining batches are removed from ``producers``. Without ``delete_retention_ms``,
+    tombstones and markers are kept, and get no delete horizon. ``start`` is the log start offset: records before it are
+    already deleted, though their batch may still exist.
     """
     below = [batch for batch in batches if batch.next_offset <= end]
-    kept = list(_Cleaner(below, producers, now_ms, now_ms + delete_retention_ms, start).clean())
+    horizon_ms = None if delete_retention_ms is None else now_ms + delete_retention_ms
+    kept = list(_Cleaner(below, producers, now_ms, horizon_ms, start).clean())
     return kept + list(batches[len(below) :])
 
 
@@ -90,7 +92,12 @@ class _Cleaner:
     """One run of the log cleaner over the batches of one log."""
 
     def __init__(
-        self, batches: list[StoredBatch], producers: ProducerStateManager, now_ms: int, horizon_ms: int, start: int
+        self,
+        batches: list[StoredBatch],
+        producers: ProducerStateManager,
+        now_ms: int,
+        horizon_ms: int | None,
+        start: int,
     ) -> None:
         self._batches = batches
         self._producers = producers
@@ -127,9 +134,9 @@ class _Cleaner:
         """Return the batch with its retained records, None if all are removed."""
         horizon = batch.delete_horizon_ms
         if batch.is_control:
-            if is_discardable and (not batch.record_count or (horizon is not None and horizon <= self._now_ms)):
+            if is_discardable and (not batch.record_count or self._has_passed(horizon)):
                 return None
-            if not is_discardable or horizon is not None:
+            if not is_discardable or horizon is not None or self._horizon_ms is None:
                 return batch
             record = control_record(batch)
             assert record is not None
@@ -142,7 +149,7 @@ class _Cleaner:
         kept = [record for record in records if self._is_retained(batch, record)]
         if not kept:
             return None
-        sets_horizon = horizon is None and any(record.value is None for record in kept)
+        sets_horizon = horizon is None and any(record.value is None for record in kept) and self._horizon_ms is not None
         if len(kept) == len(records) and not sets_horizon:
             return batch
         return _rebuilt(batch, kept, self._horizon_ms if sets_horizon else horizon)
@@ -153,8 +160,12 @@ class _Cleaner:
         assert record.offset is not None
         if batch.base_offset + record.offset < self._last_of.get(record.key, -1):
             return False
-        horizon = batch.delete_horizon_ms
-        return record.value is not None or horizon is None or self._now_ms < horizon
+        return record.value is not None or not self._has_passed(batch.delete_horizon_ms)
+
+    def _has_passed(self, delete_horizon_ms: int | None) -> bool:
+        if self._horizon_ms is None:
+            return False  # tombstones and markers are kept
+        return delete_horizon_ms is not None and delete_horizon_ms <= self._now_ms
 
     def _is_last_of_producer(self, batch: StoredBatch) -> bool:
         """Return whether the batch is the last of its producer. The batch's header must stay: a broker that loads the

@@ -52,6 +52,7 @@ class Log:
         self.epochs = LeaderEpochs()
         self.producers = ProducerStateManager()
         self._store: PartitionFile | None = None
+        self.keeps_tombstones = False  #: Whether compaction removes no tombstones; set before each compaction.
         self._size_compacted = 0  #: Size in bytes after the last compaction.
         self._stored_from = 0  #: Byte position (see ``batches``) at which the log's file begins.
         if store is not None:
@@ -103,12 +104,17 @@ class Log:
         log_append_time = now_ms if self.config.log_append_time else None
         batch = StoredBatch.of(with_offsets(validated, self.end_offset, leader_epoch, log_append_time))
         if batch.producer_id >= 0:
-            seen = self.producers.duplicate_of(batch) if from_client else None
-            if seen is not None:
-                # For a duplicate, Kafka returns the batch's timestamp as log append time, even with CreateTime.
-                return AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
+            # For a duplicate, Kafka returns the batch's timestamp as log append time, even with CreateTime.
+            repeated = self.find_repeated(batch) if from_client else None
+            if repeated is not None:
+                return repeated
             self.producers.check(batch, from_client)
         return self._append(batch, -1 if log_append_time is None else log_append_time)
+
+    def find_repeated(self, batch: StoredBatch) -> AppendInfo | None:
+        """Return where a batch was appended before, if it repeats one of its producer's last batches; else None."""
+        seen = self.producers.duplicate_of(batch) if batch.producer_id >= 0 else None
+        return None if seen is None else AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
 
     def append_control(
         self,
@@ -251,6 +257,12 @@ class Log:
             self._store.truncate(0)
         self._move_start(offset)
 
+    def begin_at(self, offset: int) -> None:
+        """Begin an empty log at ``offset``, if it does not go that far yet."""
+        if self.end_offset < offset:
+            self.start_at(offset)
+            self.high_watermark = offset
+
     def delete_before(self, offset: int) -> None:
         """Advance the log start offset, at most to the log end offset; remove batches that are entirely below it."""
         offset = min(offset, self.end_offset)
@@ -276,9 +288,8 @@ class Log:
         if not self.config.compact or end <= self.start_offset:
             return
         aborted = self.producers.transactions.aborted
-        cleaned = compaction.clean(
-            self._batches.items, self.producers, end, now_ms, self.config.delete_retention_ms, self.start_offset
-        )
+        retention_ms = None if self.keeps_tombstones else self.config.delete_retention_ms
+        cleaned = compaction.clean(self._batches.items, self.producers, end, now_ms, retention_ms, self.start_offset)
         if self._rewrite_store(cleaned):
             self._batches.replace(cleaned)
             self._size_compacted = self.size_bytes

@@ -24,7 +24,7 @@ FIRST_WITHOUT_RAW_TOKENS = 1
 
 
 class Admission(enum.Enum):
-    """What a connection does with a request."""
+    """The treatment of a request, which depends on the state of the login."""
 
     SERVE = enum.auto()
     CLOSE = enum.auto()  #: Close the connection without a response.

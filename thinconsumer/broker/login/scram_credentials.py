@@ -35,7 +35,7 @@ BY_NUMBER: Mapping[int, ScramMechanism] = {one.number: one for one in _ALL}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScramCredential:
-    """What a broker stores of a password."""
+    """The values that a broker stores in place of a password."""
 
     salt: bytes
     iterations: int

@@ -73,7 +73,7 @@ class Transaction:
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
         """Prepare a transition that assigns the producer's next epoch.
 
-        A producer whose ``expected_epoch`` (KIP-360) is neither current nor previous is fenced: return None.
+        A producer is fenced if its ``expected_epoch`` (KIP-360) is neither current nor previous: return None.
         """
         metadata = self.metadata
         if self.is_exhausted:

@@ -1,0 +1,30 @@
+"""The input and the result of an assignor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ..member import Target
+
+
+class MemberSpec(NamedTuple):
+    """A member as an assignor sees it: the ids of its topics, its last target assignment, and its instance id."""
+
+    subscribed: frozenset[bytes]
+    target: Target = MappingProxyType({})
+    instance_id: str | None = None
+
+
+#: Takes members by member id, and the partition count of each topic id; returns the target assignment of each member.
+ServerAssignor = Callable[[Mapping[str, MemberSpec], Mapping[bytes, int]], dict[str, Target]]
+
+
+def is_homogeneous(members: Iterable[MemberSpec]) -> bool:
+    """Return whether all members subscribe to the same topics."""
+    distinct = iter(members)
+    first = next(distinct, None)
+    return first is None or all(
+        spec.subscribed is first.subscribed or spec.subscribed == first.subscribed for spec in distinct
+    )

@@ -1,0 +1,48 @@
+"""The partition counts of a topic with ordered delivery, as the controller's metadata contain them (KIP-253).
+
+Must not know the metadata image, which has an :class:`OrderedTopic` for each topic with ``enable.ordered.delivery``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class CountChange(enum.Enum):
+    """A change of the partition count that the controller has begun, and completes once all leaders have applied it."""
+
+    NONE = "none"
+    #: The existing partitions accept the new count only. The new partitions have no leader yet: if a record was
+    #: written to one of them while an earlier leader still accepted the old count for its parent, a record with the
+    #: same key could be written to the parent later, and be consumed earlier.
+    EXPANSION = "expansion"
+    #: The partitions accept no count, and none is marked for deletion yet. If some leaders accepted the new count while
+    #: others still accepted the old one, an heir could get a record before the partition that is deleted gets one with
+    #: the same key.
+    SHRINKING = "shrinking"
+
+
+class RemovedPartition(NamedTuple):
+    """Where a removed partition ended. If an expansion creates the partition again, it continues from there: clients
+    ignore lower leader epochs of the same topic id, and groups may have committed offsets of the removed partition.
+    """
+
+    leader_epoch: int
+    end_offset: int
+
+
+class OrderedTopic(NamedTuple):
+    """The partition counts of one topic. Partitions from ``undeleted_partition_count`` on are marked for deletion."""
+
+    initial_partition_count: int
+    undeleted_partition_count: int
+    change: CountChange = CountChange.NONE
+    #: During a change: the partitions below this number exist both before and after it.
+    kept_partition_count: int = -1
+    removed: Mapping[int, RemovedPartition] = MappingProxyType({})
+    #: The number of changes of the count. A count may return: without this number, clients could not tell whether they
+    #: have missed changes, or whether another broker's metadata is from before them.
+    partition_count_epoch: int = 0
