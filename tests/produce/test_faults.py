@@ -16,6 +16,8 @@ from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.produce import ProduceRequest
 
+pytestmark = pytest.mark.once
+
 TOPICS = {"t": 3, "u": 1}
 #: Without the codes of a broker that lost the producer's state: a false one would be the broker's bug and would cause
 #: duplicates. See test_completion for true ones, from truncated logs.

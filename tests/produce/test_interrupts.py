@@ -126,3 +126,68 @@ def test_close_after_ctrl_c_settles_every_future(world, place):
     assert all(future.done for future in futures)
     acknowledged = [b"%d" % number for number, future in enumerate(futures) if future.error is None]
     assert w.values()[: len(acknowledged)] == acknowledged
+
+
+def moving_story(world, place):
+    """Send with keys while the partition count of an ordered topic changes (KIP-253) and a response is lost.
+
+    Return the world, values and futures, whether it was interrupted, and how many places there were.
+    """
+    w = world(2, {})
+    w.cluster.create_topic("t", 2, 2, {"enable.ordered.delivery": "true"})
+    producer = w.producer(batch_size=300, buffer_memory=3000)
+    lose = Disconnect(after=True, reset=True)
+    w.cluster.on("Produce", lose, times=1, where=lambda call: len(w.requests()) >= 4)
+    sent = []
+    interrupted = False
+
+    def steps():
+        for number in range(40):
+            value = b"%d" % number
+            yield lambda v=value, k=b"%d" % (number % 7): sent.append((v, producer.send("t", v, key=k)))
+            if number in (10, 20, 30):
+                yield lambda count={10: 5, 20: 3, 30: 2}[number]: w.cluster.expand("t", count)
+            if number % 3 == 0:
+                yield lambda: producer.poll(2)
+        yield producer.flush
+
+    with Interrupter(place) as interrupter:
+        for step in steps():
+            try:
+                step()
+            except KeyboardInterrupt:
+                interrupted = True
+    producer.flush()
+    return w, sent, interrupted, interrupter.passed
+
+
+def check_moved(w, sent):
+    """Every record is in the log once, with its key in order, and its future knows where."""
+    found = {}
+    for partition in range(len(w.cluster.controller.image.topics["t"].partitions)):
+        last = {}
+        for record in w.cluster.records("t", partition):
+            value = int(record.value)
+            assert value not in found
+            assert last.get(record.key, -1) < value
+            found[value] = partition, record.offset
+            last[record.key] = value
+    for value, future in sent:
+        result = future.result()
+        assert found[int(value)] == (result.partition, result.offset)
+
+
+def test_ctrl_c_while_records_move_to_other_partitions_loses_and_duplicates_none(world):
+    w, sent, interrupted, places = moving_story(world, place=0)
+    assert not interrupted
+    assert len(sent) == 40
+    check_moved(w, sent)
+    for place in range(1, places, 2 * STRIDE):
+        w, sent, interrupted, _ = moving_story(world, place)
+        assert interrupted
+        assert len(sent) >= 39
+        try:
+            check_moved(w, sent)
+        except BaseException:
+            print(f"interrupted at place {place}")
+            raise

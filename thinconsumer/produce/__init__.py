@@ -25,8 +25,12 @@ Guarantees:
   broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
   election. If a broker rejects a batch with OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID, it has lost the
   batches before the rejected one and has not written the rejected one, which is sent again under the next epoch. The
-  guarantee ends if the broker forgets the producer (``producer.id.expiration.ms``, a day) while a batch awaits its
-  response, and for the batch in flight when a new producer id follows a partition's 32,768th epoch.
+  guarantee ends if the broker forgets the producer (``producer.id.expiration.ms``, a day) or removes the partition
+  while a batch awaits its response, and for the batch in flight when a new producer id follows a partition's 32,768th
+  epoch.
+* **In order by key** on topics with ordered delivery (KIP-253), also while their partition count changes: a record goes
+  to another partition once each earlier one with its key is acknowledged, has failed, or goes there first. Records that
+  were sent to an explicit partition stay there.
 * **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call
   returns within its timeout.
 * **Interruptible.** Ctrl-C inside a call loses no record that ``send`` has taken: the next call reconnects and sends

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..errors import KafkaError
+from ..linear_hashing import PartitionCounts
 from ..metadata import Metadata
 from ..records.builder import NewRecord
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
 from .batch import BatchEvent, BatchState, ProducerBatch, SendFuture, failed_batch
-from .partitioner import StickyPartitioner, partition_for_key
-from .sequences import Sequences
+from .partitioner import StickyPartitioner, partition_for_key, partition_for_ordered_key
+from .queue import PartitionQueue
+from .repartition import Repartition, is_unresolved, plan
 from .settings import ProducerSettings
 
 
@@ -26,24 +28,6 @@ class BufferFullError(KafkaError):
     """``buffer_memory`` is full of unacknowledged records. The record was not queued: ``poll``, then send it again."""
 
     retriable = True
-
-
-@dataclass(slots=True, eq=False)
-class PartitionQueue:
-    """One partition's batches, oldest first, and its sequence numbers and backoff."""
-
-    tp: TopicPartition
-    #: Backoff before the next attempt to send the first batch or, without a leader, before the next metadata request.
-    retry: Retry
-    batches: deque[ProducerBatch] = field(default_factory=deque)
-    sequences: Sequences = field(default_factory=Sequences)
-    #: Whether the backoff of ``retry`` is that of metadata requests for a leader; it ends once a leader is known.
-    awaits_leader: bool = False
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether the first batch is in flight, so that no other may be sent."""
-        return bool(self.batches) and self.batches[0].state is BatchState.IN_FLIGHT
 
 
 @dataclass(slots=True, eq=False)
@@ -61,13 +45,20 @@ class UnassignedRecord:
 class TopicBuffer:
     """One topic's partition queues, and its records that wait for metadata."""
 
-    __slots__ = ("available", "name", "partitions", "placeholder", "queues", "sticky", "unassigned", "used_at")
+    __slots__ = (
+        "available", "counts", "name", "next_counts", "partitions", "placeholder", "queues", "sticky", "unassigned",
+        "used_at",
+    )  # fmt: skip
 
     def __init__(self, name: str, sticky: StickyPartitioner) -> None:
         self.name = name
         self.sticky = sticky
         self.partitions = 0  #: Number of partitions; 0 while unknown.
-        self.available: list[int] = []  #: Partitions with a leader.
+        self.available: list[int] = []  #: Partitions with a leader that are not marked for deletion.
+        #: The counts by which the partitions of all queued records were chosen; None without ordered delivery.
+        self.counts: PartitionCounts | None = None
+        #: The counts in the latest metadata. While they differ, only batches that may be in the log already are sent.
+        self.next_counts: PartitionCounts | None = None
         self.queues: dict[int, PartitionQueue] = {}
         self.unassigned: deque[UnassignedRecord] = deque()
         #: A batch that is never sent. Futures of ``unassigned`` records refer to it until their records have a batch.
@@ -88,6 +79,9 @@ class Accumulator:
         self.buffered_bytes = 0  #: Upper bound of the bytes of all records held, limited by ``buffer_memory``.
         self.settled_records = 0  #: Records acknowledged or failed since the start.
         self._without_metadata: dict[str, TopicBuffer] = {}  #: Topics with unassigned records.
+        self._repartitioning: dict[str, TopicBuffer] = {}  #: Topics with a changed partition count.
+        #: The move that is being carried out, with its topic and the new counts.
+        self._planned: tuple[TopicBuffer, PartitionCounts | None, Repartition] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.active or self._without_metadata)
@@ -104,33 +98,45 @@ class Accumulator:
             self.buffered_bytes += size
             buffer.unassigned.append(UnassignedRecord(record, partition, size, future, now + self._timeout))
             return future
+        is_pinned = partition is not None and buffer.counts is not None
         if partition is None:
-            partition = self._choose_partition(buffer, record.key, size)
-        batch = self._batch_with_room(buffer, partition, size, now + self._timeout)
+            partition = self._choose_partition(buffer, buffer.counts, record.key, size)
+        batch = self._batch_with_room(buffer, partition, size, now + self._timeout, is_pinned)
         self.buffered_bytes += size
         batch.size += size
         batch.records.append(record)
         return SendFuture(batch, len(batch.records) - 1, record.timestamp)
 
-    def _choose_partition(self, buffer: TopicBuffer, key: bytes | None, size: int) -> int:
+    @staticmethod
+    def _choose_partition(buffer: TopicBuffer, counts: PartitionCounts | None, key: bytes | None, size: int) -> int:
         if key is None:
-            return buffer.sticky.choose(size, buffer.partitions, buffer.available)
+            partitions = buffer.partitions if counts is None else counts.undeleted
+            return buffer.sticky.choose(size, partitions, buffer.available)
+        if counts is not None:
+            return partition_for_ordered_key(key, counts)
         return partition_for_key(key, buffer.partitions)
 
-    def _batch_with_room(self, buffer: TopicBuffer, partition: int, size: int, deadline: float) -> ProducerBatch:
+    def _batch_with_room(
+        self, buffer: TopicBuffer, partition: int, size: int, deadline: float, is_pinned: bool
+    ) -> ProducerBatch:
+        queue = self._queue_of(buffer, partition)
+        batch = queue.batches[-1] if queue.batches else None
+        if batch is not None and batch.state is BatchState.OPEN:
+            if batch.size + size <= self._batch_size and batch.is_pinned is is_pinned:
+                return batch
+            batch.move(BatchEvent.SEAL)
+        self.active[queue] = None
+        count = -1 if is_pinned or buffer.counts is None else buffer.counts.undeleted
+        batch = ProducerBatch(queue.tp, deadline, is_pinned=is_pinned, partition_count=count)
+        queue.batches.append(batch)
+        return batch
+
+    def _queue_of(self, buffer: TopicBuffer, partition: int) -> PartitionQueue:
         queue = buffer.queues.get(partition)
         if queue is None:
             tp = TopicPartition(buffer.name, partition)
             queue = buffer.queues[partition] = PartitionQueue(tp, Retry(self._backoff, self._random))
-        batch = queue.batches[-1] if queue.batches else None
-        if batch is not None and batch.state is BatchState.OPEN:
-            if batch.size + size <= self._batch_size:
-                return batch
-            batch.move(BatchEvent.SEAL)
-        self.active[queue] = None
-        batch = ProducerBatch(queue.tp, deadline)
-        queue.batches.append(batch)
-        return batch
+        return queue
 
     def update(self, metadata: Metadata) -> None:
         """Apply new metadata; move records that waited for it to partition queues, in the order of ``send``."""
@@ -138,18 +144,58 @@ class Accumulator:
             topic = metadata.topics.get(buffer.name)
             partitions = {} if topic is None else topic.partitions
             buffer.partitions = len(partitions)
-            buffer.available = [number for number, info in partitions.items() if info.leader in metadata.nodes]
+            if topic is not None and partitions:
+                self._take_counts(buffer, topic.counts)
+            end = len(partitions) if buffer.next_counts is None else buffer.next_counts.undeleted
+            buffer.available = [n for n, info in partitions.items() if n < end and info.leader in metadata.nodes]
             buffer.sticky.keep_to(buffer.available)
             if buffer.partitions and buffer.unassigned:
                 self._assign_partitions(buffer)
+
+    def _take_counts(self, buffer: TopicBuffer, counts: PartitionCounts | None) -> None:
+        buffer.next_counts = counts
+        if counts == buffer.counts:
+            self._repartitioning.pop(buffer.name, None)
+        elif any(queue.batches for queue in buffer.queues.values()):
+            self._repartitioning[buffer.name] = buffer
+        else:
+            buffer.counts = counts
+
+    def may_send(self, queue: PartitionQueue) -> bool:
+        """Return whether a queue's first batch may be sent. While records wait to be moved to other partitions, only
+        batches may that cannot be moved before a leader has told whether it has written them.
+        """
+        if queue.tp.topic not in self._repartitioning:
+            return True
+        return bool(queue.batches) and (queue.batches[0].is_pinned or is_unresolved(queue))
+
+    def move_records(self) -> None:
+        """Move the records of topics with a changed partition count, unless a batch is unresolved."""
+        for buffer in list(self._repartitioning.values()):
+            queues = list(buffer.queues.values())
+            if not any(map(is_unresolved, queues)):
+                self._move(buffer, queues)
+
+    def _move(self, buffer: TopicBuffer, queues: list[PartitionQueue]) -> None:
+        counts = buffer.next_counts
+
+        def choose(record: NewRecord, size: int, partition: int) -> int:
+            stays = record.key is None and partition in buffer.available
+            return partition if stays else self._choose_partition(buffer, counts, record.key, size)
+
+        count = -1 if counts is None else counts.undeleted
+        moves = plan(queues, count, choose, lambda number: self._queue_of(buffer, number), self._batch_size)
+        self._planned = buffer, counts, moves
+        self.repair()
 
     def _assign_partitions(self, buffer: TopicBuffer) -> None:
         while buffer.unassigned:
             one = buffer.unassigned[0]
             partition = one.partition
+            is_pinned = partition is not None and buffer.counts is not None
             if partition is None:
-                partition = self._choose_partition(buffer, one.record.key, one.size)
-            batch = self._batch_with_room(buffer, partition, one.size, one.deadline)
+                partition = self._choose_partition(buffer, buffer.counts, one.record.key, one.size)
+            batch = self._batch_with_room(buffer, partition, one.size, one.deadline, is_pinned)
             future, index = one.future, len(batch.records)
             # The next four statements move a record from the waiting ones to its batch, and contain no call: Python
             # handles Ctrl-C only at calls, and if only some of them ran, the record would be written twice or never.
@@ -201,6 +247,12 @@ class Accumulator:
 
     def repair(self) -> None:
         """Recompute the counts and indexes: Ctrl-C may have interrupted a method after it had changed some of them."""
+        if self._planned is not None:
+            topic, counts, moves = self._planned
+            topic.counts = counts
+            moves.carry_out()
+            self._planned = None
+        self._repartitioning = {n: one for n, one in self.topics.items() if one.counts != one.next_counts}
         for buffer in self.topics.values():
             for queue in buffer.queues.values():
                 while queue.batches and queue.batches[0].state is BatchState.DONE:

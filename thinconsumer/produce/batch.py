@@ -80,11 +80,18 @@ class ProducerBatch:
     record_errors: dict[int, KafkaError] = field(default_factory=dict)  #: Errors of single records by index (KIP-467).
     #: The batch with the second half of the records, if the broker rejected this batch as too large and it was split.
     split_tail: ProducerBatch | None = None
+    #: The new batch and index of each record, if they were moved after a change of the partition count.
+    moved: list[tuple[ProducerBatch, int]] | None = None
+    is_pinned: bool = False  #: Whether ``send`` got the partition of the records, so that they are never moved.
+    #: The topic's partition count by which the partition was chosen; -1 without ordered delivery.
+    partition_count: int = -1
 
     def __repr__(self) -> str:
         return f"<Batch {self.tp.topic}-{self.tp.partition} {self.state.value}, {len(self)} records>"
 
     def __len__(self) -> int:
+        if self.moved is not None:
+            return len(self.moved)
         return self.count if self.state is BatchState.DONE else len(self.records)
 
     def move(self, event: BatchEvent) -> None:
@@ -121,7 +128,8 @@ class SendFuture:
     __slots__ = ("_timestamp", "batch", "index")
 
     def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
-        self.batch = batch  #: The batch that got the record; after a split, the record may be in its ``split_tail``.
+        #: The batch that got the record, which may have been split or moved since.
+        self.batch = batch
         self.index = index
         self._timestamp = timestamp
 
@@ -159,9 +167,13 @@ class SendFuture:
 
     def _locate(self) -> tuple[ProducerBatch, int]:
         batch, index = self.batch, self.index
-        while batch.split_tail is not None and index >= (size := len(batch)):
-            batch, index = batch.split_tail, index - size
-        return batch, index
+        while True:
+            if batch.split_tail is not None and index >= (size := len(batch)):
+                batch, index = batch.split_tail, index - size
+            elif batch.moved is not None:
+                batch, index = batch.moved[index]
+            else:
+                return batch, index
 
 
 def failed_batch(tp: TopicPartition, error: KafkaError) -> ProducerBatch:

@@ -15,11 +15,12 @@ from ..failures import IN_DOUBT, Action, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER
 from ..types import Node
-from ..wire.error_codes import to_error
+from ..wire.error_codes import Code, to_error
 from ..wire.produce import PartitionProduceResponse
-from .accumulator import Accumulator, PartitionQueue
+from .accumulator import Accumulator
 from .batch import NO_SEQUENCE, BatchEvent, ProducerBatch
 from .ids import ProducerIds
+from .queue import PartitionQueue
 from .sequences import NO_ID
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class BatchCompleter:
                 self._start_new_epoch(queue)
                 batch.base_sequence = NO_SEQUENCE
                 batch.encoded = None
+            elif data.error_code == Code.INVALID_PARTITION_METADATA:
+                _take_back(queue, batch)
             self.retry(queue, batch, error, now)
             if action is Action.REFRESH_METADATA:
                 self._find_leader(queue, data, endpoints, error)
@@ -152,7 +155,9 @@ class BatchCompleter:
         batch.move(BatchEvent.TRY_AGAIN)
         records = len(batch)
         half = (records + 1) // 2
-        first, second = batch.records[:half], ProducerBatch(batch.tp, batch.deadline, batch.deadline_extended)
+        first = batch.records[:half]
+        second = ProducerBatch(batch.tp, batch.deadline, batch.deadline_extended)
+        second.is_pinned, second.partition_count = batch.is_pinned, batch.partition_count
         second.move(BatchEvent.SEAL)
         second.records = batch.records[half:]
         # An estimate. ``batch.size`` shrinks by the same amount, as the sum is counted against ``buffer_memory``.
@@ -178,3 +183,13 @@ class BatchCompleter:
             # that name each other as the leader would cause a busy loop.
             queue.retry.not_before = -NEVER
         self._metadata.request_update(str(error))
+
+
+def _take_back(queue: PartitionQueue, batch: ProducerBatch) -> None:
+    """Give up the sequence numbers of a batch that was sent with another partition count than the leader has.
+
+    The leader acknowledges such a batch if an earlier attempt has written it. So it is not in the log, and as leaders
+    reject the count from now on, no earlier attempt that is still under way can write it. Its records can be moved.
+    """
+    queue.sequences.next = batch.base_sequence
+    batch.base_sequence, batch.encoded, batch.maybe_appended = NO_SEQUENCE, None, False

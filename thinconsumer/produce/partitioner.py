@@ -5,6 +5,7 @@ After Java's ``Utils.murmur2`` and ``BuiltInPartitioner`` (KIP-794, without its 
 
 from collections.abc import Sequence
 
+from ..linear_hashing import PartitionCounts, partition_of
 from ..timers import Random
 
 _M = 0x5BD1E995
@@ -29,6 +30,11 @@ def murmur2(data: bytes) -> int:
 def partition_for_key(key: bytes, partitions: int) -> int:
     """Return the partition that Java's default partitioner chooses for this key. The key may be empty bytes."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def partition_for_ordered_key(key: bytes, counts: PartitionCounts) -> int:
+    """Return the partition of a key on a topic with ordered delivery (KIP-253), by linear hashing of the same hash."""
+    return partition_of(murmur2(key) & 0x7FFFFFFF, *counts)
 
 
 class StickyPartitioner:

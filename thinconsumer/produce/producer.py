@@ -17,11 +17,7 @@ from .batch import SendFuture
 from .ids import ProducerIds
 from .sender import Sender
 from .settings import ProducerSettings
-
-#: Upper bound of a record's bytes besides key, value and headers: Java's MAX_RECORD_OVERHEAD.
-RECORD_OVERHEAD = 21
-#: Upper bound of a header's bytes besides name and value: two lengths.
-HEADER_OVERHEAD = 10
+from .sizes import HEADER_OVERHEAD, RECORD_OVERHEAD
 
 _new_record = NewRecord._make
 

@@ -19,10 +19,11 @@ from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node, TopicPartition
 from ..wire import Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from .accumulator import Accumulator, PartitionQueue, TopicBuffer
+from .accumulator import Accumulator, TopicBuffer
 from .batch import BatchEvent, BatchState, ProducerBatch
 from .completion import BatchCompleter
 from .ids import ProducerIds
+from .queue import PartitionQueue
 from .sequences import NO_ID
 from .settings import ProducerSettings
 
@@ -106,6 +107,7 @@ class Sender:
         if error is not None:
             self.completer.fail_without_id(error)
         self._expire(now)
+        self._accumulator.move_records()
         self._ids.wanted = bool(self._accumulator)
         self._stepped_at = now
         self._called_late = False
@@ -169,6 +171,8 @@ class Sender:
 
     def _ready_leader(self, queue: PartitionQueue, now: float) -> int | None:
         """Return the leader to which the queue's first batch can be sent now; None if it cannot be sent."""
+        if not self._accumulator.may_send(queue):
+            return None
         info = self._metadata.leader(queue.tp)
         if info is None:
             self._request_leader(queue, now)
@@ -183,8 +187,10 @@ class Sender:
         """Return the time at which the queue's first batch can be sent.
 
         Without a leader, it is the time of the next metadata request for the leader; while the queue waits for a
-        response or for a producer id, it is ``NEVER``.
+        response or for a producer id, or its records wait to be moved, it is ``NEVER``.
         """
+        if not self._accumulator.may_send(queue):
+            return NEVER
         info = self._metadata.leader(queue.tp)
         if info is None:
             return queue.retry.not_before
@@ -230,7 +236,7 @@ class Sender:
     def _build(self, attempt: ProduceAttempt) -> Message:
         """Return a request with the first batch of every partition that is ready for this node."""
         room = self._settings.max_request_size
-        topics: dict[str, TopicProduceData] = {}
+        topics: dict[tuple[str, int], TopicProduceData] = {}
         for queue in list(self._accumulator.active):
             if self._ready_leader(queue, self._stepped_at) != attempt.node_id:
                 continue
@@ -242,7 +248,11 @@ class Sender:
             room -= batch.size
             name = queue.tp.topic
             data = self._encode(queue, batch)
-            topic = topics.setdefault(name, TopicProduceData(name=name, topic_id=self._metadata.topic_id(name)))
+            count = batch.partition_count
+            topic = topics.setdefault(
+                (name, count),
+                TopicProduceData(name=name, topic_id=self._metadata.topic_id(name), undeleted_partition_count=count),
+            )
             topic.partition_data.append(PartitionProduceData(index=queue.tp.partition, records=data))
             attempt.names[topic.topic_id] = name
             attempt.batches[queue.tp] = queue, batch
