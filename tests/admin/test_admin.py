@@ -3,7 +3,15 @@
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.admin import CreatedTopic, GroupDescription, GroupListing, MemberDescription, NewTopic
+from thinconsumer.admin import (
+    CLASSIC,
+    CONSUMER,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    NewTopic,
+)
 from thinconsumer.admin.operations import DESCRIBE_TOPICS
 from thinconsumer.broker import Disconnect, EntryError, Silence
 from thinconsumer.errors import (
@@ -14,8 +22,10 @@ from thinconsumer.errors import (
     UnknownTopicOrPartitionError,
 )
 from thinconsumer.types import OffsetAndMetadata
+from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.create_topics import CreateTopicsRequest
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest
+from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -101,6 +111,17 @@ def test_list_groups_asks_all_brokers(world):
     assert found.errors == {}
 
 
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_list_groups_of_some_types(world, version):
+    w = world()
+    w.cluster.set_versions("ListGroups", (0, version))
+    w.add_group("g1")
+    w.add_group("g2", 2)
+    assert sorted(w.admin.list_groups(types=[CLASSIC]).groups) == ["g1", "g2"]
+    assert sorted(w.admin.list_groups(types=[CONSUMER, "Classic"]).groups) == ["g1", "g2"]
+    assert w.admin.list_groups(types=[CONSUMER]) == ({}, {})
+
+
 def test_describe_groups_asks_each_coordinator(world):
     w = world(topics={"t": 1})
     w.add_group("g1")
@@ -112,14 +133,66 @@ def test_describe_groups_asks_each_coordinator(world):
     consumer.poll(3000)
     answers = w.admin.describe_groups(["g1", "g2", "g3", "nowhere"])
     for group in ("g1", "g2"):
-        assert answers[group] == GroupDescription(group, "Empty", "", "", ())
+        assert answers[group] == GroupDescription(group, CLASSIC, "Empty", "", "", ())
     (member,) = answers["g3"].members
-    assert answers["g3"] == GroupDescription("g3", "Stable", "consumer", "range", (member,))
-    assert member == MemberDescription(member.member_id, None, "c", "/127.0.0.1", member.metadata, member.assignment)
-    assert b"t" in member.metadata and b"t" in member.assignment
+    assert answers["g3"] == GroupDescription("g3", CLASSIC, "Stable", "consumer", "range", (member,))
+    assigned = (TopicPartition("t", 0),)
+    assert member == MemberDescription(
+        member.member_id, None, "c", "/127.0.0.1", CLASSIC, subscribed_topics=("t",), assignment=assigned
+    )
     assert answers["nowhere"].code == Code.GROUP_ID_NOT_FOUND
     assert "nowhere not found" in str(answers["nowhere"])
     consumer.close()
+
+
+def test_a_consumer_group_is_described_listed_and_deleted(world):
+    w = world(topics={"t": 2})
+    options = {"group_id": "g", "group_protocol": "consumer", "group_instance_id": "i", "client_rack": "r1"}
+    options["bootstrap_servers"] = w.cluster.bootstrap_servers
+    with Consumer(driver=w.cluster.driver(), client_id="c", **options) as consumer:
+        consumer.subscribe(["t"])
+        consumer.poll(3000)
+        found = w.admin.describe_groups(["g"])["g"]
+        (member,) = found.members
+        assert found == GroupDescription(
+            "g", CONSUMER, "Stable", "consumer", "uniform", (member,), found.epoch, found.epoch
+        )
+        assigned = (TopicPartition("t", 0), TopicPartition("t", 1))
+        assert member == MemberDescription(
+            member.member_id, "i", "c", "/127.0.0.1", CONSUMER, "r1", found.epoch, ("t",), None, assigned, assigned
+        )
+        assert w.admin.list_groups(types=[CONSUMER]).groups == {"g": GroupListing("g", "consumer", "Stable", CONSUMER)}
+        assert w.admin.list_groups(types=[CLASSIC]).groups == {}
+        consumer.commit({assigned[1]: 5})
+        assert w.admin.list_group_offsets(["g"])["g"][assigned[1]].offset == 5
+        assert w.admin.delete_groups(["g"])["g"].code == Code.NON_EMPTY_GROUP
+    assert len(w.requests(ConsumerGroupDescribeRequest)) == 1
+    assert not w.requests(DescribeGroupsRequest)
+
+
+def test_groups_of_both_types_are_described_together(world):
+    """One request for each API, and no backoff between the two."""
+    w = world(nodes=1, topics={"t": 1})
+    w.add_group("classic")
+    options = {"group_id": "consumers", "group_protocol": "consumer", "bootstrap_servers": w.cluster.bootstrap_servers}
+    with Consumer(driver=w.cluster.driver(), **options) as consumer:
+        consumer.subscribe(["t"])
+        consumer.poll(3000)
+        before = w.clock.now()
+        answers = w.admin.describe_groups(["classic", "consumers", "none"])
+        assert w.clock.now() - before < 0.1
+    assert [answers[name].type for name in ("classic", "consumers")] == [CLASSIC, CONSUMER]
+    assert answers["none"].code == Code.GROUP_ID_NOT_FOUND
+    (first,), (second,) = w.requests(ConsumerGroupDescribeRequest), w.requests(DescribeGroupsRequest)
+    assert first.message.group_ids == ["classic", "consumers", "none"]
+    assert second.message.groups == ["classic", "none"]
+
+
+def test_describe_groups_of_brokers_without_consumer_groups(world):
+    w = world()
+    w.cluster.set_versions("ConsumerGroupDescribe", None)
+    w.add_group("g1")
+    assert w.admin.describe_groups(["g1"])["g1"].type == CLASSIC
 
 
 @pytest.mark.parametrize(("find", "fetch"), [((0, 6), (1, 10)), ((0, 3), (1, 7)), ((0, 0), (1, 2)), ((4, 4), (8, 8))])

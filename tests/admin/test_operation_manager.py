@@ -12,6 +12,7 @@ from thinconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
 from thinconsumer.wire.create_partitions import CreatePartitionsRequest
 from thinconsumer.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from thinconsumer.wire.delete_groups import DeleteGroupsRequest
@@ -28,7 +29,8 @@ CALLS = {
     "create_topics": (CreateTopicsRequest, lambda a: a.create_topics({"new": NewTopic(1)})["new"]),
     "delete_topics": (DeleteTopicsRequest, lambda a: a.delete_topics(["t"])["t"]),
     "create_partitions": (CreatePartitionsRequest, lambda a: a.create_partitions({"t": 9})["t"]),
-    "describe_groups": (DescribeGroupsRequest, lambda a: a.describe_groups(["g"])["g"]),
+    "describe_groups": (ConsumerGroupDescribeRequest, lambda a: a.describe_groups(["g"])["g"]),
+    "describe_classic_groups": (DescribeGroupsRequest, lambda a: a.describe_groups(["g"])["g"]),
     "delete_groups": (DeleteGroupsRequest, lambda a: a.delete_groups(["g"])["g"]),
     "list_group_offsets": (OffsetFetchRequest, lambda a: a.list_group_offsets(["g"])["g"]),
     "list_groups": (ListGroupsRequest, lambda a: a.list_groups().errors.get(1)),
@@ -46,7 +48,11 @@ FINAL = {
 
 
 #: Codes that are retried although they are final in general.
-RETRIED = {"find_coordinator": {Code.UNKNOWN_SERVER_ERROR, Code.REBOOTSTRAP_REQUIRED}}
+RETRIED = {
+    "find_coordinator": {Code.UNKNOWN_SERVER_ERROR, Code.REBOOTSTRAP_REQUIRED},
+    "describe_groups": {Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION},
+    "list_group_offsets": {Code.UNKNOWN_MEMBER_ID, Code.STALE_MEMBER_EPOCH},
+}
 
 
 def refuse(w, api, code, times=1):
@@ -61,6 +67,7 @@ def world_with_group(world, **options):
     return w
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("code", [code for code in Code if code != Code.NONE], ids=lambda code: code.name)
 @pytest.mark.parametrize("name", CALLS)
 def test_every_error_code_is_retried_or_returned(world, name, code):

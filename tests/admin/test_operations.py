@@ -2,8 +2,12 @@
 
 import pytest
 
-from thinconsumer.admin import NewTopic, operations
+from thinconsumer import TopicPartition
+from thinconsumer.admin import CLASSIC, CONSUMER, GroupDescription, MemberDescription, NewTopic, operations
 from thinconsumer.admin.operations import KeyResult
+from thinconsumer.wire import consumer_group_describe as consumers
+from thinconsumer.wire import consumer_protocol
+from thinconsumer.wire import describe_groups as classic
 
 OPERATIONS = {
     "create topics": (operations.CREATE_TOPICS, {"a": NewTopic(2, 1), "b": NewTopic(1, 1, configs={"x": "1"})}),
@@ -12,7 +16,9 @@ OPERATIONS = {
     "describe topics": (operations.DESCRIBE_TOPICS, {"a": None}),
     "list topics": (operations.LIST_TOPICS, {operations.ALL: None}),
     "list groups": (operations.LIST_GROUPS, {1: None}),
+    "list consumer groups": (operations.list_groups(["consumer"]), {1: None}),
     "describe groups": (operations.DESCRIBE_GROUPS, {"g": None, "h": None}),
+    "describe classic groups": (operations.DESCRIBE_CLASSIC_GROUPS, {"g": None, "h": None}),
     "delete groups": (operations.DELETE_GROUPS, {"g": None}),
     "list offsets": (operations.LIST_GROUP_OFFSETS, {"g": None}),
 }
@@ -44,3 +50,82 @@ def test_an_empty_response_has_no_key(name, version):
 def test_default_numbers_are_minus_one():
     message = operations.CREATE_TOPICS.build({"a": NewTopic()}, 7, 1000)
     assert (message.topics[0].num_partitions, message.topics[0].replication_factor) == (-1, -1)
+
+
+def assignment(*topics):
+    rows = [consumers.TopicPartitions(topic_id=bytes(16), topic_name=name, partitions=list(n)) for name, *n in topics]
+    return consumers.Assignment(topic_partitions=rows)
+
+
+@pytest.mark.parametrize(("number", "member_type"), [(-1, ""), (0, CLASSIC), (1, CONSUMER), (7, "")])
+def test_a_consumer_group_is_described_with_epochs_and_targets(number, member_type):
+    plain = consumers.Member(member_id="n", subscribed_topic_regex="")
+    member = consumers.Member(
+        member_id="m",
+        instance_id="i",
+        rack_id="r1",
+        member_epoch=4,
+        client_id="c",
+        client_host="/10.0.0.1",
+        subscribed_topic_names=["b", "a"],
+        subscribed_topic_regex="a.*",
+        assignment=assignment(("b", 1, 0)),
+        target_assignment=assignment(("b", 0), ("a", 2)),
+        member_type=number,
+    )
+    group = consumers.DescribedGroup(
+        group_id="g",
+        group_state="Reconciling",
+        group_epoch=6,
+        assignment_epoch=5,
+        assignor_name="uniform",
+        members=[member, plain],
+    )
+    (found,) = operations.DESCRIBE_GROUPS.read(consumers.ConsumerGroupDescribeResponse(groups=[group]), 1)
+    described = MemberDescription(
+        "m",
+        "i",
+        "c",
+        "/10.0.0.1",
+        member_type,
+        "r1",
+        4,
+        ("a", "b"),
+        "a.*",
+        (TopicPartition("b", 0), TopicPartition("b", 1)),
+        (TopicPartition("a", 2), TopicPartition("b", 0)),
+    )
+    other = found.value.members[1]
+    assert (other.member_id, other.subscribed_regex, other.assignment, other.target) == ("n", None, (), ())
+    group = GroupDescription("g", CONSUMER, "Reconciling", "consumer", "uniform", (described, other), 6, 5)
+    assert found == KeyResult("g", group)
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "metadata", "assigned", "topics", "partitions"),
+    [
+        (
+            "consumer",
+            consumer_protocol.encode_subscription(["b", "a"], rack_id="r1"),
+            consumer_protocol.encode_assignment([TopicPartition("a", 1)]),
+            ("a", "b"),
+            (TopicPartition("a", 1),),
+        ),
+        ("consumer", b"", b"", None, ()),
+        ("consumer", b"\0\1garbage", b"\0\1garbage", None, None),
+        ("connect", consumer_protocol.encode_subscription(["a"]), b"", None, None),
+    ],
+)
+def test_bytes_of_classic_members_are_decoded_if_they_are_of_consumers(
+    protocol_type, metadata, assigned, topics, partitions
+):
+    member = classic.DescribedGroupMember(
+        member_id="m", client_id="c", client_host="/h", member_metadata=metadata, member_assignment=assigned
+    )
+    group = classic.DescribedGroup(
+        group_id="g", group_state="Stable", protocol_type=protocol_type, protocol_data="range", members=[member]
+    )
+    (found,) = operations.DESCRIBE_CLASSIC_GROUPS.read(classic.DescribeGroupsResponse(groups=[group]), 6)
+    (described,) = found.value.members
+    rack = "r1" if topics else None
+    assert described == MemberDescription("m", None, "c", "/h", CLASSIC, rack, None, topics, None, partitions, None)

@@ -198,6 +198,38 @@ def test_an_answer_steps_all_managers_unless_its_manager_says_that_it_concerns_n
     assert bool(two.todo) is concerns_no_other
 
 
+def test_managers_can_be_left_to_the_next_step(untimed):
+    _, driver, engine, one, _ = untimed
+    one.ask()
+    engine.touch("one")
+    asked = []
+    engine.step(driver.now(), lambda touched: asked.append(set(touched)))
+    assert asked == [{"one"}] and not one.todo and not engine.has_postponed
+    one.ask()
+    engine.touch("one")
+    engine.step(driver.now(), lambda touched: True)
+    assert engine.has_postponed and one.todo and engine.is_due(driver.now())
+    engine.step(driver.now(), None)
+    assert not engine.has_postponed and not one.todo
+
+
+def test_nothing_is_left_to_the_next_step_if_all_managers_step(untimed):
+    _, driver, engine, _, two = untimed
+    two.ask()
+    engine.touch()
+    engine.step(driver.now(), lambda touched: True)
+    assert not engine.has_postponed and not two.todo
+
+
+def test_a_restart_leaves_nothing_to_the_next_step(untimed):
+    _, driver, engine, one, _ = untimed
+    one.ask()
+    engine.touch("one")
+    engine.step(driver.now(), lambda touched: True)
+    engine.restart(driver.now())
+    assert not engine.has_postponed
+
+
 def test_all_managers_step_once_one_is_due(untimed):
     _, driver, engine, one, two = untimed
     at = driver.now() + 5.0

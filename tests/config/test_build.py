@@ -83,13 +83,6 @@ def test_cls_is_an_unknown_option_and_no_type_error():
     assert "unknown option 'cls'" in error_of(ConsumerConfig.from_options, cls=1)
 
 
-def test_the_consumer_group_protocol_is_refused():
-    assert error_of(ConsumerConfig.from_options, group_id="g", group_protocol="consumer") == (
-        "group_protocol='consumer': refused: the new group protocol (KIP-848) is not supported yet; "
-        "leave it out or write 'classic'"
-    )
-
-
 def test_warnings_point_to_the_line_that_built_the_config():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

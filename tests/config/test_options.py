@@ -76,7 +76,8 @@ CASES = {
     "new_partition_offset_reset": (OffsetResetPolicy.parse("earliest"), "latest", OffsetResetPolicy.parse("latest")),
     "group_id": (None, "g", "g"),
     "group_instance_id": (None, "i-1_a.b", "i-1_a.b"),
-    "group_protocol": ("classic", "CLASSIC", "classic"),
+    "group_protocol": ("classic", "AUTO", "auto"),
+    "group_remote_assignor": (None, "uniform", "uniform"),
     "partition_assignment_strategy": (
         ("range", "cooperative-sticky"),
         "cooperative-sticky,range",
@@ -85,6 +86,8 @@ CASES = {
     "session_timeout_ms": (45000, "10000", 10000),
     "heartbeat_interval_ms": (3000, "1000", 1000),
     "max_poll_interval_ms": (300000, "20000", 20000),
+    "ordered_delivery": ("topic", "barrier", "barrier"),
+    "ordered_delivery_grace_ms": (300000, "420000", 420000),
     "enable_auto_commit": (True, "false", False),
     "auto_commit_interval_ms": (5000, "0", 0),
     "default_offset_commit_callback": (None, len, len),
@@ -162,7 +165,8 @@ def build(name, value):
     if name in SecurityOptions.options():
         option = OPTIONS[name]
         return option.default if value is None else option.kind.parse(from_text(option, value))
-    return getattr(ConsumerConfig.from_config({"group.id": "g", dotted(name): value}), name)
+    more = {"group.protocol": "consumer"} if name == "group_remote_assignor" else {}
+    return getattr(ConsumerConfig.from_config({"group.id": "g", **more, dotted(name): value}), name)
 
 
 def from_text(option, value):
@@ -201,7 +205,8 @@ BOUNDS = {
     (
         0,
         2**31 - 1,
-    ): "bootstrap_timeout_ms default_api_timeout_ms fetch_min_bytes fetch_max_wait_ms auto_commit_interval_ms",
+    ): "bootstrap_timeout_ms default_api_timeout_ms fetch_min_bytes fetch_max_wait_ms auto_commit_interval_ms "
+    "ordered_delivery_grace_ms",
     (1024, 2**31 - 1): "receive_message_max_bytes",
     (1, 2**31 - 1): "request_timeout_ms max_in_flight_requests_per_connection receive_buffer_bytes send_buffer_bytes "
     "max_poll_records fetch_max_bytes max_partition_fetch_bytes batches_fetch_bytes session_timeout_ms "

@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from thinconsumer.config import ConfigurationWarning, ConsumerConfig
-from thinconsumer.config.rules import INITIAL_AND_MAXIMUM, LESS_THAN
+from thinconsumer.config.rules import CLASSIC_ONLY, INITIAL_AND_MAXIMUM, LESS_THAN
 from thinconsumer.errors import KafkaConfigurationError
 
 
@@ -126,3 +126,44 @@ def test_group_options_without_a_group_cause_one_warning():
 
 def test_group_options_that_are_switched_off_do_not_warn():
     assert warnings_of(enable_auto_commit=False, group_instance_id=None, group_id=None) == []
+
+
+#: An option of the classic protocol, and the words of the error about it with ``group_protocol="consumer"``.
+CLASSIC = {
+    "session_timeout_ms": (45000, "the broker's group.consumer.session.timeout.ms applies"),
+    "heartbeat_interval_ms": (3000, "the broker's group.consumer.heartbeat.interval.ms applies"),
+    "partition_assignment_strategy": (("range", "cooperative-sticky"), "its assignor with group_remote_assignor"),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIC_ONLY)
+def test_options_of_the_classic_protocol_are_refused_with_the_other_one_even_if_they_have_the_default(name):
+    value, instead = CLASSIC[name]
+    given = {"group_id": "g", "group_protocol": "consumer", name: value}
+    with pytest.raises(KafkaConfigurationError, match=rf"^{name} is an option of the classic protocol\. .*{instead}"):
+        ConsumerConfig.from_options(**given)
+    with pytest.raises(KafkaConfigurationError, match=rf"^{name.replace('_', '.')} is an option.*group.protocol="):
+        ConsumerConfig.from_config({key.replace("_", "."): value for key, value in given.items()})
+
+
+@pytest.mark.parametrize("name", CLASSIC_ONLY)
+def test_options_of_the_classic_protocol_are_noted_for_the_automatic_choice(name):
+    config = ConsumerConfig.from_options(group_id="g", group_protocol="auto", **{name: CLASSIC[name][0]})
+    assert config.classic_options == (name,)
+    assert ConsumerConfig.from_options(group_id="g", group_protocol="auto", client_id="c").classic_options == ()
+    assert config == ConsumerConfig.from_options(group_id="g", group_protocol="auto")
+
+
+def test_the_assignor_of_the_broker_needs_a_protocol_in_which_the_broker_assigns():
+    options = {"group_id": "g", "group_remote_assignor": "range"}
+    with pytest.raises(KafkaConfigurationError, match="^group_remote_assignor has no effect with group_protocol="):
+        ConsumerConfig.from_options(**options)
+    for protocol in ("consumer", "auto"):
+        assert ConsumerConfig.from_options(**options, group_protocol=protocol).group_remote_assignor == "range"
+
+
+def test_a_long_poll_interval_is_compared_with_the_session_of_the_broker():
+    with pytest.warns(
+        ConfigurationWarning, match=r"default of the broker's group\.consumer\.session\.timeout\.ms, 45000"
+    ):
+        ConsumerConfig.from_options(group_id="g", group_protocol="consumer", max_poll_interval_ms=60_000)

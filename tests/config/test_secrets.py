@@ -23,7 +23,7 @@ def pem(label):
     return f"-----BEGIN {label}-----\n{CANARY}\n-----END {label}-----\n"
 
 
-#: A value with a secret for each option whose value is hidden.
+#: A value with a secret for each option with a hidden value.
 SECRETS = {
     "ssl_password": CANARY,
     "ssl_key_password": CANARY,

@@ -146,6 +146,7 @@ def test_records_come_between_the_errors_of_two_topics(world):
     assert all("t" in seen[before:after] for before, after in pairwise(errors)), seen
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "code",
     [
@@ -206,6 +207,7 @@ def test_a_broker_that_never_answers_a_fetch_makes_the_consumer_stuck(world):
     assert "t-0: broker 1 (kafka1:9092) answers no Fetch" in health.reason
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("choice", "named"),
     [

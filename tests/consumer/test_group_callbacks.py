@@ -7,6 +7,7 @@ import pytest
 from thinconsumer import (
     CommitFailedError,
     Consumer,
+    IllegalStateError,
     RebalanceInProgressError,
     RebalanceListener,
     TopicPartition,
@@ -48,9 +49,11 @@ def member(sim):
     made = []
 
     def make(style="range", **options):
-        options = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 1000, **options}
-        strategy = {"partition_assignment_strategy": [style]}
-        consumer = Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **strategy, **options)
+        protocol = {"partition_assignment_strategy": [style], "heartbeat_interval_ms": 1000}
+        if style == "consumer":
+            protocol = {"group_protocol": "consumer"}
+        options = {"group_id": "g", "auto_offset_reset": "earliest", **protocol, **options}
+        consumer = Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options)
         made.append(consumer)
         consumer.listener = Heard()
         consumer.subscribe(["t"], listener=consumer.listener)
@@ -220,6 +223,33 @@ def test_a_wakeup_that_nobody_met_does_not_foil_the_last_commit(sim, member):
     first.wakeup()
     first.close()
     assert member().committed(TP) == 7
+
+
+@pytest.mark.parametrize("style", ["range", "consumer"])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_an_interrupted_unsubscribe_has_unsubscribed(sim, member, monkeypatch, style, steps):
+    """Otherwise the member would own partitions that it has given up, and read none of them."""
+    found = member(style, enable_auto_commit=False)
+    settle(found)
+    run_once, left = found._shell.run_once, iter(range(steps))
+
+    def interrupted(*args, **options):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return run_once(*args, **options)
+
+    found.commit_async({TP: 1})
+    monkeypatch.setattr(found._shell, "run_once", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        found.unsubscribe()
+    monkeypatch.undo()
+    with pytest.raises(IllegalStateError, match="subscribe"):
+        found.poll(0)
+    assert not found.assignment() and not found.subscription()
+    found.subscribe(["t"], listener=found.listener)
+    settle(found)
+    found.commit({TP: 7})
+    assert found.committed(TP) == 7
 
 
 def test_an_interrupted_callback_runs_again_or_has_run(sim, member):

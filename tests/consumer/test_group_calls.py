@@ -15,6 +15,7 @@ from thinconsumer import (
     KafkaTimeoutError,
     OffsetAndMetadata,
     RebalanceListener,
+    SubscriptionPattern,
     TopicPartition,
 )
 from thinconsumer.testing import Simulation
@@ -421,3 +422,40 @@ def test_iterating_ends_where_the_group_has_nothing_for_us(sim, consumer):
     began = sim.now()
     assert list(idle) == []
     assert sim.now() - began < 2
+
+
+def test_a_pattern_for_the_broker_needs_the_protocol_that_has_it(consumer):
+    classic = consumer()
+    with pytest.raises(IllegalArgumentError, match="SubscriptionPattern is evaluated by the broker"):
+        classic.subscribe(pattern=SubscriptionPattern("t.*"))
+    classic.subscribe(["u"])
+    with pytest.raises(IllegalArgumentError, match="group_protocol='consumer'"):
+        classic.subscribe(pattern=SubscriptionPattern("t.*"))
+    assert classic.subscription() == {"u"}
+    consumer(group_protocol="auto").subscribe(pattern=SubscriptionPattern("t.*"))
+
+
+def test_the_automatic_choice_is_what_the_cluster_has(consumer):
+    found = consumer("t", group_protocol="auto")
+    join(found)
+    assert found._reader.managers.group.has_epochs
+    found.commit({TP: 1})
+    assert found.committed(TP) == 1 and found.health().state.value in ("ok", "working")
+
+
+@pytest.mark.parametrize("protocol", ["auto", "consumer"])
+def test_the_first_record_comes_as_soon_as_with_the_classic_protocol(closed_at_end, protocol):
+    """From construction, in virtual time: the round trips of a first member, which both protocols need."""
+
+    def first_record(protocol):
+        sim = Simulation(seed=1, brokers=1, topics={"t": 2})
+        sim.produce("t", 0, [b"x"])
+        options = {"group_id": "g", "auto_offset_reset": "earliest", "group_protocol": protocol}
+        began = sim.now()
+        made = Consumer("t", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options)
+        consumer = closed_at_end(made)
+        while not consumer.poll(1000):
+            assert sim.now() < began + 30
+        return sim.now() - began
+
+    assert first_record(protocol) <= 1.2 * first_record("classic")

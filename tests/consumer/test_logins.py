@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::thinconsumer.config.Configurati
 
 
 class Tokens:
-    """A token provider whose tokens are valid for some seconds of the world's clock."""
+    """A token provider with tokens that are valid for some seconds of the world's clock."""
 
     def __init__(self, world, seconds):
         self.world, self.seconds = world, seconds

@@ -79,8 +79,8 @@ def checked(monkeypatch):
         skip(engine, now)
         check(engine, (), now)
 
-    def step_and_check(engine, now):
-        result = step(engine, now)
+    def step_and_check(engine, now, postpones=None):
+        result = step(engine, now, postpones)
         anew = min(manager.wake_at(now) for manager in engine._managers)
         assert max(now, engine._first_due(now)) == max(now, anew), "a due time from before the step is outdated"
         return result

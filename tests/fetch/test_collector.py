@@ -257,6 +257,17 @@ def test_an_error_after_the_end_offset_is_not_raised(make, kit, kind):
         world.collector.gather(BIG)
 
 
+def test_records_from_the_delivery_end_on_are_kept_until_it_moves(world, kit):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4), b.tp: kit.batch(0, 2)})
+    a.delivery_end, b.delivery_end = 6, -1
+    assert take(world, ends={a.tp: 3}) == [0, 1, 2]
+    assert take(world) == [3, 4, 5]
+    assert not world.buffer.has_ready() and take(world) == []
+    a.delivery_end = b.delivery_end = None
+    assert sorted(take(world)) == [0, 1, 6, 7]
+
+
 # -- the first part of a poll result
 
 

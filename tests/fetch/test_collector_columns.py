@@ -199,3 +199,14 @@ def test_an_unreadable_end_of_a_response_is_raised_after_all_records_before_it(w
     assert take(world) == [0, 1]
     with pytest.raises(RecordError):
         take(world)
+
+
+def test_batches_from_the_delivery_end_on_are_kept_until_it_moves(world, kit):
+    """A delivery end is the end of a leader epoch, so that no batch extends across it."""
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4, epoch=6)})
+    a.delivery_end = 4
+    assert take(world) == [0, 1, 2, 3]
+    assert take(world) == [] and a.cursor.offset == 4
+    a.delivery_end = None
+    assert take(world) == [4, 5, 6, 7]

@@ -97,7 +97,9 @@ def test_a_node_that_is_down_does_not_stop_the_others(world, kit):
     assert set(world.fetches()) == {1}
 
 
-@pytest.mark.parametrize("state", ["paused", "revoking", "validating", "resetting", "blocked", "broken", "full"])
+@pytest.mark.parametrize(
+    "state", ["paused", "revoking", "validating", "resetting", "blocked", "held", "broken", "full"]
+)
 def test_partitions_that_may_not_be_fetched_are_left_out(make, kit, state):
     world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000)
     a, b = world.simple(0, 0)
@@ -118,9 +120,34 @@ def test_partitions_that_may_not_be_fetched_are_left_out(make, kit, state):
     elif state == "blocked":
         a.blocked_until = world.now + 5
         assert world.planner.wake_at(world.now) == a.blocked_until
+    elif state == "held":
+        a.delivery_end = 0
     sent = world.fetch()
     assert set(sent.request.context.cursors) == {b.tp}
     assert sent.forgotten() == {a.tp}, "or the broker's session would keep fetching it"
+
+
+def test_a_partition_is_fetched_up_to_its_delivery_end_and_on_once_that_moves(world, kit):
+    [a] = world.simple(0)
+    a.delivery_end = 2
+    world.receive({a.tp: kit.batch(0, 3)})
+    assert world.fetches() == {}, "offset 3 is behind the delivery end"
+    a.delivery_end = 4
+    assert world.fetch().asked()[a.tp].fetch_offset == 3
+
+
+def test_a_new_partition_count_is_sent_again_in_an_incremental_session(world):
+    """The count in the metadata does not count: the assignment may not be held for it yet."""
+    [a] = world.simple(0)
+    assert world.fetch().asked()[a.tp].undeleted_partition_count == -1
+    world.planner.restart(world.now)
+    world.partitions.counts["t"] = 4
+    sent = world.fetch()
+    assert sent.asked()[a.tp].undeleted_partition_count == 4
+    sent.answer({})
+    world.partitions.counts["t"] = 5
+    a.report_change()
+    assert world.fetch().asked()[a.tp].undeleted_partition_count == 5
 
 
 def test_a_fetch_is_built_when_it_is_written(world, kit):

@@ -89,6 +89,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.once
 @settings(deadline=None, max_examples=120)
 @given(steps=STEPS)
 def test_the_brokers_session_holds_exactly_the_wanted_partitions(steps):
@@ -199,6 +200,7 @@ def test_a_session_replaced_by_the_broker_continues_at_epoch_one():
     assert say(ours, {A: wanted()}) == Plan(10, 1, {}, {})
 
 
+@pytest.mark.once
 @settings(deadline=None, max_examples=100)
 @given(steps=STEPS)
 def test_naming_only_changes_plans_the_same_requests(steps):

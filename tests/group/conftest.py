@@ -40,7 +40,7 @@ GROUP = "g"
 
 
 class StrawMembership:
-    """A membership whose state the test sets."""
+    """A membership with a state that the test sets."""
 
     def __init__(self) -> None:
         self.is_member = True

@@ -10,7 +10,7 @@ FIVE, SIX, SEVEN = (Identity("g", generation, "me") for generation in (5, 6, 7))
 
 
 def member(identity: Identity, *, is_rebalancing: bool = False, before: Identity | None = None) -> CommitIdentity:
-    """Return the commit identity of a subscribed consumer, whose identity before the rebalance was ``before``."""
+    """Return the commit identity of a subscribed consumer; ``before`` is its identity before the rebalance."""
     return CommitIdentity(identity, True, is_rebalancing, settled=before or identity)
 
 
@@ -94,3 +94,18 @@ def test_commits_without_membership_fail_with_the_reason():
     """The reason tells a rebalance in progress from a lost membership."""
     assert member(Identity("g"), is_rebalancing=True).outside().reason == "rebalance_in_progress"
     assert member(Identity("g")).outside().reason == "unknown_member"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_assigned", "reason"),
+    [
+        (FIVE, member(SEVEN), True, None),
+        (FIVE, member(SEVEN), False, "rebalance_in_progress"),
+        (FIVE, member(SEVEN._replace(incarnation=1)), True, "illegal_generation"),
+        (FIVE, member(FIVE.outside()), True, "illegal_generation"),
+    ],
+)
+def test_in_a_consumer_group_epochs_may_be_skipped_but_no_membership_survives_its_end(before, now, is_assigned, reason):
+    """KIP-848: a member keeps its id when it joins again, so that only the incarnation tells the two apart."""
+    objection = now._replace(has_epochs=True).objection(before, is_assigned=is_assigned)
+    assert (objection.reason if objection is not None else None) == reason

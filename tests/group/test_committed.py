@@ -8,6 +8,7 @@ import pytest
 
 from thinconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, TopicAuthorizationFailedError
 from thinconsumer.group.committed import PARTITIONS_MAX
+from thinconsumer.group.identity import Identity
 from thinconsumer.partitions import PositionEvent, PositionState
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code, to_error
@@ -416,3 +417,18 @@ def test_the_backoff_grows_and_restarts_after_a_success(world):
     assert first.done
     world.committed.ask([A])
     assert pause() < 0.3
+
+
+def test_a_member_of_a_consumer_group_names_itself_and_its_epoch(world):
+    """KIP-848: the coordinator refuses an outdated epoch, and the request is repeated under the new one."""
+    epoch = 5
+    world.committed.read_identity = lambda: Identity("g", epoch, "me")
+    call = world.committed.ask([A])
+    asked = ask(world)
+    group = asked.message.groups[0]
+    assert (group.member_id, group.member_epoch) == ("me", 5)
+    refusal = OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", error_code=Code.STALE_MEMBER_EPOCH)])
+    world.respond(asked.request, refusal, asked.version, world.committed)
+    assert not call.done
+    epoch = 6
+    assert later(world).message.groups[0].member_epoch == 6

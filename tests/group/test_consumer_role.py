@@ -12,10 +12,11 @@ from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.group.consumer_role import ConsumerRole
 from thinconsumer.group.identity import Identity
-from thinconsumer.group.rejoin_triggers import NOTE, note_of
+from thinconsumer.group.rejoin_triggers import OLD_NOTE
 from thinconsumer.group.revocation import PartitionRevocation
 from thinconsumer.group.role import JoinedMember
 from thinconsumer.group.subscription import UserSubscription
+from thinconsumer.linear_hashing import PartitionCounts
 from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.partitions import Partitions
 from thinconsumer.types import Node, PartitionInfo, TopicPartition
@@ -190,7 +191,7 @@ def test_each_assignor_adds_its_user_data_and_gets_on_assignment():
     assert world.says()["mine"].user_data == b"t"
     assert world.says()["range"].user_data is None
     world.rebalance(A, protocol="mine")
-    assert mine.told == [(Assignment((A,)), tuple(ME))]
+    assert mine.told == [(Assignment((A,)), ME.public)]
 
 
 def joined(assignor, **members):
@@ -221,6 +222,20 @@ def test_the_leader_assigns_the_topics_of_all_members():
     assert set(cluster.partitions) == {"t", "u"} and subscriptions["b"].topics == ("t", "u")
 
 
+def test_the_leader_assigns_partitions_marked_for_deletion_apart_and_rejoins_when_more_are():
+    world, other = World("range"), World("range")
+    world.topic("t", 8)
+    world.metadata.topics["t"].counts = PartitionCounts(2, 4)
+    world.metadata.ordered["t"] = None
+    plan = lead(world, "range", [A, B], b=other)
+    shares = [decode_assignment(plan[name]).assigned_partitions[0].partitions for name in ("a", "b")]
+    assert sorted(map(sorted, shares)) == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    assert world.role.rejoin_reason(0.0) is None
+    world.metadata.topics["t"].counts = PartitionCounts(2, 3)
+    world.metadata.version += 1
+    assert "5 partitions marked for deletion" in world.role.rejoin_reason(0.0)
+
+
 @pytest.mark.parametrize("skip", [False, True])
 def test_the_leader_rejoins_only_for_changes_that_affect_its_assignment(skip):
     world = World("range")
@@ -234,7 +249,10 @@ def test_the_leader_rejoins_only_for_changes_that_affect_its_assignment(skip):
 
 
 def comes_back(strategy, change=lambda world: None, halfway=()):
-    """Return a static leader that assigns, restarts and keeps that assignment; ``change`` happens before it is back."""
+    """Return a static leader that assigns, restarts and keeps that assignment; ``change`` happens before it is back.
+
+    It has compared the assignments of all members with the partitions that exist.
+    """
     before, other = World(strategy, group_instance_id="i"), World(strategy)
     if halfway:
         other.rebalance(*halfway)
@@ -242,7 +260,11 @@ def comes_back(strategy, change=lambda world: None, halfway=()):
     world = World(strategy, group_instance_id="i")
     change(world)
     assert world.role.perform_assignment("a", strategy, joined(strategy, a=world, b=other), skip=True) == {}
+    assert not world.role.awaits_assignments, "the group has no assignments before SyncGroup"
     world.role.accept(ME, strategy, plan["a"], 0.0)
+    assert world.role.rejoin_reason(0.0) is None and world.role.awaits_assignments
+    world.role.compare_assignments(plan.values())
+    assert not world.role.awaits_assignments
     return world
 
 
@@ -251,8 +273,9 @@ def test_a_restarted_static_leader_rejoins_only_if_its_assignment_is_outdated(st
     """It keeps the assignment (KIP-814); partitions created since it was computed would stay unassigned."""
     assert comes_back(strategy).role.rejoin_reason(1e9) is None
     assert comes_back(strategy, lambda world: world.topic("other", 5)).role.rejoin_reason(0.0) is None
+    assert "with t-1" in comes_back(strategy, lambda world: world.topic("t", 1)).role.rejoin_reason(0.0)
     world = comes_back(strategy, lambda world: world.topic("t", 3))
-    assert "when topics had other partitions" in world.role.rejoin_reason(0.0)
+    assert "without t-2" in world.role.rejoin_reason(0.0)
     world.rebalance(A, B, C)
     assert world.role.rejoin_reason(1e9) is None, "once"
 
@@ -263,40 +286,72 @@ def test_a_restarted_static_leader_rejoins_if_its_subscription_changed():
     world.topic("u", 1)
     members = joined("range", a=world)
     world.role.perform_assignment("a", "range", members, skip=True)
-    share = encode_assignment([A], note_of(world.role._assigned_with, withheld=False))
-    world.role.accept(ME, "range", share, 0.0)
+    world.role.accept(ME, "range", encode_assignment([A]), 0.0)
     assert "not subscribed to" in world.role.rejoin_reason(0.0)
+    assert not world.role.awaits_assignments
 
 
 def test_a_restarted_static_leader_rejoins_if_partitions_were_withheld():
     """It may itself have revoked them and stopped before it rejoined; no other member would rejoin for them."""
     world = comes_back("cooperative-sticky", halfway=(A, B))
-    assert "withheld partitions" in world.role.rejoin_reason(0.0)
+    assert "of an assignment without t-" in world.role.rejoin_reason(0.0)
 
 
-def test_only_a_static_leader_adds_a_note_and_assignors_do_not_see_it():
-    for options, noted in (({}, False), ({"group_instance_id": "i"}, True)):
-        world, other = World("range", **options), World("range")
-        plan = world.role.perform_assignment("a", "range", joined("range", a=world, b=other), skip=False)
-        assert (decode_assignment(plan["a"]).user_data is not None) is noted
-        assert decode_assignment(plan["b"]).user_data is None
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_leader_writes_no_user_data_of_its_own(strategy):
+    """Kafka moves no group to the consumer group protocol while an assignment has user data (KAFKA-18134)."""
+    world, other = World(strategy, group_instance_id="i"), World(strategy)
+    plan = lead(world, strategy, b=other)
+    assert [decode_assignment(share).user_data for share in plan.values()] == [None, None]
+    mine = World(Mine(), group_instance_id="i")
+    plan = mine.role.perform_assignment("a", "mine", joined("mine", a=mine), skip=False)
+    assert decode_assignment(plan["a"]).user_data == b"yours", "the assignor's user data is kept"
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_restarted_leader_replaces_user_data_of_an_old_version(skip):
     mine = Mine()
     world = World(mine, group_instance_id="i")
-    plan = world.role.perform_assignment("a", "mine", joined("mine", a=world), skip=False)
-    assert decode_assignment(plan["a"]).user_data == b"yours", "the assignor's user data is kept"
-    share = encode_assignment([A], NOTE + b"anything")
-    world.role.accept(ME, "mine", share, 0.0)
+    if skip:
+        lead(world, "mine", [A], skip=True)
+    else:
+        world.says()
+    world.role.accept(ME, "mine", encode_assignment([A, B], OLD_NOTE + b"anything"), 0.0)
     world.do(world.role.install, ME, 0.0)
-    assert mine.told[-1][0] == Assignment((A,), None)
+    assert mine.told[-1][0] == Assignment((A, B), None), "assignors do not see it"
+    reason = world.role.rejoin_reason(0.0)
+    assert "user data of thinconsumer 0.1.0" in reason if skip else reason is None
 
 
-def test_a_restarted_static_leader_without_a_note_rejoins_if_cooperative():
-    """The assignment is another client's, or has user data. A cooperative rebalance moves no partition needlessly."""
-    world = World("cooperative-sticky")
-    assert lead(world, "cooperative-sticky", [A], skip=True) == {}
-    assert "assignment that it did not compute" in world.role.rejoin_reason(0.0)
-    lead(world, "cooperative-sticky", [A, B])
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_restarted_leader_that_cannot_read_the_assignments_rejoins_if_cooperative(strategy):
+    """A cooperative rebalance moves no partition needlessly."""
+    world = World(strategy)
+    assert lead(world, strategy, [A], skip=True) == {}
+    world.role.compare_assignments(None)
+    reason = world.role.rejoin_reason(0.0)
+    assert reason is None if strategy == "range" else "assignment that it did not compute" in reason
+    lead(world, strategy, [A, B])
     assert world.role.rejoin_reason(1e9) is None, "once"
+
+
+def test_a_member_with_an_undecodable_assignment_owns_nothing():
+    world = World("range")
+    lead(world, "range", [A], skip=True)
+    world.role.compare_assignments([encode_assignment([A]), b"?"])
+    assert "without t-1" in world.role.rejoin_reason(0.0)
+
+
+@pytest.mark.parametrize("ends", ["a rebalance", "the membership"])
+def test_assignments_are_not_compared_once_the_generation_has_ended(ends):
+    world = World("range")
+    lead(world, "range", [A], skip=True)
+    assert world.role.awaits_assignments
+    if ends == "a rebalance":
+        world.do(world.role.prepare, ME, 0.0)
+    else:
+        world.do(world.role.lose, "gone", 0.0)
+    assert not world.role.awaits_assignments
 
 
 @pytest.mark.parametrize("ends", [None, "as a follower", "lost"])

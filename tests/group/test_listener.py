@@ -2,7 +2,12 @@
 
 import pytest
 
-from thinconsumer.group.listener import RebalanceListener, call_listener
+from thinconsumer.group.listener import (
+    PartitionKeyRebalanceListener,
+    RebalanceListener,
+    call_key_listener,
+    call_listener,
+)
 from thinconsumer.types import TopicPartition
 
 EVENTS = ("assigned", "revoked", "lost")
@@ -49,3 +54,28 @@ def test_an_overridden_lost_callback_is_called():
 def test_a_listener_may_be_absent_or_override_nothing(listener):
     for event in EVENTS:
         call_listener(listener, event, TPS)
+
+
+class Keys(PartitionKeyRebalanceListener):
+    def __init__(self):
+        self.heard = []
+
+    def on_partition_keys_assigned(self, assigned):
+        self.heard.append(("assigned", assigned))
+
+    def on_partition_keys_maybe_revoked(self, revoked):
+        self.heard.append(("maybe_revoked", revoked))
+
+
+def test_callbacks_for_keys_are_called_with_partitions_only():
+    listener = Keys()
+    for event in ("assigned", "maybe_revoked"):
+        call_key_listener(listener, event, TPS)
+        call_key_listener(listener, event, ())
+    assert listener.heard == [("assigned", set(TPS)), ("maybe_revoked", set(TPS))]
+
+
+@pytest.mark.parametrize("listener", [None, RebalanceListener(), PartitionKeyRebalanceListener()])
+def test_callbacks_for_keys_may_be_absent(listener):
+    for event in ("assigned", "maybe_revoked"):
+        call_key_listener(listener, event, TPS)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from thinconsumer.group.rejoin_triggers import note_of, reassign_reason, shapes, shapes_changed, topics_changed
-from thinconsumer.types import ClusterView, Node, PartitionInfo
+from thinconsumer.group.rejoin_triggers import reassign_reason, shapes, shapes_changed, topics_changed
+from thinconsumer.types import ClusterView, Node, PartitionInfo, TopicPartition
 
 NODES = {n: Node(n, "h", 9092, f"rack{n}") for n in (1, 2, 3)}
 
@@ -38,6 +38,21 @@ def test_only_partition_counts_and_used_racks_are_a_change(after, racks, words):
     assert changed is None if words is None else words in changed
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ({"t": 2}, {"t": 2}, None),
+        ({"t": 2}, {"t": 1}, "1 partitions marked for deletion"),
+        ({"t": 1}, {"t": 2}, "0 partitions marked for deletion"),
+        ({}, {"other": 1}, None),
+    ],
+)
+def test_partitions_marked_for_deletion_are_a_change(before, after, words):
+    one, other = (shapes(BEFORE, {"t"}, racks=False, undeleted=counts) for counts in (before, after))
+    changed = shapes_changed(one, other)
+    assert changed is None if words is None else words in changed
+
+
 def test_a_created_topic_is_a_change_once():
     before = shapes(ClusterView({}, {}), {"t"}, racks=False)
     after = shapes(BEFORE, {"t"}, racks=False)
@@ -51,31 +66,20 @@ def test_topics_are_compared_as_sets_and_listed():
     assert topics_changed([], [f"t{n}" for n in range(7)]).endswith("new t0, t1, t2, t3, t4 and 2 more")
 
 
-@pytest.mark.parametrize("withheld", [False, True])
+def tps(topic, *numbers):
+    return [TopicPartition(topic, number) for number in numbers]
+
+
 @pytest.mark.parametrize(
-    ("after", "same"),
-    [(BEFORE, True), (view([(2, 1), (3, 2)]), True), (view([(1, 2)]), False), (view([(1,), (2,), (3,)]), False)],
+    ("assigned", "words"),
+    [
+        (tps("t", 0, 1, 2), None),
+        (tps("t", 2, 0), "without t-1"),
+        ([], "without t-0, t-1, t-2"),
+        (tps("t", 0, 1, 2, 3), "with t-3, which do not exist"),
+        (tps("t", 0, 2, 3), "without t-1 and with t-3, which do not exist"),
+    ],
 )
-def test_a_leaders_note_shows_whether_its_assignment_is_still_valid(withheld, after, same):
-    """Racks of replicas do not invalidate the assignment."""
-    note = note_of(shapes(BEFORE, {"t"}, racks=True), withheld=withheld)
-    words = reassign_reason(note, shapes(after, {"t"}, racks=False), cooperative=True)
-    if not same:
-        assert "other partitions" in words
-    else:
-        assert ("withheld partitions" in words) if withheld else words is None
-
-
-def test_without_a_note_only_a_cooperative_leader_rejoins():
-    now = shapes(BEFORE, {"t"}, racks=False)
-    assert reassign_reason(None, now, cooperative=False) is None
-    assert "did not compute" in reassign_reason(None, now, cooperative=True)
-
-
-def test_a_new_topic_invalidates_the_note():
-    then = shapes(BEFORE, {"t"}, racks=False)
-    assert reassign_reason(
-        note_of(then, withheld=False), shapes(BEFORE, {"t", "other"}, racks=False), cooperative=False
-    )
-    gone = shapes(ClusterView({}, {}), {"t"}, racks=False)
-    assert reassign_reason(note_of(gone, withheld=False), then, cooperative=False)
+def test_a_restarted_leader_rejoins_unless_each_partition_is_assigned(assigned, words):
+    why = reassign_reason(assigned, tps("t", 0, 1, 2))
+    assert why is None if words is None else why == f"restarted as leader of an assignment {words}"

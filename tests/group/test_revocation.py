@@ -111,6 +111,23 @@ def test_revocation_holds_records_back_then_commits_then_calls_the_listener_then
     assert partitions.tps() == {C} and revocation.state is RevocationStep.IDLE
 
 
+def test_partitions_count_as_revoked_once_the_callback_has_returned(partitions, commits):
+    seen = []
+
+    class NotingListener:
+        def on_partitions_revoked(self, revoked):
+            seen.append(revocation.revoked)
+
+    revocation = PartitionRevocation(partitions, commits, None, NotingListener)
+    assert not revocation.revoke({A, B}, 1.0)
+    assert seen == [frozenset()], "the callback commits the positions of these partitions"
+    assert revocation.revoked == {A, B} and A in partitions
+    assert revocation.revoke({A, B}, 1.1) and revocation.revoked == frozenset()
+    assert not revocation.revoke({C}, 1.2) and revocation.revoked == {C}
+    revocation.cancel()
+    assert revocation.revoked == frozenset()
+
+
 def test_an_earlier_deadline_shortens_a_wait_in_progress(revocation, partitions, commits):
     """close() may find a revocation in progress, and must not exceed its own timeout."""
     commits.done = False

@@ -8,7 +8,7 @@ from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.group.listener import RebalanceListener
 from thinconsumer.group.subscription import Mode, UserSubscription
 from thinconsumer.metadata import TopicMetadata
-from thinconsumer.types import PartitionInfo
+from thinconsumer.types import PartitionInfo, SubscriptionPattern
 
 
 def topic(name, partitions=1, internal=False):
@@ -95,3 +95,24 @@ def test_subscription_and_manual_assignment_do_not_mix():
         subscription.subscribe(["a"], None, None)
     assert subscription.mode is Mode.MANUAL
     assert subscription.version == 4
+
+
+def test_a_pattern_for_the_broker_is_kept_as_text_and_matched_by_nothing_here():
+    subscription = UserSubscription()
+    subscription.subscribe((), SubscriptionPattern("orders.*"), None)
+    assert subscription.mode is Mode.BROKER_PATTERN and subscription.is_subscribed
+    assert subscription.regex == "orders.*" and subscription.pattern is None
+    assert subscription.wanted(KNOWN, internal=True) == set()
+    subscription.subscribe(["orders"], None, None)
+    assert subscription.regex is None and subscription.mode is Mode.TOPICS
+
+
+@pytest.mark.parametrize("pattern", ["", None, 3, b"a", "a" * 32_768, "\ud800"])
+def test_a_pattern_for_the_broker_has_to_fit_into_a_request(pattern):
+    with pytest.raises(IllegalArgumentError):
+        UserSubscription().subscribe((), SubscriptionPattern(pattern), None)
+
+
+def test_topics_and_a_pattern_for_the_broker_exclude_each_other():
+    with pytest.raises(IllegalArgumentError, match="not both"):
+        UserSubscription().subscribe(["t"], SubscriptionPattern("t"), None)

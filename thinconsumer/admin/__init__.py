@@ -20,6 +20,8 @@ Not supported: deleting records, changing configs, ACLs, quotas, reassignments. 
 from ..config import ClientOptions
 from .admin import Admin
 from .results import (
+    CLASSIC,
+    CONSUMER,
     CreatedTopic,
     GroupDescription,
     GroupListing,
@@ -30,6 +32,8 @@ from .results import (
 )
 
 __all__ = [
+    "CLASSIC",
+    "CONSUMER",
     "Admin",
     "ClientOptions",
     "CreatedTopic",

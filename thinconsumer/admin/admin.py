@@ -78,15 +78,15 @@ class Admin(BaseClient):
         """Return each topic's description, or its error."""
         return self._run(operations.DESCRIBE_TOPICS, _unique(names), timeout_ms)
 
-    def list_groups(self, *, timeout_ms: float | None = None) -> GroupListings:
-        """List the groups of all brokers.
+    def list_groups(self, *, types: Iterable[str] = (), timeout_ms: float | None = None) -> GroupListings:
+        """List the groups of all brokers, or only those of some types: ``classic``, ``consumer``.
 
         Raises:
             KafkaTimeoutError: no metadata response came in time, so that no broker is known.
         """
         groups: dict[str, GroupListing] = {}
         errors: dict[int, KafkaError] = {}
-        for node_id, found in self._run(operations.LIST_GROUPS, None, timeout_ms).items():
+        for node_id, found in self._run(operations.list_groups(_unique(types)), None, timeout_ms).items():
             if isinstance(found, KafkaError):
                 errors[node_id] = found
             else:
@@ -96,7 +96,10 @@ class Admin(BaseClient):
     def describe_groups(
         self, group_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, GroupDescription | KafkaError]:
-        """Return each classic group's description, or its error."""
+        """Return the description of each group, of either type, or its error.
+
+        ConsumerGroupDescribe comes first. A group that it does not find is described by DescribeGroups.
+        """
         return self._run(operations.DESCRIBE_GROUPS, _unique(group_ids), timeout_ms)
 
     def list_group_offsets(

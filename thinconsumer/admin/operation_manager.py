@@ -59,6 +59,13 @@ class PendingOperation(Generic[K, V]):
     maybe_executed: set[K] = field(default_factory=set)
     #: The coordinator of each group, if the keys are group ids.
     coordinators: dict[K, Coordinator] = field(default_factory=dict)
+    #: Keys for which the request of ``operation.fallback`` is sent.
+    fallen_back: set[K] = field(default_factory=set)
+
+    def operation_for(self, key: K) -> Operation[K, V]:
+        """Return the operation that determines the request for a key."""
+        fallback = self.operation.fallback
+        return fallback if fallback is not None and key in self.fallen_back else self.operation
 
     def searches(self) -> list[Coordinator]:
         """Return the coordinators to find: those of groups with a request that waits to be sent."""
@@ -81,8 +88,10 @@ class OperationRequest:
     """The context of one request: the operation, those of its keys that have no result yet, and the node."""
 
     pending: PendingOperation[Any, Any]
+    operation: Operation[Any, Any]  #: ``pending.operation`` or its fallback.
     keys: dict[Any, None]
     node_id: int  #: The broker; -1 for any.
+    has_failed: bool = False  #: Whether the request has to be repeated for some key.
 
 
 class OperationManager:
@@ -113,7 +122,7 @@ class OperationManager:
         pending = PendingOperation(
             operation,
             dict(items or {}),
-            Call(operation.api.__name__.removesuffix("Request")),
+            Call(operation.name),
             deadline,
             Retry(self._backoff, self._random),
             needs_nodes=items is None,
@@ -159,21 +168,15 @@ class OperationManager:
         sent: OperationRequest = answer.request.context
         pending, keys = sent.pending, sent.keys
         if answer.response is None:
-            error = answer.error or KafkaError("no response")
-            final = isinstance(error, BrokerResponseError) and not error.retriable
-            for key in list(keys):
-                if answer.version >= 0:
-                    pending.maybe_executed.add(key)
-                self._fail(sent, key, error, final)
-            self._invalidate_route(sent, error)
+            self._apply_error(sent, answer.error or KafkaError("no response"), answer.version >= 0)
         else:
-            for found in pending.operation.read(answer.response, answer.version):
+            for found in sent.operation.read(answer.response, answer.version):
                 key = next(iter(keys), None) if found.key is None else found.key
                 if key in keys:
                     self._apply(sent, key, found, answer.node_id)
             for key in list(keys):
                 self._fail(sent, key, KafkaError("the response lacks this key"), False)
-        if pending.unsent:
+        if sent.has_failed:
             pending.retry.failed(now)
 
     def restart(self, now: float) -> None:
@@ -191,8 +194,9 @@ class OperationManager:
             node_id = self._node_for(pending, key)
             if node_id is None:
                 continue
-            group = (node_id, key if pending.operation.one_by_one else None)
-            sent = requests.setdefault(group, OperationRequest(pending, {}, node_id))
+            operation = pending.operation_for(key)
+            group = (node_id, operation.api, key if operation.one_by_one else None)
+            sent = requests.setdefault(group, OperationRequest(pending, operation, {}, node_id))
             sent.keys[key] = None
             del pending.unsent[key]
         if pending.unsent:
@@ -201,7 +205,7 @@ class OperationManager:
         return [self._request(one, now) for one in requests.values()]
 
     def _request(self, sent: OperationRequest, now: float) -> Request:
-        operation, pending = sent.pending.operation, sent.pending
+        operation, pending = sent.operation, sent.pending
         deadline = min(now + self._settings.request_timeout_ms / 1000, pending.deadline)
         left = int((deadline - now) * 1000)
         items = {key: pending.items[key] for key in sent.keys}
@@ -272,6 +276,20 @@ class OperationManager:
             self._cluster_call = self._metadata.inquire((), why)
             self._cluster_call_not_before = self._now + self._backoff.delay(1, self._random)
 
+    def _apply_error(self, sent: OperationRequest, error: KafkaError, was_written: bool) -> None:
+        """Apply the error of a request without a response to all of its keys."""
+        code = error.code if isinstance(error, BrokerResponseError) else Code.NONE
+        if _action(sent.operation, code) is Action.USE_CLASSIC_API:
+            for key in list(sent.keys):
+                self._fall_back(sent, key)
+            return
+        final = isinstance(error, BrokerResponseError) and not error.retriable
+        for key in list(sent.keys):
+            if was_written:
+                sent.pending.maybe_executed.add(key)
+            self._fail(sent, key, error, final)
+        self._invalidate_route(sent, error)
+
     def _apply(self, sent: OperationRequest, key: Any, found: KeyResult, node_id: int) -> None:
         pending = sent.pending
         if found.code == Code.NONE:
@@ -280,21 +298,23 @@ class OperationManager:
             if pending.operation.routing is Routing.COORDINATOR:
                 pending.coordinators[key].answered(node_id)
             return
-        api, scope = pending.operation.policy
-        policy = rule(api, found.code, scope)
-        final = policy.action.told is Told.ERROR
-        error = self._error(pending, key, found, node_id, final)
-        if policy.action in REROUTED or BY_CODE[found.code].refresh_metadata:
+        action = _action(sent.operation, found.code)
+        if action is Action.USE_CLASSIC_API:
+            self._fall_back(sent, key)
+            return
+        final = action.told is Told.ERROR
+        error = self._error(sent, key, found, node_id, final)
+        if action in REROUTED or BY_CODE[found.code].refresh_metadata:
             self._invalidate_route(sent, error, key)
         self._fail(sent, key, error, final)
 
     def _error(
-        self, pending: PendingOperation[Any, Any], key: Any, found: KeyResult, node_id: int, final: bool
+        self, sent: OperationRequest, key: Any, found: KeyResult, node_id: int, final: bool
     ) -> BrokerResponseError:
         details = [found.detail] if found.detail else []
-        if final and key in pending.maybe_executed:
+        if final and key in sent.pending.maybe_executed:
             details.append("an earlier attempt, whose response was lost, may have been executed")
-        detail, api = "; ".join(details), pending.call.what
+        detail, api = "; ".join(details), sent.operation.name
         error = to_error(found.code, api=api, node_id=node_id, group_id=str(key), detail=detail)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (str(key),)
@@ -307,8 +327,16 @@ class OperationManager:
         if final:
             pending.settle(key, error)
         elif key not in pending.results:
+            sent.has_failed = True
             pending.unsent[key] = None
             pending.last_errors[key] = pending.call.last_error = error
+
+    def _fall_back(self, sent: OperationRequest, key: Any) -> None:
+        """Queue a key for the request of ``operation.fallback``, without a backoff."""
+        del sent.keys[key]
+        if key not in sent.pending.results:
+            sent.pending.fallen_back.add(key)
+            sent.pending.unsent[key] = None
 
     def _invalidate_route(self, sent: OperationRequest, error: KafkaError, key: Any = None) -> None:
         """Forget the route of a key (None: of all keys of the request) and look it up again."""
@@ -335,3 +363,8 @@ class OperationManager:
         cause = self.obstacle() or pending.last_errors.get(key) or "no answer yet"
         about = "" if key is None else f" of {key!r}"
         return KafkaTimeoutError(f"{pending.call.what}{about}: no result in time; last: {cause}")
+
+
+def _action(operation: Operation[Any, Any], code: int) -> Action:
+    api, scope = operation.policy
+    return rule(api, code, scope).action

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ..errors import KafkaError
+from ..errors import KafkaError, KafkaProtocolError
 from ..failures import Scope
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
-from ..wire import Message
+from ..wire import Message, consumer_protocol
+from ..wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ..wire.consumer_group_describe import Member as ConsumerMember
 from ..wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ..wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from ..wire.delete_groups import DeleteGroupsRequest
 from ..wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ..wire.describe_groups import DescribedGroupMember as ClassicMember
 from ..wire.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ..wire.error_codes import Code, to_error
 from ..wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from ..wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
-from .results import CreatedTopic, GroupDescription, GroupListing, MemberDescription, NewTopic, TopicDescription
+from .results import (
+    CLASSIC,
+    CONSUMER,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    NewTopic,
+    TopicDescription,
+)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 #: The only key of an operation on all topics, such as LIST_TOPICS, in place of topic names.
 ALL = "*"
+#: The protocol of a member of a consumer group, by the number in ConsumerGroupDescribe. Version 0 lacks it.
+MEMBER_TYPES = {0: CLASSIC, 1: CONSUMER}
+#: The protocol type of groups of consumers, of both group types.
+OF_CONSUMERS = "consumer"
 
 
 class Routing(enum.Enum):
@@ -60,6 +77,13 @@ class Operation(Generic[K, V]):
     one_by_one: bool = False  #: Whether each key is sent in its own request, as older API versions allow only one.
     min_version: int = 0
     max_version: int = 32767
+    #: The operation for keys with an error of action ``USE_CLASSIC_API``; it has the same keys, routing and results.
+    fallback: Operation[K, V] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the API."""
+        return self.api.__name__.removesuffix("Request")
 
 
 def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iterator[KeyResult]]:
@@ -171,38 +195,108 @@ LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
 )
 
 
-def _read_listed(response: ListGroupsResponse, version: int) -> Iterator[KeyResult]:
-    groups = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
-    yield KeyResult(None, groups, response.error_code)
+def list_groups(types: Collection[str] = ()) -> Operation[int, list[GroupListing]]:
+    """Return the operation that lists the groups of some types, or of all types if there are none."""
+    wanted = {name.lower() for name in types}
+
+    def build(items: Mapping[int, Any], version: int, left_ms: int) -> Message:
+        return ListGroupsRequest(types_filter=sorted(wanted) if version >= 5 else [])
+
+    def read(response: ListGroupsResponse, version: int) -> Iterator[KeyResult]:
+        groups = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
+        # Before version 5, a broker has classic groups only, and neither returns types nor filters by them.
+        if version < 5 and wanted and CLASSIC not in wanted:
+            groups = []
+        yield KeyResult(None, groups, response.error_code)
+
+    return Operation(ListGroupsRequest, ("ListGroups", Scope.CONSUMER), Routing.NODE, build, read)
 
 
-LIST_GROUPS: Operation[int, list[GroupListing]] = Operation(
-    ListGroupsRequest,
-    ("ListGroups", Scope.CONSUMER),
-    Routing.NODE,
-    lambda items, version, left_ms: ListGroupsRequest(),
-    _read_listed,
-)
+LIST_GROUPS = list_groups()
 
 
-def _read_described_groups(response: DescribeGroupsResponse, version: int) -> Iterator[KeyResult]:
+def _read_classic_groups(response: DescribeGroupsResponse, version: int) -> Iterator[KeyResult]:
     for raw in response.groups:
-        members = tuple(
-            MemberDescription(
-                m.member_id, m.group_instance_id, m.client_id, m.client_host, m.member_metadata, m.member_assignment
-            )
-            for m in raw.members
-        )
-        found = GroupDescription(raw.group_id, raw.group_state, raw.protocol_type, raw.protocol_data, members)
+        members = tuple(_classic_member(member, raw.protocol_type) for member in raw.members)
+        found = GroupDescription(raw.group_id, CLASSIC, raw.group_state, raw.protocol_type, raw.protocol_data, members)
         yield KeyResult(raw.group_id, found, raw.error_code, raw.error_message)
 
 
-DESCRIBE_GROUPS: Operation[str, GroupDescription] = Operation(
+def _classic_member(raw: ClassicMember, protocol_type: str) -> MemberDescription:
+    subscription: consumer_protocol.ConsumerProtocolSubscription | None = None
+    assignment: tuple[TopicPartition, ...] | None = None
+    if protocol_type == OF_CONSUMERS:
+        # The bytes were written by a member, which may run any client. While a group rebalances they are empty.
+        with suppress(KafkaProtocolError):
+            subscription = consumer_protocol.decode_subscription(raw.member_metadata)
+        with suppress(KafkaProtocolError):
+            topics = consumer_protocol.decode_assignment(raw.member_assignment).assigned_partitions
+            assignment = _partitions((one.topic, one.partitions) for one in topics)
+    return MemberDescription(
+        raw.member_id,
+        raw.group_instance_id,
+        raw.client_id,
+        raw.client_host,
+        CLASSIC,
+        rack_id=subscription.rack_id if subscription else None,
+        subscribed_topics=tuple(sorted(subscription.topics)) if subscription else None,
+        assignment=assignment,
+    )
+
+
+def _partitions(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(TopicPartition(topic, number) for topic, numbers in topics for number in numbers))
+
+
+DESCRIBE_CLASSIC_GROUPS: Operation[str, GroupDescription] = Operation(
     DescribeGroupsRequest,
     ("DescribeGroups", Scope.GROUP),
     Routing.COORDINATOR,
     lambda items, version, left_ms: DescribeGroupsRequest(groups=list(items)),
-    _read_described_groups,
+    _read_classic_groups,
+)
+
+
+def _read_consumer_groups(response: ConsumerGroupDescribeResponse, version: int) -> Iterator[KeyResult]:
+    for raw in response.groups:
+        members = tuple(map(_consumer_member, raw.members))
+        found = GroupDescription(
+            raw.group_id,
+            CONSUMER,
+            raw.group_state,
+            OF_CONSUMERS,
+            raw.assignor_name,
+            members,
+            raw.group_epoch,
+            raw.assignment_epoch,
+        )
+        yield KeyResult(raw.group_id, found, raw.error_code, raw.error_message)
+
+
+def _consumer_member(raw: ConsumerMember) -> MemberDescription:
+    return MemberDescription(
+        raw.member_id,
+        raw.instance_id,
+        raw.client_id,
+        raw.client_host,
+        MEMBER_TYPES.get(raw.member_type, ""),
+        rack_id=raw.rack_id,
+        epoch=raw.member_epoch,
+        subscribed_topics=tuple(sorted(raw.subscribed_topic_names)),
+        subscribed_regex=raw.subscribed_topic_regex or None,  # Kafka 4.3 returns an empty one for none
+        assignment=_partitions((one.topic_name, one.partitions) for one in raw.assignment.topic_partitions),
+        target=_partitions((one.topic_name, one.partitions) for one in raw.target_assignment.topic_partitions),
+    )
+
+
+#: Groups of both types: one that ConsumerGroupDescribe does not find is described as a classic group.
+DESCRIBE_GROUPS: Operation[str, GroupDescription] = Operation(
+    ConsumerGroupDescribeRequest,
+    ("ConsumerGroupDescribe", Scope.GROUP),
+    Routing.COORDINATOR,
+    lambda items, version, left_ms: ConsumerGroupDescribeRequest(group_ids=list(items)),
+    _read_consumer_groups,
+    fallback=DESCRIBE_CLASSIC_GROUPS,
 )
 
 DELETE_GROUPS: Operation[str, None] = Operation(

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import KafkaError
-from ..types import PartitionInfo
+from ..types import PartitionInfo, TopicPartition
+
+#: The types of groups, as brokers name them.
+CLASSIC, CONSUMER = "classic", "consumer"
 
 
 class NewTopic(NamedTuple):
@@ -55,21 +58,42 @@ class GroupListings(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """One member of a classic group. The group's protocol type defines ``metadata`` and ``assignment``."""
+    """One member of a group.
+
+    ``type`` is the protocol that the member uses, :data:`CLASSIC` or :data:`CONSUMER`. In a consumer group that is
+    migrated, members of both protocols meet; it is empty if the broker does not tell (ConsumerGroupDescribe 0).
+
+    Subscription and assignment are None if the broker does not return them, or if a member of a classic group wrote
+    them in another format than that of consumers.
+    """
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
-    metadata: bytes
-    assignment: bytes
+    type: str
+    rack_id: str | None = None
+    epoch: int | None = None  #: None in classic groups.
+    subscribed_topics: tuple[str, ...] | None = None
+    subscribed_regex: str | None = None  #: The regular expression that the broker evaluates.
+    assignment: tuple[TopicPartition, ...] | None = None  #: The partitions that the member owns.
+    target: tuple[TopicPartition, ...] | None = (
+        None  #: The partitions that the coordinator has assigned to it. None in classic groups.
+    )
 
 
 class GroupDescription(NamedTuple):
-    """One classic group. Before DescribeGroups 6 a group that does not exist is in state ``Dead``."""
+    """One group of either type.
+
+    A classic group has no epochs. Before DescribeGroups 6, a group that does not exist is described as a classic group
+    in state ``Dead``.
+    """
 
     group_id: str
+    type: str  #: :data:`CLASSIC` or :data:`CONSUMER`.
     state: str
-    protocol_type: str
-    protocol: str
+    protocol_type: str  #: ``consumer`` for groups of consumers of both types, or the name of another embedded protocol.
+    assignor: str  #: Empty while a classic group has none.
     members: tuple[MemberDescription, ...]
+    epoch: int | None = None
+    assignment_epoch: int | None = None  #: The group epoch for which the target assignment was computed.

@@ -100,3 +100,7 @@ class PartitionAssignor(ABC):
 def sort_key(name: str) -> bytes:
     """Return a key that sorts names by UTF-16 code unit, as Java does, so that all clients in a group sort alike."""
     return name.encode("utf-16-be", "surrogatepass")
+
+
+#: Import the codec now: Ctrl-C during an import in ``poll`` could make later imports wait for ever.
+sort_key("")

@@ -6,7 +6,7 @@ The engine implements :class:`thinconsumer.driver.Endpoint`. It reads no clock a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..calls import Call
@@ -14,6 +14,7 @@ from ..config import CommonOptions
 from ..connection.request import Answer, Request, Target
 from ..driver import Address, Command
 from ..errors import KafkaError, KafkaTimeoutError
+from ..garbage_collection import garbage_collection_paused
 from ..metadata import Metadata
 from ..network_client import NetworkClient
 from ..timers import NEVER, Random
@@ -82,6 +83,8 @@ class Engine:
         #: Number of steps so far in which all managers have stepped. While it stays the same, responses may have come,
         #: but each has changed the state of its own manager only (``Manager.handle`` has returned True).
         self.full_steps = 0
+        #: Whether the last step has left a manager out that it should have stepped, see ``postpones`` of :meth:`step`.
+        self.has_postponed = False
         #: Called with each response after its manager has handled it.
         self.on_answer: Callable[[Answer, float], None] = lambda answer, now: None
         self._options = options
@@ -121,10 +124,17 @@ class Engine:
         self._now = now
         self.network.skip(now)
 
-    def step(self, now: float) -> bool:
-        """Handle responses and send all requests that are due. Returns whether the driver has to step again at once."""
+    @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
+    def step(self, now: float, postpones: Callable[[Collection[str]], bool] | None = None) -> bool:
+        """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
+
+        If some managers have to step, and only because of responses that concern no other manager, ``postpones`` is
+        called with their names. If it returns True, they step in the next step, which must follow before the next wait
+        for I/O (:attr:`has_postponed`).
+        """
         self._now = now
         self.steps += 1
+        self.has_postponed = False
         if self.logins is not None:
             # Before the network client: a token that has just arrived lets it dial. Nothing else would make it do so
             # for requests that were queued before.
@@ -133,7 +143,7 @@ class Engine:
         for why in self.network.take_refresh_reasons(now):
             self.metadata.request_update(why)
             self.touch()
-        everything = now >= self._first_due(now)
+        everything = "" in self._touched or now >= self._first_due(now)
         touched: set[str] = set()
         for _ in range(ROUNDS_MAX):
             for answer in self.network.take_answers():
@@ -141,10 +151,16 @@ class Engine:
                 self._touched.add(asker if self._handlers[asker](answer, now) else "")
                 self.on_answer(answer, now)
             everything = everything or "" in self._touched
-            managers = self._managers if everything else self._touched_managers()
+            if postpones is not None and not everything and self._touched and postpones(self._touched):
+                self.has_postponed = True
+                touched |= self._touched
+                break
+            managers: Sequence[Manager] = self._managers if everything else self._touched_managers()
             touched |= self._touched
             self._touched.clear()
-            requests = [request for manager in managers for request in manager.step(now)]
+            requests: list[Request] = []
+            for manager in managers:
+                requests += manager.step(now)
             if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
                 self._follow_metadata(now)
             for request in requests:
@@ -222,6 +238,7 @@ class Engine:
         """
         self.network = NetworkClient(self._options, self._random, self.logins)
         self._metadata_seen = -1
+        self.has_postponed = False
         for manager in self._managers:
             manager.restart(now)
         self.touch()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -168,7 +168,9 @@ class Shell:
     def wake_at(self) -> float:
         """Return when to call the client again at the latest, in the driver's monotonic seconds."""
         now = self.driver.now()
-        if self._changed or self.step_interrupted or self._next_callback(now, True) is not None:
+        if self._changed or self.step_interrupted or self.engine.has_postponed:
+            return now
+        if self._next_callback(now, True) is not None:
             return now
         if self.engine.logins is not None and self.engine.logins.provider_call(now) is not None:
             return now
@@ -185,13 +187,26 @@ class Shell:
         self.engine.touch()
         return self.run_due(deadline, may_wake=may_wake)
 
-    def run_due(self, deadline: float, *, may_wake: bool = True) -> float:
-        """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`)."""
+    def step_postponed(self) -> None:
+        """Step the managers that the last step has left out. The driver's next step sends their requests."""
+        self.step_interrupted = True
+        self.engine.step(self.driver.now())
+        self.step_interrupted = False
+
+    def run_due(
+        self, deadline: float, *, may_wake: bool = True, postpones: Callable[[Collection[str]], bool] | None = None
+    ) -> float:
+        """Do the same as :meth:`run_once`, but step only managers that are due or touched (:meth:`Engine.touch`).
+
+        ``postpones`` is passed to :meth:`Engine.step`.
+        """
         driver, engine = self.driver, self.engine
         if self._attend is not None:
             self._attend(driver.now())
         if engine.logins is not None:
             self._get_credentials(engine.logins)
+        if engine.has_postponed:
+            self.step_postponed()
         self.step_interrupted = True
         try:
             is_called = driver.step(engine, deadline)  # waits at most until engine.wake_at()
@@ -201,7 +216,7 @@ class Shell:
         now = driver.now()
         if not is_called and not engine.is_due(now):
             engine.skip(now)
-        elif engine.step(now):
+        elif engine.step(now, postpones):
             # Send the new requests now, before the call decodes records: the broker can then process them in the
             # meantime. Nothing is received here: the wait for I/O would cost a system call, and what has arrived since
             # the step above would be handled only by the next one.

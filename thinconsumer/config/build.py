@@ -77,7 +77,7 @@ def _build(options: Options, given: Mapping[str, Any], text_allowed: bool) -> di
     if not problems:
         values = security_rules.derive_host_name_check(rules.derive_defaults(values, spelt_as), spelt_as)
         servers = given.get(spelt_as.get("bootstrap_servers", ""))
-        problems = rules.broken_rules(values, spell)
+        problems = rules.broken_rules(values, spelt_as, spell)
         problems += security_rules.broken_security_rules(values, spelt_as, servers, spell)
     if problems:
         raise KafkaConfigurationError(_sentence(problems))

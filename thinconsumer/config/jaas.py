@@ -114,7 +114,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 @dataclass(slots=True)
 class Login:
-    """What a JAAS entry asks for: the mechanisms that its module has, option values by Python name, how many of its
+    """The content of a JAAS entry: the mechanisms that its module has, option values by Python name, how many of its
     options have no effect, and the names that the module has.
     """
 

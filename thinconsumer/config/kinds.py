@@ -24,7 +24,7 @@ from .values import (
     parse_server,
 )
 
-#: What errors and ``repr`` show instead of a secret.
+#: The text that errors and ``repr`` show instead of a secret.
 HIDDEN = "'***'"
 
 #: Kafka's STRING has its length in a signed 16-bit field.

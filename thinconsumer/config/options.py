@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._version import __version__
-from ..lazy_dataclass import dataclass
+from ..lazy_dataclass import dataclass, field
 from .build import from_dotted_names, from_options
 from .declare import Option, section
 from .kinds import (
@@ -264,38 +264,63 @@ class ConsumerConfig(SecurityOptions):
         needs_group=True,
     )
     group_protocol: str = _group(
-        Choice(
-            ("classic",),
-            {"consumer": "the new group protocol (KIP-848) is not supported yet; leave it out or write 'classic'"},
-        ),
+        Choice(("classic", "consumer", "auto")),
         "classic",
-        "The group protocol. The newer one, `consumer` (KIP-848), is not supported yet.",
+        "The group protocol. `'consumer'` (KIP-848) needs Kafka 4.0: the coordinator assigns partitions, and a "
+        "rebalance stops no member. `'auto'` is that one where the coordinator supports it, and `'classic'` elsewhere, "
+        "or if an option that only the classic protocol has is given.",
+    )
+    group_remote_assignor: str | None = _group(
+        Text(may_be_empty=False),
+        None,
+        "With `group_protocol='consumer'`: the broker's assignor, `'uniform'`, `'range'` or one of your own "
+        "(`group.consumer.assignors`). None: the first one of the broker.",
+        needs_group=True,
     )
     partition_assignment_strategy: tuple[Any, ...] = _group(
         Assignors(),
         ("range", "cooperative-sticky"),
         "Assignors that this member supports, the preferred one first. Rebalances are cooperative "
-        "only if all of them are.",
+        "only if all of them are. Classic protocol only.",
         needs_group=True,
     )
     session_timeout_ms: int = _group(
         _POSITIVE_INT32,
         45000,
         "The coordinator removes a member after this long without a heartbeat. Heartbeats are sent only inside calls, "
-        "so this also limits the time between calls of `poll` and `drive`.",
+        "so this also limits the time between calls of `poll` and `drive`. Classic protocol only: otherwise the "
+        "broker's `group.consumer.session.timeout.ms` applies.",
         needs_group=True,
     )
     heartbeat_interval_ms: int = _group(
         _POSITIVE_INT32,
         3000,
-        "Interval of heartbeats; at most a third of `session_timeout_ms` is advisable.",
+        "Interval of heartbeats; at most a third of `session_timeout_ms` is advisable. Classic protocol only: "
+        "otherwise the broker's `group.consumer.heartbeat.interval.ms` applies.",
         needs_group=True,
     )
     max_poll_interval_ms: int = _group(
         _POSITIVE_INT32,
         300000,
-        "How long the group waits for this member to rejoin in a rebalance. It does not prolong `session_timeout_ms`.",
+        "How long the group waits for this member to rejoin in a rebalance, or to revoke partitions. It does not "
+        "prolong the session.",
         needs_group=True,
+    )
+    ordered_delivery: str = _group(
+        Choice(("topic", "barrier", "off")),
+        "topic",
+        "Order by key while partitions are added: `'topic'` keeps it on topics with ordered delivery, which only the "
+        "embedded broker has; `'barrier'` also lets new partitions of all other topics start after the old ones, see "
+        "[ordered delivery](ordered-delivery.md#on-real-kafka); `'off'` never holds a partition.",
+        origin=_OURS,
+    )
+    ordered_delivery_grace_ms: int = _group(
+        _INT32,
+        300000,
+        "With `ordered_delivery='barrier'`: how long producers may go on with the old partition count. The order of "
+        "every producer needs the sum of its `metadata.max.age.ms`, `delivery.timeout.ms` and `request.timeout.ms`: "
+        "[more than the default](ordered-delivery.md#what-that-promises).",
+        origin=_OURS,
     )
     enable_auto_commit: bool = _group(
         Boolean(),
@@ -311,6 +336,10 @@ class ConsumerConfig(SecurityOptions):
         origin=_KAFKA_PYTHON,
         needs_group=True,
     )
+
+    #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they
+    #: select it. Derived from the options, and none itself.
+    classic_options: tuple[str, ...] = field(default=())
 
     @classmethod
     def from_options(cls, /, **options: Any) -> ConsumerConfig:

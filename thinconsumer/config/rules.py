@@ -65,6 +65,16 @@ INITIAL_AND_MAXIMUM: tuple[tuple[str, str], ...] = (
 )
 
 
+#: The options that only the classic group protocol has, and what applies in place of them in the consumer protocol.
+CLASSIC_ONLY: Mapping[str, str] = {
+    "session_timeout_ms": "the broker's group.consumer.session.timeout.ms applies",
+    "heartbeat_interval_ms": "the broker's group.consumer.heartbeat.interval.ms applies",
+    "partition_assignment_strategy": "the broker assigns; choose its assignor with {assignor}",
+}
+#: The default of the broker's group.consumer.session.timeout.ms, which members are not told.
+BROKER_SESSION_MS = 45_000
+
+
 def largest_fetch_response(values: Values) -> int:
     """Return the maximum size of a Fetch response in bytes: the first batch may exceed ``fetch_max_bytes``."""
     return int(min(values["fetch_max_bytes"] + values["max_partition_fetch_bytes"], INT32_MAX))
@@ -86,15 +96,17 @@ def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[s
         derived["receive_message_max_bytes"] = max(
             derived["receive_message_max_bytes"], largest_fetch_response(derived)
         )
+    if "group_protocol" in values:
+        derived["classic_options"] = tuple(name for name in CLASSIC_ONLY if name in given)
     return derived
 
 
 Spell = Callable[[str], str]
 
 
-def broken_rules(values: Values, spell: Spell) -> list[str]:
+def broken_rules(values: Values, given: Collection[str], spell: Spell) -> list[str]:
     """Return a sentence for each rule that the values break. ``spell`` turns an option's Python name into the spelling
-    that the user has chosen (``group_id`` or ``group.id``).
+    that the user has chosen (``group_id`` or ``group.id``); ``given`` has the options that the user has given.
     """
 
     def show(name: str) -> str:
@@ -120,7 +132,24 @@ def broken_rules(values: Values, spell: Spell) -> list[str]:
         problems.append(
             f"{show('group_instance_id')} needs {spell('group_id')}: a static member is a member of a group"
         )
-    return problems
+    return problems + _wrong_protocol(values, given, spell)
+
+
+def _wrong_protocol(values: Values, given: Collection[str], spell: Spell) -> list[str]:
+    """Return a sentence for each given option that the group protocol does not have, as Java and librdkafka refuse."""
+    protocol = values.get("group_protocol")
+    shown = f"{spell('group_protocol')}={protocol!r}"
+    if protocol == "consumer":
+        return [
+            f"{spell(name)} is an option of the classic protocol. With {shown} "
+            f"{instead.format(assignor=spell('group_remote_assignor'))}"
+            for name, instead in CLASSIC_ONLY.items()
+            if name in given
+        ]
+    if protocol == "classic" and values["group_remote_assignor"] is not None:
+        instead = f"{spell('group_protocol')} 'consumer' or 'auto', or {spell('partition_assignment_strategy')}"
+        return [f"{spell('group_remote_assignor')} has no effect with {shown}: give {instead}"]
+    return []
 
 
 def warnings_for(values: Values, given: Collection[str], needs_group: Collection[str], spell: Spell) -> list[str]:
@@ -128,12 +157,18 @@ def warnings_for(values: Values, given: Collection[str], needs_group: Collection
     if values.get("group_id") is None:
         idle = [spell(name) for name in given if name in needs_group and values[name] not in (None, False)]
         return [f"without {spell('group_id')}, these options have no effect: {', '.join(idle)}"] if idle else []
-    poll_ms, session_ms = values["max_poll_interval_ms"], values["session_timeout_ms"]
+    is_classic = values.get("group_protocol") != "consumer"
+    session_ms = values["session_timeout_ms"] if is_classic else BROKER_SESSION_MS
+    poll_ms = values["max_poll_interval_ms"]
     if "max_poll_interval_ms" not in given or poll_ms <= session_ms:
         return []
+    session = f"{spell('session_timeout_ms')}={session_ms}"
     remedy = f"raise {spell('session_timeout_ms')} to {poll_ms}, or call Consumer.drive() in between"
+    if not is_classic:
+        session = f"the default of the broker's group.consumer.session.timeout.ms, {session_ms}"
+        remedy = "call Consumer.drive() in between, or have that setting raised"
     note = (
-        f"{spell('max_poll_interval_ms')}={poll_ms} is above {spell('session_timeout_ms')}={session_ms}: heartbeats "
+        f"{spell('max_poll_interval_ms')}={poll_ms} is above {session}: heartbeats "
         f"are sent only inside your calls, so the session ends {session_ms / 1000:g} s after the last one. If records "
         f"take longer than that, {remedy}"
     )

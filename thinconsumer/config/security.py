@@ -1,7 +1,7 @@
 """The options of TLS and SASL, declared once for all clients.
 
 Names are kafka-python's if it has one, else Java's with underscores; the defaults of Java's options are Java's, except
-for stores, whose type is recognized. Sources: Kafka's ``SslConfigs`` and ``SaslConfigs``, KIP-651 (PEM text), KIP-768
+for stores: their type is recognized. Sources: Kafka's ``SslConfigs`` and ``SaslConfigs``, KIP-651 (PEM text), KIP-768
 (OIDC), KIP-342 (extensions), librdkafka's CONFIGURATION.md.
 """
 
@@ -259,7 +259,7 @@ class SecurityOptions:
         """Return every option's declaration by name, those of TLS and SASL last, as in the docs."""
         last = declared_fields(SecurityOptions)
         ordered = sorted(declared_fields(cls).items(), key=lambda entry: entry[0] in last)
-        return {name: declared.metadata["option"] for name, declared in ordered}
+        return {name: declared.metadata["option"] for name, declared in ordered if "option" in declared.metadata}
 
     def __init__(self, **values: Any) -> None:
         """Set the given values, and all other options to their defaults, without any check."""
@@ -282,7 +282,7 @@ class SecurityOptions:
         return hash(tuple(frozenset(v.items()) if isinstance(v, Mapping) else v for v in self._values()))
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in declared_fields(type(self)))
+        return tuple(getattr(self, name) for name in self.options())
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name), option) for name, option in self.options().items())

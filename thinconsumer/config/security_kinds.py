@@ -230,7 +230,7 @@ class SslContext(Kind):
     __slots__ = ()
 
     def parse(self, value: object) -> Any:
-        ssl = sys.modules.get("ssl")  # Imported by whoever made a context.
+        ssl = sys.modules.get("ssl")  # Imported already if a context exists.
         if ssl is None or not isinstance(value, ssl.SSLContext):
             raise type_error("an ssl.SSLContext", value)
         if value.protocol == ssl.PROTOCOL_TLS_SERVER:

@@ -119,10 +119,13 @@ class ConsumerOptions(ClientKeywords, total=False):
     group_id: str | None
     group_instance_id: str | None
     group_protocol: str
+    group_remote_assignor: str | None
     partition_assignment_strategy: list[Any] | tuple[Any, ...]
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
+    ordered_delivery: str
+    ordered_delivery_grace_ms: int
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     default_offset_commit_callback: Callable[..., Any] | None

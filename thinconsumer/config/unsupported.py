@@ -54,7 +54,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "metric_reporters": Unsupported(True, "no reporter would be called", ([], (), "", None)),
     "kafka_client": Unsupported(True, "there is no client object to replace"),
     "interceptor_classes": Unsupported(True, "no interceptor would be called", ([], (), "", None)),
-    "group_remote_assignor": Unsupported(True, "it needs the new group protocol (KIP-848), not supported yet"),
     "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
     "security_providers": Unsupported(True, _JAVA_CLASS, ("", None)),
     "proxy_url": Unsupported(True, _PROXY),

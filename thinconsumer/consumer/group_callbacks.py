@@ -4,11 +4,22 @@ This module decides when and in which order user code runs. The ``group`` packag
 joining, revoking, committing.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
 from ..client import Shell, UserCallback
-from ..group.classic.states import MemberState
 from ..group.group import Group
+from ..group.listener import call_key_listener
+from ..types import TopicPartition
 from .managers import ConsumerManagers
-from .metrics_recorder import CALLBACKS
+
+if TYPE_CHECKING:
+    from ..ordered.barrier import Barrier
+    from ..ordered.delivery import OrderedDelivery
+    from ..ordered.positions import Place, Report
 
 
 class GroupCallbacks:
@@ -25,6 +36,15 @@ class GroupCallbacks:
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
             return UserCallback(lambda: self._run_member_work(now, every))
+        return self._next_of_keys(now) if every else None
+
+    def _next_of_keys(self, now: float) -> UserCallback | None:
+        for gatekeeper in self._managers.gatekeepers():
+            if tps := gatekeeper.opening():
+                return UserCallback(partial(self._call_keys_assigned, gatekeeper, tps))
+        ordered = self._managers.ordered
+        if ordered is not None and (reports := ordered.due_reports(now)) is not None:
+            return UserCallback(lambda: self._call_keys_maybe_revoked(ordered, reports))
         return None
 
     def run(self, now: float) -> float:
@@ -52,9 +72,20 @@ class GroupCallbacks:
         self._group.commits.queue.run_first_callback()
         return True
 
+    def _call_keys_assigned(self, gatekeeper: OrderedDelivery | Barrier, tps: list[TopicPartition]) -> bool:
+        call_key_listener(self._group.subscription.listener, "assigned", tps)
+        gatekeeper.opened(tps)
+        return True
+
+    def _call_keys_maybe_revoked(self, ordered: OrderedDelivery, reports: Mapping[Place, Report]) -> bool:
+        """Call the listener, then queue the positions for sending: they count as processed by the application."""
+        call_key_listener(self._group.subscription.listener, "maybe_revoked", ordered.tps_of(reports))
+        ordered.report(reports)
+        return True
+
     def _run_member_work(self, now: float, every: bool) -> bool:
         """Run the member's next due callback, if any; return whether another callback may be due now."""
-        driver, kind = self._shell.driver, CALLBACKS.get(self._group.member.state)
+        driver, kind = self._shell.driver, self._group.member.callback
         began = driver.now()
         goes_on = self._group.work(now, every=every)
         if kind is not None:
@@ -104,7 +135,7 @@ class GroupCallbacks:
         new assignment in SyncGroup.
         """
         shell, group = self._shell, self._group
-        if group.member.state is MemberState.COMPLETING_REBALANCE:
+        if group.member.delays_group:
             try:
                 with shell.callback():
                     group.work(now, every=False)
@@ -117,9 +148,14 @@ class GroupCallbacks:
         shell, group = self._shell, self._group
         shell.refuse_in_callback("unsubscribe()")
         now = shell.driver.now()
-        self.give_up_all(now + self._managers.config.default_api_timeout_ms / 1000, commit=True)
-        group.member.leave("the consumer unsubscribed", shell.driver.now())
-        group.subscription.clear()
+        try:
+            self.give_up_all(now + self._managers.config.default_api_timeout_ms / 1000, commit=True)
+        finally:
+            # Also after Ctrl-C: a member that has called on_partitions_revoked would own partitions that nobody reads.
+            group.revocation.cancel()
+            self._managers.partitions.assign(())
+            group.member.leave("the consumer unsubscribed", shell.driver.now())
+            group.subscription.clear()
         # Send LeaveGroup now: until the application's next call sends it, no other member would get the partitions.
         shell.run_once(shell.driver.now(), may_wake=False)
         self._raise_error()

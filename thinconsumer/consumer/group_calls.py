@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..errors import IllegalStateError, KafkaTimeoutError
-from ..types import OffsetAndMetadata, TopicPartition
+from ..types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
 from .open_calls import KEPT
 
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
 
+#: The methods of :class:`RebalanceListener` and :class:`PartitionKeyRebalanceListener`.
+LISTENER_METHODS = (
+    "on_partitions_assigned",
+    "on_partitions_revoked",
+    "on_partitions_lost",
+    "on_partition_keys_assigned",
+    "on_partition_keys_maybe_revoked",
+)
+
+
 class GroupCalls:
     """The base class of :class:`Consumer` that has its public methods for groups."""
 
@@ -27,23 +37,29 @@ class GroupCalls:
     _shell: Shell
 
     def subscribe(
-        self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
+        listener: Any = None,
     ) -> None:
         """Subscribe to topics, or to all topics that match a pattern, as a member of the group.
 
         Replaces the previous subscription. ``pattern`` must match a whole topic name; topics created later are
-        included. ``listener`` is a :class:`RebalanceListener`, or any object with its methods. The member joins the
-        group in the next ``poll``.
+        included. A str is matched here, a :class:`SubscriptionPattern` by the broker (``group_protocol="consumer"``).
+        ``listener`` is a :class:`RebalanceListener`, or any object with its methods; it may have those of
+        :class:`PartitionKeyRebalanceListener`, too. The member joins the group in the next ``poll``.
 
         Raises:
-            IllegalArgumentError: neither topics nor pattern, or both, or an illegal name. To end a subscription, call
-                :meth:`unsubscribe`.
+            IllegalArgumentError: neither topics nor pattern, or both, or an illegal name, or a ``SubscriptionPattern``
+                with the classic protocol. To end a subscription, call :meth:`unsubscribe`.
             IllegalStateError: there is no ``group_id``, or partitions were assigned by hand.
         """
-        for name in ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost"):
+        for name in LISTENER_METHODS:
             refuse_async(getattr(listener, name, None), f"{name} of {listener!r}")
         with self._shell.change():
             group = self._reader.managers.require_group()
+            if isinstance(pattern, SubscriptionPattern):
+                group.require_broker_patterns()
             group.subscription.subscribe(topics, pattern, listener)
             group.subscribed()
 
@@ -59,17 +75,21 @@ class GroupCalls:
             self._reader.partitions.assign(())
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; for a pattern, the known topics that match it."""
+        """Return the subscribed topics; for a pattern, the known topics that match it.
+
+        For a ``SubscriptionPattern``, return the topics of which partitions are assigned.
+        """
         with self._shell.enter():
             group = self._reader.managers.group
-            return set(group.role.own_topics()) if group is not None else set()
+            return set(group.own_topics()) if group is not None else set()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Make this member rejoin in the next ``poll`` (KIP-568), which rebalances the group if this member leads it.
 
         When a member that is not the leader rejoins, the coordinator starts a rebalance only if the member's metadata
         has changed: its topics, its rack or its assignor's user data. Meant for assignors that depend on state outside
-        the group. ``reason`` is for the coordinator's log (KIP-800).
+        the group. ``reason`` is for the coordinator's log (KIP-800). With ``group_protocol="consumer"`` the coordinator
+        alone decides, and this call has no effect but a warning.
         """
         with self._shell.change():
             group = self._reader.managers.require_group()
@@ -173,7 +193,7 @@ class GroupCalls:
         from ..assignors import GroupMetadata
 
         with self._shell.enter():
-            return GroupMetadata(*self._reader.managers.require_group().member.identity)
+            return GroupMetadata(*self._reader.managers.require_group().member.identity.public)
 
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit: ``offsets``, or by default the positions of all assigned partitions.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import KafkaError, RecordError, UnknownTopicOrPartitionError
 from ..failures import OutageLog
-from ..group.classic.states import MemberState
 from ..lazy_dataclass import dataclass
 from ..partitions import Partition
 from ..types import TopicPartition
@@ -28,6 +27,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks of all partitions. A check in every step would slow down polls.
 LOOK_EVERY = 0.5
+#: Seconds more for each partition: until a new assignment is fetched from, a check looks at all partitions, which for
+#: 10,000 takes a tenth of the time to the first record. At most ``LOOK_EVERY``, since a partition that is resumed
+#: right after a check must not count as silent in the next one.
+LOOK_LATER_PER_PARTITION = 50e-6
 #: Tolerance in seconds: a heartbeat or Fetch counts as unanswered only this long after its response was due, and a
 #: missing topic is logged only after it was missing for this long.
 GRACE = 1.0
@@ -76,6 +79,8 @@ class Obstacle:
     #: When the obstacle began; None to use the time of the first check that found the obstacle.
     since: float | None = None
     final: bool = False  #: Whether the obstacle lasts until the application or an operator acts.
+    #: Whether the obstacle ends when other partitions are read, however long that takes: then nothing is stuck.
+    is_wait: bool = False
 
 
 class HealthMonitor:
@@ -104,11 +109,11 @@ class HealthMonitor:
         self.polled_at: float | None = None
 
     def step(self, managers: ConsumerManagers, now: float) -> bool:
-        """Check all partitions if the last check was ``LOOK_EVERY`` seconds ago; return whether a check was made."""
+        """Check all partitions if the last check is long enough ago (``LOOK_EVERY``); return whether one was made."""
         # The first step is not followed by a check: of a new assignment it could only find that nothing is known yet.
         due = self._look_at is not None and now >= self._look_at
         if due or self._look_at is None:
-            self._look_at = now + LOOK_EVERY
+            self._look_at = now + LOOK_EVERY + min(LOOK_EVERY, LOOK_LATER_PER_PARTITION * len(managers.partitions))
         if due:
             self._look(managers, now)
         return due
@@ -134,7 +139,7 @@ class HealthMonitor:
 
     def report(self, managers: ConsumerManagers, now: float) -> Health:
         """Return the consumer's health."""
-        obstacles = sorted(self._look(managers, now), key=lambda o: (not o.final, self._begun(o, now)))
+        obstacles = sorted(self._look(managers, now), key=lambda o: (not o.final, o.is_wait, self._begun(o, now)))
         first = obstacles[0] if obstacles else None
         since = None if first is None else max(0.0, now - self._begun(first, now))
         if first is None:
@@ -143,7 +148,7 @@ class HealthMonitor:
             )
             state = HealthState.OK if busy else HealthState.IDLE
         else:
-            stuck = first.final or (since is not None and since >= self._patience)
+            stuck = first.final or (since is not None and since >= self._patience and not first.is_wait)
             state = HealthState.STUCK if stuck else HealthState.WORKING
         group = managers.group
         identity = None if group is None else group.member.identity
@@ -173,7 +178,7 @@ class HealthMonitor:
         if managers.engine.network.outage_since is not None:
             obstacles.append(Obstacle("no broker can be reached", since=managers.engine.network.outage_since))
         obstacles += [*self._group(managers, now), *self._broken(managers)]
-        obstacles += [*self._missing(managers, now), *self._silent(managers, now)]
+        obstacles += [*self._missing(managers, now), *self._silent(managers, now), *self._held(managers)]
         self._since = {key: self._since.get(key, now) for key in (o.key or o.words for o in obstacles)}
         return obstacles
 
@@ -187,7 +192,7 @@ class HealthMonitor:
             yield Obstacle(_because(words, coordinator.last_error), coordinator.last_error, words)
         if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:
             yield Obstacle(f"commits fail: {group.commits.last_error}", group.commits.last_error, "commits")
-        for name in sorted(group.role.own_topics() & managers.metadata.topics.keys()):
+        for name in sorted(group.own_topics() & managers.metadata.topics.keys()):
             error = managers.metadata.topics[name].error
             if error is not None and error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
                 yield Obstacle(str(error), error)
@@ -195,10 +200,11 @@ class HealthMonitor:
             return
         if group.member.held is not None:
             yield Obstacle(f"records are held back: {group.member.held}")
-        if member.state is not MemberState.STABLE:
-            yield Obstacle(f"the member is {member.state.value}")
+        if not member.is_settled:
+            words = f"the member is {member.state.value}"
+            yield Obstacle(f"the member is {group.situation}", key=words)
         else:
-            answered, interval = member.stats.answered_at, managers.config.heartbeat_interval_ms / 1000
+            answered, interval = member.stats.answered_at, member.heartbeat_interval
             if answered is not None and now - answered > 2 * interval + GRACE:
                 yield Obstacle("heartbeats are not answered", since=answered)
 
@@ -232,6 +238,9 @@ class HealthMonitor:
             # progress is expected of the partition.
             full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
             idle = full or partition.paused or partition.pending_revocation or partition.callback_pending
+            # Behind a gate (KIP-253) nothing is fetched: _held() names what the partition waits for.
+            end = partition.delivery_end
+            idle = idle or (end is not None and partition.has_position and partition.cursor.fetch_offset >= end)
             if idle or managers.buffer.held(partition):
                 self._excused[partition.tp] = now
                 continue
@@ -251,6 +260,12 @@ class HealthMonitor:
             error = partitions[0].last_error
             text = f"{names}{f' and {more} more' if more > 0 else ''}: {words}"
             yield Obstacle(_because(text, error), error, since=begun[words])
+
+    def _held(self, managers: ConsumerManagers) -> Iterator[Obstacle]:
+        """Yield an obstacle for each partition that ordered delivery holds (KIP-253)."""
+        for partition, words, is_wait in (one for keeper in managers.gatekeepers() for one in keeper.waits()):
+            name = f"{partition.tp.topic}-{partition.tp.partition}"
+            yield Obstacle(f"{name} is {words}", partition.last_error, f"{name} is held", is_wait=is_wait)
 
     def _suspects(self, managers: ConsumerManagers, has_ready: bool, now: float) -> list[Partition]:
         """Return the partitions that may make no progress, in the order of assignment.

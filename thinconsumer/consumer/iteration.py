@@ -79,7 +79,7 @@ class Iteration:
         seconds = reader.default_timeout(timeout_ms)
         while True:
             with shell.enter(touches=False):
-                reader.partitions.in_hand = None
+                reader.release_in_hand()
                 if not reader.behind(ends):
                     return
                 poll_result = reader.poll(seconds, reader.config.max_poll_records, ends)
@@ -100,7 +100,7 @@ class Iteration:
 
     def _refill(self) -> PollResult:
         with self._shell.enter(touches=False):
-            self._reader.partitions.in_hand = None
+            self._reader.release_in_hand()
             poll_result = self._poll()
         self._begin(poll_result)
         return poll_result

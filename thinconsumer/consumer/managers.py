@@ -30,6 +30,8 @@ from ..wire.error_codes import Code, to_error
 
 if TYPE_CHECKING:
     from ..group.group import Group
+    from ..ordered.barrier import Barrier
+    from ..ordered.delivery import OrderedDelivery
 
 
 class ConsumerManagers:
@@ -62,6 +64,17 @@ class ConsumerManagers:
             assignors = create(config.partition_assignment_strategy)
             self.group = Group(config, assignors, self.partitions, self.metadata, random)
             self.group.commits.on_answer = self.metrics.record_commit
+        #: Holds partitions of topics with ordered delivery; None until a topic is known that has changed (KIP-253).
+        self.ordered: OrderedDelivery | None = None
+        #: Holds partitions of other topics, with ``ordered_delivery="barrier"`` only; else None.
+        self.barrier: Barrier | None = None
+        if config.ordered_delivery == "barrier" and self.group is not None:
+            from ..ordered.barrier import Barrier  # on demand, as the group
+
+            self.barrier = Barrier(config, self.partitions, self.metadata, random, self.group)
+        self._keeps_order = config.ordered_delivery != "off"
+        self._ordered_seen = -1  #: The metadata version in which no topic with ordered delivery had changed.
+        self._random = random
         self._wall_time = wall_time
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
@@ -83,8 +96,20 @@ class ConsumerManagers:
         fetching = ManagerParts(
             FETCH, self.planner.step, self._take_fetched, self.planner.wake_at, self.planner.restart
         )
+        # ``ordered`` comes before the planner, since a change of a topic holds records before the next Fetch, and after
+        # validation, which notices that a topic was created again.
+        ordered = ManagerParts(
+            "ordered", self._step_ordered, self._take_ordered, self._ordered_wake_at, self._restart_ordered
+        )
+        barrier = () if self.barrier is None else (self.barrier,)
         outage = ManagerParts("outage", lambda now: [], wake_at=self._outage_due)
-        return [topics, resets, self.metadata, *group, self.lookups, self.validation, fetching, outage]
+        return [
+            topics, resets, self.metadata, *group, self.lookups, self.validation, ordered, *barrier, fetching, outage
+        ]  # fmt: skip
+
+    def gatekeepers(self) -> list[OrderedDelivery | Barrier]:
+        """Return the gatekeepers: the managers that hold partitions at gates (docs/design.md, glossary)."""
+        return [one for one in (self.ordered, self.barrier) if one is not None]
 
     def _follow_assignment(self, now: float) -> list[Request]:
         """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
@@ -114,6 +139,47 @@ class ConsumerManagers:
         self.resets.step(now, self._wall_time())
         return []
 
+    def _step_ordered(self, now: float) -> list[Request]:
+        if self.ordered is None:
+            if not self._keeps_order or self._ordered_seen == self.metadata.version:
+                return []
+            if not self.metadata.ordered and not self.partitions.counts:
+                return []
+            self._ordered_seen = self.metadata.version
+            self._follow_counts()
+        return [] if self.ordered is None else self.ordered.step(now)
+
+    def _follow_counts(self) -> None:
+        """Let Fetch requests carry the counts of topics with ordered delivery, and create their manager if one has
+        changed: until then, nothing can be held.
+        """
+        for name in self.metadata.ordered:
+            topic = self.metadata.topics[name]
+            counts = topic.counts
+            if counts is None or not topic.partitions:
+                continue
+            if counts.undeleted > counts.initial or max(topic.partitions) >= counts.initial:
+                # On demand: most consumers read no such topic, and start in less time and memory without it.
+                from ..ordered.delivery import OrderedDelivery
+
+                about = self.config, self.partitions, self.metadata, self.lookups, self._random, self.group
+                self.ordered = OrderedDelivery(*about)
+                return
+            self.partitions.set_count(name, counts.undeleted)
+        for name in self.partitions.counts.keys() - self.metadata.ordered:
+            self.partitions.set_count(name, None)  # the topic was created anew, without ordered delivery
+
+    def _take_ordered(self, answer: Answer, now: float) -> None:
+        if self.ordered is not None:
+            self.ordered.handle(answer, now)
+
+    def _ordered_wake_at(self, now: float) -> float:
+        return NEVER if self.ordered is None else self.ordered.wake_at(now)
+
+    def _restart_ordered(self, now: float) -> None:
+        if self.ordered is not None:
+            self.ordered.restart(now)
+
     def _take_fetched(self, answer: Answer, now: float) -> bool:
         before = self.answers.records
         concerns_planner_only = self.answers.handle(answer, now)
@@ -134,8 +200,7 @@ class ConsumerManagers:
 
     def _measure(self, answer: Answer, now: float) -> None:
         if answer.response is not None:
-            self.metrics.record_request(answer.sent_size, now)
-            self.metrics.record_response(answer.size, now - answer.sent_at, now)
+            self.metrics.record_exchange(answer.sent_size, answer.size, now - answer.sent_at, now)
 
     def require_group(self) -> Group:
         """Return the group; raise IllegalStateError if there is no ``group_id``."""
@@ -153,6 +218,8 @@ class ConsumerManagers:
         yield from self.metadata.final_errors(self._own_topics())
         if self.group is not None:
             yield from self.group.errors()
+        for gatekeeper in self.gatekeepers():
+            yield from gatekeeper.errors()
 
     def missing(self) -> Iterator[KafkaError]:
         """Yield one error for each subscribed topic or assigned partition that does not exist."""
@@ -169,7 +236,7 @@ class ConsumerManagers:
 
     def _own_topics(self) -> frozenset[str]:
         assigned = self.partitions.topics()
-        return assigned if self.group is None else assigned | self.group.role.own_topics()
+        return assigned if self.group is None else assigned | self.group.own_topics()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
         """Return an error, once per outage, if no broker was reachable for ``bootstrap_timeout_ms``; otherwise None."""

@@ -7,21 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..group.classic.states import MemberState
 from ..metrics import MetricValues
 
 if TYPE_CHECKING:
     from ..fetch.collector import PollResult
-    from ..group.classic.stats import Timing
+    from ..group.stats import Timing
     from .managers import ConsumerManagers
-
-#: The listener callback that runs in each of these states of the member, by its name in the metrics.
-CALLBACKS = {
-    MemberState.REVOKING_BEFORE_JOIN: "revoked",
-    MemberState.REVOKING_AFTER_SYNC: "revoked",
-    MemberState.ASSIGNING: "assigned",
-    MemberState.LOSING: "lost",
-}
 
 
 def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) -> None:

@@ -7,7 +7,7 @@ the stepping, waiting and recovery; the managers decide about brokers, offsets a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ..calls import Call, run_all
@@ -24,6 +24,7 @@ from ..net.secured import open_driver
 from ..partitions import Partition
 from ..records.batch import info
 from ..records.rows import deserialize
+from ..timers import NEVER
 from ..types import TopicPartition
 from .arguments import to_seconds
 from .health import HealthMonitor
@@ -36,11 +37,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_FETCH_ONLY = {FETCH}
+
 T = TypeVar("T")
 Ends = Mapping[TopicPartition, int]
 
 #: Default timeout of close() in seconds, as in Java.
 CLOSING = 30.0
+#: The next Fetch is sent only after the records of a small response are returned, if the application is expected to
+#: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
+PROMPT_S = 0.001
+#: Factor by which each poll shortens the expected time until the next one, down to the time that the last one took. A
+#: program that works on every tenth record for long is therefore never taken for one that polls again at once.
+GAP_DECAY = 0.9
+#: Size in bytes up to which a response is small. After a larger one, the broker can collect the next records while this
+#: one is decoded.
+SMALL_BYTES = 16 * 1024
 #: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
 #: holds back a Fetch on the same connection answers only after up to fetch_max_wait_ms, which should not delay the end
 #: of the program.
@@ -84,6 +96,9 @@ class ConsumerCore:
         self._error_free_at = -1  #: The value of ``engine.full_steps`` when a poll last found no error to raise.
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
+        self._returned_at = NEVER  #: When the last poll has returned.
+        #: The expected time in seconds from the end of a poll to the start of the next one.
+        self._expected_gap = 1.0
 
     def settle(self) -> None:
         """Advance the positions past the records that the last call returned. Every public call begins with this."""
@@ -93,6 +108,22 @@ class ConsumerCore:
             self.managers.collector.settle(poll_result)
             self.poll_result = None
             self.shell.step_interrupted = False
+            if poll_result.moves:  # an empty poll would make the next step due at once, and a loop of drive() spin
+                self._open_gates()
+
+    def release_in_hand(self) -> None:
+        """Count the record in hand as processed: the application has asked for the next one."""
+        if self.partitions.in_hand is not None:
+            self.partitions.in_hand = None
+            self._open_gates()
+
+    def _open_gates(self) -> None:
+        """Make the next step look at held partitions: a position that has moved may open a gate."""
+        managers = self.managers
+        for gatekeeper in (managers.ordered, managers.barrier):
+            if gatekeeper is not None and gatekeeper.is_waiting:
+                gatekeeper.moved()
+                self.shell.engine.touch()
 
     def _to_settle(self) -> PollResult | None:
         """Return the received part of the last poll result: an iteration returns one record at a time."""
@@ -152,13 +183,14 @@ class ConsumerCore:
         if not self.partitions and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = shell.driver.now()
+        self._expected_gap = max(GAP_DECAY * self._expected_gap, began - self._returned_at)
         self.open_calls.drop_old(began)
         managers.metrics.record_poll_start(began)
         managers.planner.batches = columns
         try:
             poll_result = self._poll(began, began + seconds, limit, ends, columns)
         finally:
-            now = shell.driver.now()
+            self._returned_at = now = shell.driver.now()
             managers.metrics.record_poll_end(now)
             if group is not None:
                 group.poll_ends()
@@ -201,14 +233,23 @@ class ConsumerCore:
     def _may_wait_at_once(self, now: float) -> bool:
         """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""
         engine = self.managers.engine
-        if self.managers.buffer or self._error_free_at != engine.full_steps or engine.is_due(now):
+        if engine.has_postponed:
+            self.shell.step_postponed()
+            is_due = engine.network.outage_since is not None
+        else:
+            is_due = engine.is_due(now)
+        if is_due or self.managers.buffer or self._error_free_at != engine.full_steps:
             return False
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def _run_due(self, deadline: float) -> float:
         if self.managers.planner.has_room_again:
             self._note_room()
-        return self.shell.run_due(deadline)
+        return self.shell.run_due(deadline, postpones=self._returns_first if self._expected_gap < PROMPT_S else None)
+
+    def _returns_first(self, touched: Collection[str]) -> bool:
+        """Return whether to return records before the next Fetch is sent, see ``PROMPT_S``."""
+        return 0 < self.managers.buffer.pinned <= SMALL_BYTES and touched == _FETCH_ONLY
 
     def _note_room(self) -> None:
         """Make the next step run the fetch planner, if returned or dropped records have made room for another Fetch."""

@@ -18,6 +18,7 @@ from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX, RecordBatch, split
 from ..timers import Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
+from ..wire.current_leader import NodeEndpoint
 from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
@@ -81,8 +82,8 @@ class Answers:
         asked.session.retry.succeeded()
         self._planner.replicas.worked(asked.node_id)
         self.completed += 1
-        nodes = {n.node_id: Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
-        self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
+        if self._outages:
+            self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
         rejected: dict[TopicPartition, Partition] = {}
         is_smooth = True
@@ -92,7 +93,7 @@ class Answers:
                 log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
             elif data.error_code:
                 rejected[tp] = partition
-                self._partition_error(asked, partition, data, nodes, now)
+                self._partition_error(asked, partition, data, response.node_endpoints, now)
             elif asked.held.wanted[tp].fetch_offset != cursor.fetch_offset:
                 # While this Fetch was in flight, the response of another node has advanced the partition's fetch
                 # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
@@ -186,7 +187,7 @@ class Answers:
                     log.debug("ignoring data of node %s for %s: it was not in the request", asked.node_id, tp)
 
     def _partition_error(
-        self, asked: Asked, partition: Partition, data: PartitionData, nodes: dict[int, Node], now: float
+        self, asked: Asked, partition: Partition, data: PartitionData, endpoints: list[NodeEndpoint], now: float
     ) -> None:
         tp = partition.tp
         action = rule("Fetch", data.error_code, Scope.PARTITION).action
@@ -197,7 +198,8 @@ class Answers:
         log.debug("fetch of %s-%s from node %s failed: %s", *tp, asked.node_id, error)
         self._leave_replica(partition, asked.node_id, now)
         hint = data.current_leader
-        if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
+        node = next((Node(n.node_id, n.host, n.port, n.rack) for n in endpoints if n.node_id == hint.leader_id), None)
+        if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch):
             return  # the response names the new leader (KIP-951): no backoff
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
@@ -216,7 +218,10 @@ class Answers:
         partition.failed(error, is_raised=is_raised)
         tp, grace = partition.tp, 0.0 if is_raised else GRACE
         text = f"{tp.topic}-{tp.partition} cannot be read at offset {partition.cursor.offset}: {error}"
-        self._outages.failed((code, tp.topic), now, text, subject=tp, grace=grace)
+        # With the count: a partition that is held after a change of the partition count is not fetched, so that the
+        # outage does not end, and the first rejected Fetch at the next change would be logged as one that lasts.
+        kind = code, tp.topic, self._partitions.counts.get(tp.topic)
+        self._outages.failed(kind, now, text, subject=tp, grace=grace)
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
@@ -255,7 +260,8 @@ class Answers:
             self._outages.recovered(partition.tp, now, text)
         partition.fruitless_ranges = 0
         # While VALIDATING, the partition's error may be a LogTruncationError that polls have yet to raise: keep it.
-        if partition.state is PositionState.FETCHING:
+        is_worse = partition.failures or partition.last_error is not None or partition.error is not None
+        if is_worse and partition.state is PositionState.FETCHING:
             partition.worked()
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
@@ -294,6 +300,10 @@ class Answers:
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
+        if len(batches) == 1 and batches[0].next_offset > cursor.fetch_offset:
+            # Records come one at a time: their batch needs no comparison with others.
+            self._keep(asked, partition, data, batches, broken, frame)
+            return
         # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
         # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get lost.
         below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
@@ -307,17 +317,32 @@ class Answers:
             words = f"{partition.tp.topic}-{partition.tp.partition}: {problem} at offset {cursor.fetch_offset}"
             broken = CorruptRecordError(words, partition.tp, cursor.fetch_offset, behind)
             batches = []
-        if not batches and broken is None:
-            return
+        if batches or broken is not None:
+            self._keep(asked, partition, data, batches, broken, frame)
+
+    def _keep(
+        self,
+        asked: Asked,
+        partition: Partition,
+        data: PartitionData,
+        batches: list[RecordBatch],
+        broken: CorruptRecordError | None,
+        frame: Frame,
+    ) -> None:
+        """Add batches to the buffer, and the error for what follows them; move the fetch offset past the batches."""
+        cursor = partition.cursor
         aborted = None
         if self._read_committed:
             pairs = ((a.producer_id, a.first_offset) for a in data.aborted_transactions or ())
             aborted = AbortedTransactions(pairs, *partition.tp)
-        size = sum(batch.size for batch in batches)
+        size = records = 0
+        for batch in batches:
+            size += batch.size
+            records += batch.count
         fetched = Fetched(partition, [*batches], frame, size, cursor, cursor.fetch_offset, broken, aborted)
         self._buffer.add(fetched)
         if batches:
-            self.records += sum(batch.count for batch in batches)
+            self.records += records
             partition.report_change()
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch

@@ -85,7 +85,7 @@ class Buffer:
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
         self.starving = False  #: Whether a Fetch was not sent for lack of buffer memory.
         self.freed = False  #: Whether batches were dropped or returned since the planner's last step.
-        #: Partitions whose buffered batches have become more or fewer since the planner last looked at them.
+        #: Partitions with more or fewer buffered batches than when the planner last looked at them.
         self.changed: dict[Partition, None] = {}
 
     def __bool__(self) -> bool:
@@ -114,8 +114,10 @@ class Buffer:
         """Drop stale and fully returned entries from the front of the partition's queue; return the first one left."""
         queue = self._queues.get(partition)
         while queue:
-            if queue[0].fresh and not queue[0].drained:
-                return queue[0]
+            first = queue[0]
+            # fresh and not drained; without the calls of these properties, since each poll comes here several times
+            if partition.cursor is first.cursor and (first.chunk < len(first.batches) or first.error is not None):
+                return first
             self._release(queue.popleft())
         if queue is not None:
             del self._queues[partition]
@@ -138,8 +140,10 @@ class Buffer:
 
     def held(self, partition: Partition) -> int:
         """Return the size in bytes of the partition's buffered batches."""
-        queue = self._queues.get(partition)
-        return sum(fetched.size for fetched in queue) if queue else 0
+        held = 0
+        for fetched in self._queues.get(partition, ()):
+            held += fetched.size
+        return held
 
     def decoded(self, partition: Partition) -> int:
         """Return the number of the partition's records that are decoded, but not yet returned."""

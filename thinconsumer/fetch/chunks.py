@@ -101,19 +101,19 @@ class ChunkDecoder:
     def _decode_next(self, fetched: Fetched, room: int) -> None:
         """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
         if self._has_numpy and not self._has_few:
-            partition = fetched.partition
-            others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
-            if self._is_worth_numpy([partition, *others]):
-                self._decode_together(partition, others, room)
+            if self._is_worth_numpy():
+                self._decode_together(fetched.partition, room)
                 return
             self._has_few = True
         # Only this statement records that a batch was decoded (see ``Fetched``).
         fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
 
-    def _is_worth_numpy(self, partitions: list[Partition]) -> bool:
+    def _is_worth_numpy(self) -> bool:
         """Whether enough records wait to be decoded together, and numpy is there."""
         records = 0
-        for partition in partitions:
+        for partition in self._buffer.turns():
+            if not partition.may_hand_out:
+                continue
             for source in self._buffer.queue(partition):
                 for batch in source.batches[len(source.chunks) :]:
                     records += 0 if batch is None else batch.count
@@ -129,10 +129,11 @@ class ChunkDecoder:
             self._has_numpy = False
         return self._has_numpy
 
-    def _decode_together(self, partition: Partition, others: list[Partition], room: int) -> None:
+    def _decode_together(self, partition: Partition, room: int) -> None:
         """Decode what the next polls return: ``room`` records of ``partition``, and each partition's share."""
         from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
+        others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
         # Polls take turns among the partitions: with equal shares, all need more records at about the same time.
         share = TOGETHER_RECORDS // (len(others) + 1)
         decoder = Decoder(self._check_crcs)

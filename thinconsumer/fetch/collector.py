@@ -90,7 +90,7 @@ class Collector:
         self.chunk_decoder.poll_begins()
         poll_result = PollResult()
         for partition in self._due():
-            end = ends.get(partition.tp, -1) if ends is not None else None
+            end = _first_end(ends.get(partition.tp, -1) if ends is not None else None, partition.delivery_end)
             self._gather_from(partition, max_records, end, poll_result)
             if poll_result.count >= max_records:
                 break
@@ -115,7 +115,7 @@ class Collector:
         spans: list[Span] = []
         for partition in self._due():
             self._buffer.head(partition)
-            end = ends.get(partition.tp) if ends is not None else None
+            end = _first_end(ends.get(partition.tp) if ends is not None else None, partition.delivery_end)
             for fetched in self._buffer.queue(partition):
                 if not fetched.fresh:
                     break
@@ -336,3 +336,8 @@ class Collector:
             return fetched.error
         chunk = self.chunk_decoder.chunk(fetched, fetched.chunk, fetched.record)
         return chunk.error if fetched.record >= len(chunk.records) else None
+
+
+def _first_end(one: int | None, other: int | None) -> int | None:
+    """Return the smaller of two end offsets; None stands for no end."""
+    return one if other is None else other if one is None else min(one, other)

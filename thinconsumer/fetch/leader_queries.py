@@ -107,6 +107,7 @@ class LeaderQueries(ABC):
         self._min_version = 0
         self._queries: dict[PartitionQuery, None] = {}  # a dict, from which an answered query is removed at once
         self._outages = OutageLog(log)
+        self._has_outages = False  #: Whether ``_outages`` had any when the response being handled arrived.
         #: The metadata version in which all queries wait for the first response about their topics; -1 if some do not.
         self._idle_in = -1
         #: Incremented when a query is added or ends, so that the topics that metadata refreshes are computed anew.
@@ -170,6 +171,7 @@ class LeaderQueries(ABC):
         """Handle the response to a request made by :meth:`step`."""
         self._shared_jitter.redraw()
         group: Group = answer.request.context
+        self._has_outages = bool(self._outages)
         error, final = KafkaError("the broker left this partition out of its response"), False
         if answer.response is None:
             error = answer.error or KafkaError("the request got no response")
@@ -230,7 +232,7 @@ class LeaderQueries(ABC):
         if not data.error_code:
             del self._queries[query]
             self.version += 1
-            if self._outages:
+            if self._has_outages:
                 self._outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
             if query.wanted():
                 query.found(data, now)

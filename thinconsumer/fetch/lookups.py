@@ -70,10 +70,13 @@ class OffsetLookups(LeaderQueries):
     def _message(self, group: Group) -> Message:
         topics: dict[str, ListOffsetsTopic] = {}
         for tp, query in group.items():
-            part = ListOffsetsPartition(
-                partition_index=tp.partition, current_leader_epoch=self._current_epoch(tp), timestamp=query.argument
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = ListOffsetsTopic(name=tp.topic)
+            epoch, timestamp = self._current_epoch(tp), query.argument
+            topic.partitions.append(
+                ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch, timestamp=timestamp)
             )
-            topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic)).partitions.append(part)
         # replica_id -1 means a consumer. With the generated default 0, the broker would answer as to a follower
         # replica, with offsets beyond the high watermark.
         return ListOffsetsRequest(replica_id=-1, isolation_level=self._isolation, topics=list(topics.values()))
@@ -86,8 +89,9 @@ class OffsetLookups(LeaderQueries):
     def _take(self, query: PartitionQuery, data: ListedOffset, node_id: int, now: float) -> None:
         if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and query.argument >= 0:
             data.error_code, data.offset = 0, -1  # this message format has no timestamps: none found, as in Java
-        if not data.error_code and data.offset < 0 and query.argument < 0:
-            self._again(query, KafkaError(f"no offset for {query.tp} in the response"), now, final=False)
-            return
-        data.offset = max(data.offset, -1)
+        if data.offset < 0:
+            if not data.error_code and query.argument < 0:
+                self._again(query, KafkaError(f"no offset for {query.tp} in the response"), now, final=False)
+                return
+            data.offset = -1
         super()._take(query, data, node_id, now)

@@ -41,5 +41,7 @@ class Replicas:
 
     def any_shunned(self, now: float) -> bool:
         """Return whether any follower is being avoided, so that Fetches must carry an empty rack id."""
+        if not self._until:
+            return False
         self._until = {node_id: until for node_id, until in self._until.items() if until > now}
         return bool(self._until)

@@ -44,6 +44,7 @@ class Resets:
         self._policy = settings.auto_offset_reset
         self._new_partition_policy = settings.new_partition_offset_reset
         self._partitions = partitions
+        self.assigned = partitions.get
         self._metadata = metadata
         self._lookups = lookups
         self._asked: dict[Partition, Cursor] = {}
@@ -147,7 +148,8 @@ class Resets:
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
         # If a broker rejects every offset as out of range, this line would fill the log; ``OutageLog`` logs that error.
         level = logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
-        log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
+        if log.isEnabledFor(level):
+            log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
         partition.place(PositionEvent.RESET_FOUND, offset, epoch)
         self._asked.pop(partition, None)
 
@@ -195,7 +197,10 @@ class _ResetQuery(PartitionQuery):
         self._reset = reset
 
     def wanted(self) -> bool:
-        return self._resets.is_waiting(self._partition, self._cursor)
+        # as is_waiting(), which is not called: this is asked several times of each of thousands of partitions
+        partition = self._partition
+        awaits = partition.cursor is self._cursor and partition.state is PositionState.AWAITING_RESET
+        return awaits and self._resets.assigned(partition.tp) is partition
 
     def found(self, data: ListedOffset, now: float) -> None:
         if self._partition.error is not None:

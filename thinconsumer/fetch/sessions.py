@@ -30,6 +30,7 @@ class WantedPartition(NamedTuple):
     max_bytes: int
     leader_epoch: int
     topic_id: bytes
+    partition_count: int = -1  #: The count of undeleted partitions, on topics with ordered delivery (KIP-253).
 
 
 class Plan(NamedTuple):
@@ -56,9 +57,9 @@ class HeldPartitions:
         self.cursors: dict[TopicPartition, tuple[Partition, Cursor]] = {}
         self.names: dict[bytes, str] = {}  #: Topic names by topic id.
         self._ids: dict[bytes, int] = {}  #: Number of partitions by topic id.
-        #: Shared by the partitions whose log end the last response has confirmed.
+        #: Shared by the partitions with a log end that the last response has confirmed.
         self.confirmation = Confirmation()
-        self.unconfirmed: dict[TopicPartition, Partition] = {}  #: Those whose log end no response has confirmed yet.
+        self.unconfirmed: dict[TopicPartition, Partition] = {}  #: Those without a confirmed log end.
 
     def set(self, tp: TopicPartition, want: WantedPartition) -> None:
         """Add a partition, or replace its fields."""
@@ -142,7 +143,7 @@ class FetchSession:
         held = self.held.wanted
         if unwanted is None:
             unwanted = [tp for tp in held if tp not in wanted]
-        forget = {tp: held[tp] for tp in unwanted if tp in held}
+        forget = {tp: held[tp] for tp in unwanted if tp in held} if unwanted else {}
         send = {tp: new for tp, new in wanted.items() if held.get(tp) != new}
         for tp in forget:
             self.held.remove(tp)

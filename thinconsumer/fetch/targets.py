@@ -50,6 +50,9 @@ class FetchTargets:
 
     def update(self, now: float) -> None:
         """Look at the partitions that have changed since the last call, and at those for which a time has come."""
+        has_changes = self._partitions.has_unplanned or self._buffer.changed or self._seen != self._metadata.version
+        if not has_changes and not (self._due and self._due[0][0] <= now):
+            return
         partitions = dict.fromkeys(self._partitions.take_unplanned())
         partitions.update(self._buffer.changed)
         self._buffer.changed.clear()
@@ -103,7 +106,7 @@ class FetchTargets:
         return None if info is None else info.leader
 
     def _may_fetch(self, partition: Partition, now: float) -> bool:
-        if self._partitions.get(partition.tp) is not partition or not partition.may_hand_out:
+        if self._partitions.get(partition.tp) is not partition or not partition.wants_records:
             return False
         if now < partition.blocked_until:
             self._look_at(partition, partition.blocked_until)

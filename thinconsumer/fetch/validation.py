@@ -6,7 +6,6 @@ the offset where the logs diverge. The position moves back there; under reset po
 """
 
 import logging
-from collections.abc import Iterator
 
 from ..config import ConsumerConfig
 from ..connection.request import Request
@@ -14,16 +13,10 @@ from ..errors import KafkaError, LogTruncationError, UnsupportedVersionError
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER, Random
-from ..types import TopicPartition
-from ..wire import ZERO_UUID, Message
-from ..wire.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
-from .leader_queries import Group, LeaderQueries, LeaderQuery
+from ..wire import ZERO_UUID
+from ..wire.offset_for_leader_epoch import EpochEndOffset
+from .epoch_ends import EpochEndQueries
+from .leader_queries import LeaderQuery
 from .resets import timestamp_of
 
 log = logging.getLogger(__name__)
@@ -32,20 +25,16 @@ log = logging.getLogger(__name__)
 #: default to notice a broker that is cut off. If the epoch belongs to a deleted topic or to another cluster, metadata
 #: never reaches it and validation is delayed by this time.
 BEHIND_S = 10.0
-#: First version that consumers with READ on the topic may send (KIP-320); older ones require ClusterAction.
-CONSUMERS_SINCE = 3
 
 
-class Validation(LeaderQueries):
+class Validation(EpochEndQueries):
     """Validates the position of every partition in state VALIDATING."""
 
     asker = "validation"
-    api = OffsetForLeaderEpochRequest
     purpose = "validate the position"
 
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random) -> None:
         super().__init__(settings, metadata, random)
-        self._min_version = CONSUMERS_SINCE
         self._partitions = partitions
         self._asked: dict[Partition, LeaderQuery] = {}
         self._seen = (-1, -1)
@@ -144,20 +133,6 @@ class Validation(LeaderQueries):
         query = LeaderQuery(partition.tp, fetch_epoch, wanted, found, failed, fetch_epoch, now + BEHIND_S)
         self._asked[partition] = query
         self.add(query)
-
-    def _message(self, group: Group) -> Message:
-        topics: dict[str, OffsetForLeaderTopic] = {}
-        for tp, query in group.items():
-            part = OffsetForLeaderPartition(
-                partition=tp.partition, current_leader_epoch=self._current_epoch(tp), leader_epoch=query.argument
-            )
-            topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic)).partitions.append(part)
-        return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
-
-    def _rows(self, response: OffsetForLeaderEpochResponse) -> Iterator[tuple[TopicPartition, EpochEndOffset]]:
-        for topic in response.topics:
-            for data in topic.partitions:
-                yield TopicPartition(topic.topic, data.partition), data
 
     def _found(self, partition: Partition, data: EpochEndOffset) -> None:
         partition.worked()

@@ -2,10 +2,10 @@
 
 Sans-IO. This package does not import ``fetch``: the two share only the partitions of :mod:`thinconsumer.partitions`. No
 step of the engine calls a listener or an assignor; ``poll`` and ``close`` call them between steps, see
-:mod:`thinconsumer.group.role`. ``classic/`` is the protocol in which the leader computes the assignment; KIP-848's
-could be added beside it.
+:mod:`thinconsumer.group.role`. ``classic/`` is the protocol in which the leader computes the assignment, ``consumer/``
+the one in which the coordinator does (KIP-848).
 """
 
-from .listener import RebalanceListener
+from .listener import PartitionKeyRebalanceListener, RebalanceListener
 
-__all__ = ["RebalanceListener"]
+__all__ = ["PartitionKeyRebalanceListener", "RebalanceListener"]

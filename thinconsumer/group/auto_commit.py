@@ -99,7 +99,7 @@ class AutoCommit:
         for partition in partitions:
             # Before on_partitions_assigned is called, no record of the partition is returned: there is nothing to
             # commit.
-            if not partition.has_position or partition.callback_pending:
+            if not partition.may_commit or partition.callback_pending:
                 continue
             value, committed = self._partitions.processed(partition), partition.committed
             if everything or committed is None or committed.offset != value.offset:

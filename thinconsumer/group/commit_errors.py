@@ -30,6 +30,7 @@ REASONS: dict[int, str] = {
     Code.UNKNOWN_MEMBER_ID: "unknown_member",
     Code.GROUP_ID_NOT_FOUND: "unknown_member",
     Code.ILLEGAL_GENERATION: "illegal_generation",
+    Code.STALE_MEMBER_EPOCH: "illegal_generation",  # of a member that has been removed since, or it would be repeated
     Code.REBALANCE_IN_PROGRESS: "rebalance_in_progress",
     Code.FENCED_INSTANCE_ID: "fenced",
     Code.OFFSET_METADATA_TOO_LARGE: "metadata_too_large",
@@ -61,6 +62,7 @@ class Failure(NamedTuple):
     why: str  #: Completes the message "offsets of t-0 were not committed: ".
     cause: KafkaError | None = None
     seconds_since_poll: float | None = None
+    has_epochs: bool = False  #: Whether the member is one of a consumer group (KIP-848).
 
 
 def reason_of(error: KafkaError) -> str:
@@ -106,7 +108,9 @@ def _measured(settings: GroupSettings, failure: Failure) -> str:
     seconds = failure.seconds_since_poll
     if seconds is None or failure.reason not in _FROM_ABSENCE:
         return ""
-    limits = {"session_timeout_ms": settings.session_timeout_ms, "max_poll_interval_ms": settings.max_poll_interval_ms}
+    limits = {"max_poll_interval_ms": settings.max_poll_interval_ms}
+    if not failure.has_epochs:  # in a consumer group the session timeout is the broker's
+        limits = {"session_timeout_ms": settings.session_timeout_ms, **limits}
     exceeded = [f"{name}={limit}" for name, limit in limits.items() if seconds * 1000 > limit]
     beyond = f", which exceeds {' and '.join(exceeded)}" if exceeded else ""
     return f" ({seconds:.1f} s after the last poll{beyond})"

@@ -30,6 +30,9 @@ class CommitIdentity(NamedTuple):
     awaits_rebalance_response: bool = False  #: Whether a JoinGroup or SyncGroup was written.
     #: The identity before the current rebalance: the coordinator may still accept commits of that generation.
     settled: Identity | None = None
+    #: Whether this is a member of a consumer group (KIP-848). Its epoch may skip numbers at any time, and a partition
+    #: that it keeps is owned by no other member meanwhile.
+    has_epochs: bool = False
     refused: Identity | None = None  #: The identity for which the coordinator has stopped accepting commits.
 
     @property
@@ -61,7 +64,7 @@ class CommitIdentity(NamedTuple):
     def objection(self, before: Identity, *, is_assigned: bool) -> Objection | None:
         """Return why an offset queued under ``before`` cannot be committed now, or None.
 
-        ``is_assigned`` says whether the partition of the offset is assigned to this consumer.
+        ``is_assigned`` says whether the partition of the offset has been assigned to this consumer since then.
         """
         who = self.who
         if before == who:
@@ -69,12 +72,12 @@ class CommitIdentity(NamedTuple):
         if not before.is_member:
             return Objection("refused", "the commit was made under manual assignment, before the consumer subscribed")
         member = f"member {before.member_id} of generation {before.generation_id}"
-        if who is None or before.member_id != who.member_id:
+        if who is None or (before.member_id, before.incarnation) != (who.member_id, who.incarnation):
             has_member_id = self.identity.member_id == before.member_id
             return Objection(
                 "illegal_generation" if has_member_id else "unknown_member", f"{member} is not in the group any more"
             )
-        if who.generation_id > before.generation_id + 1:
+        if not self.has_epochs and who.generation_id > before.generation_id + 1:
             # In the missed generation another member may have committed a later offset, which this commit would reset.
             return Objection("rebalance_in_progress", f"{member} has missed a later generation")
         if is_assigned:

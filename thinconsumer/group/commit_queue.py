@@ -15,6 +15,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..calls import Call
@@ -22,6 +23,7 @@ from ..errors import KafkaError
 from ..lazy_dataclass import dataclass, field
 from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
+from ..wire import ZERO_UUID
 from .commit_errors import Failure
 from .identity import Identity
 
@@ -69,6 +71,7 @@ class Pending:
     callback: Callback | None
     call: Call[None]
     outstanding: set[TopicPartition]  #: Partitions with an offset neither written nor failed.
+    topic_ids: Mapping[str, bytes] = field(default_factory=dict)  #: Ids of the topics when the call was added.
     failed: dict[TopicPartition, Failure] = field(default_factory=dict)
 
 
@@ -80,6 +83,12 @@ class Entry:
     number: int  #: The number of the call that the offset is from.
     identity: Identity  #: The member id and generation to commit the offset under.
     calls: list[Pending]
+    topic_id: bytes = ZERO_UUID  #: The id of the topic that the offset is for; zero bytes if it was not known.
+
+    def take_offset(self, other: Entry) -> None:
+        """Send the offset of another entry in place of this one's."""
+        self.value, self.number, self.identity = other.value, other.number, other.identity
+        self.topic_id = other.topic_id
 
 
 Entries = dict[TopicPartition, Entry]
@@ -115,17 +124,23 @@ class CommitQueue:
         deadline: float,
         callback: Callback | None = None,
         what: str = "commit",
+        topic_ids: Mapping[str, bytes] = MappingProxyType({}),
     ) -> Pending:
-        """Queue a call. A call without offsets is settled as soon as all calls before it are settled."""
+        """Queue a call; ``topic_ids`` are the ids of its topics, as far as they are known.
+
+        A call without offsets is settled as soon as all calls before it are settled.
+        """
         self._numbers += 1
-        pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, Call(what), set(offsets))
+        call: Call[None] = Call(what)
+        pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, call, set(offsets), topic_ids)
         self.newest = pending.call
         self._calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
         for tp, value in pending.offsets.items():
             # A delayed partition stays delayed: otherwise an application that commits in a loop bypasses the backoff.
             where = self.delayed if tp in self.delayed else self.ready
-            self._merge(where, tp, Entry(value, pending.number, identity, [pending]))
+            topic_id = topic_ids.get(tp.topic, ZERO_UUID)
+            self._merge(where, tp, Entry(value, pending.number, identity, [pending], topic_id))
         if not offsets:
             self._empty.append(pending)
             self._settle_empty()
@@ -136,7 +151,7 @@ class CommitQueue:
         return list(self._calls.values())
 
     def due_at(self) -> float:
-        """Return the earliest deadline of all calls, maybe that of a settled one: the engine then wakes up in vain."""
+        """Return the earliest deadline of all calls. If that call is settled, the wake-up finds nothing to do."""
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
@@ -246,9 +261,10 @@ class CommitQueue:
             if pending.call in queued:
                 pending.callback = None
             for tp in pending.outstanding:
-                entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending])
+                topic_id = pending.topic_ids.get(tp.topic, ZERO_UUID)
+                entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending], topic_id)
                 if tp in known and known[tp].number > pending.number:
-                    entry.value, entry.number, entry.identity = known[tp].value, known[tp].number, known[tp].identity
+                    entry.take_offset(known[tp])
                 self._merge(self.ready, tp, entry)
             if pending.offsets:
                 self._settle_if_complete(pending)
@@ -275,7 +291,7 @@ class CommitQueue:
             return
         older.calls.extend(newer.calls)
         if newer.number >= older.number:
-            older.value, older.number, older.identity = newer.value, newer.number, newer.identity
+            older.take_offset(newer)
 
     def _settle_if_complete(self, pending: Pending) -> None:
         if not pending.outstanding and pending.number in self._calls:

@@ -24,7 +24,7 @@ from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import OffsetAndMetadata, TopicPartition
-from ..wire import Message
+from ..wire import ZERO_UUID, Message
 from ..wire.error_codes import Code, to_error
 from ..wire.offset_commit import (
     OffsetCommitRequest,
@@ -34,9 +34,9 @@ from ..wire.offset_commit import (
 )
 from .commit_errors import API, Failure, final_error, reason_of
 from .commit_identity import CommitIdentity
-from .commit_queue import Callback, CommitQueue, Entries, Pending
+from .commit_queue import Callback, CommitQueue, Entries, Entry, Pending
 from .coordinator import Coordinator
-from .identity import Identity
+from .identity import NO_GENERATION, Identity
 from .settings import GroupSettings
 
 log = logging.getLogger(__name__)
@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 CHANNEL = ""
 #: Kafka 4.0 removed versions 0 and 1; version 10 names topics by id.
 VERSION_MIN, NAMES_UNTIL, IDS_SINCE = 2, 9, 10
+#: The first version that members of consumer groups (KIP-848) may use.
+EPOCHS_SINCE = 9
 STATIC_MEMBERS_SINCE = 7
 
 
@@ -91,12 +93,16 @@ class Commits:
         self._stragglers = Retry(backoff, random)  #: Backoff after retriable errors of single partitions.
         self.queue = CommitQueue(partial(final_error, settings, self._group_id))
         self._flight: OffsetCommitInFlight | None = None
-        #: The identity for which :meth:`_judge` has checked all waiting offsets; None if it must check them again.
-        self._judged: Identity | None = None
+        #: The identity and the version of metadata for which :meth:`_judge` has checked all waiting offsets; None if it
+        #: must check them again.
+        self._judged: tuple[Identity, int] | None = None
         self._stale_error: KafkaError | None = None
         self._now = 0.0
         #: Called if a commit failed because of its member id, generation or instance id, or with REBALANCE_IN_PROGRESS.
         self.on_membership_error: Callable[[KafkaError, Identity, float], None] = lambda error, identity, now: None
+        #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
+        #: before another member owned the partition, which may have committed a later one.
+        self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
         #: Called with every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Called for every response, with its latency in seconds and the current time.
@@ -131,7 +137,8 @@ class Commits:
             self._stale_error = self._coordinator.error
         current = self._commit_identity()
         who = current.consumed_as
-        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what)
+        topic_ids = {name: self._metadata.topic_id(name) for name in {tp.topic for tp in offsets}}
+        pending = self.queue.add(offsets, who or Identity(self._group_id), deadline, callback, what, topic_ids)
         if who is None and offsets:
             # The consumer is subscribed but not a member. The call fails now: if it were queued and unsubscribe()
             # followed before the next step, its offsets would be sent as a commit without a member id.
@@ -215,21 +222,38 @@ class Commits:
     def _judge(self, now: float) -> None:
         """Fail offsets that the current member may not commit, and give the others its member id and generation."""
         current = self._commit_identity()
-        who = current.who
-        if who is not None and (who == self._judged or current.is_held):
+        who, version = current.who, self._metadata.version
+        if who is not None and ((who, version) == self._judged or current.is_held):
             return  # checked already, or a rebalance may still change the assignment
         for tp, entry in self.queue.waiting():
+            if self._is_of_deleted_topic(tp, entry):
+                why = "the topic was deleted, and the offset is not for the topic that has its name now"
+                self.queue.drop(tp, self._failure("refused", why, now))
+                continue
             if entry.identity == who:
                 continue
-            objection = current.objection(entry.identity, is_assigned=tp in self._assigned)
+            objection = current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity))
             if objection is not None:
                 self.queue.drop(tp, self._failure(*objection, now))
             elif who is not None:
                 entry.identity = who
-        self._judged = who
+        self._judged = None if who is None else (who, version)
+
+    def _is_of_deleted_topic(self, tp: TopicPartition, entry: Entry) -> bool:
+        """Return whether a topic of the same name was created since the offset was queued (KIP-516).
+
+        Before version 10 of OffsetCommit, which names topics by id, the offset is written to the new topic unless this
+        client has noticed it.
+        """
+        current = self._metadata.topic_id(tp.topic)
+        return ZERO_UUID not in (current, entry.topic_id) and current != entry.topic_id
+
+    def _is_kept(self, tp: TopicPartition, identity: Identity) -> bool:
+        """Return whether the partition has been assigned without interruption since ``identity`` applied."""
+        return tp in self._assigned and identity.generation_id >= self.owned_since(tp)
 
     def _failure(self, reason: str, why: str, now: float, cause: KafkaError | None = None) -> Failure:
-        return Failure(reason, why, cause, self._seconds_since_poll(now))
+        return Failure(reason, why, cause, self._seconds_since_poll(now), self._read_identity().has_epochs)
 
     def _expire(self, now: float) -> None:
         for pending in self.queue.expired(now):
@@ -298,7 +322,7 @@ class Commits:
                 partial(self._build, flight),
                 deadline,
                 flight,
-                VERSION_MIN,
+                EPOCHS_SINCE if self._commit_identity().has_epochs else VERSION_MIN,
                 lambda: IDS_SINCE if metadata.has_topic_ids(topics) else NAMES_UNTIL,
             )
         ]
@@ -310,7 +334,9 @@ class Commits:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         entries = {} if who is None or current.is_held else flight.entries
         for tp, entry in entries.items():
-            if current.objection(entry.identity, is_assigned=tp in self._assigned) is not None:
+            if current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity)) is not None:
+                continue
+            if self._is_of_deleted_topic(tp, entry):
                 continue
             flight.sent.add(tp)
             topic = topics.get(tp.topic)
@@ -402,7 +428,7 @@ class Commits:
     def _handle_membership_error(
         self, flight: OffsetCommitInFlight, error: BrokerResponseError, entries: Entries, now: float
     ) -> None:
-        """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID and REBALANCE_IN_PROGRESS."""
+        """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH and the like."""
         current, stamp = self._commit_identity(), flight.stamp
         who = current.who
         if stamp is None or not stamp.is_member:
@@ -422,6 +448,11 @@ class Commits:
             # The member has a newer generation than the request. Queue the offsets again: those of partitions that are
             # still assigned are committed under the newer generation.
             self._again(entries, error, now)
+        elif who == stamp and error.code == Code.STALE_MEMBER_EPOCH:
+            # The coordinator has raised the epoch, and the response to the heartbeat with the new one is on its way, or
+            # is lost. Offsets of partitions that are still owned are committed under the new epoch.
+            self._again(entries, error, now)
+            self.on_membership_error(error, stamp, now)
         elif who == stamp and error.code == Code.ILLEGAL_GENERATION and current.awaits_rebalance_response:
             # All members have joined, so the generation of the request is over, and the JoinGroup response with the
             # next one is on its way. Queue the offsets again, to commit them under the next generation.

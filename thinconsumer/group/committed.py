@@ -1,7 +1,7 @@
 """OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
 
 A partition with a committed offset validates that position; one without applies the reset policy. One request is in
-flight at a time. A response is dropped for a partition whose position a seek or reset has set meanwhile. If an open
+flight at a time. A response is dropped for a partition if a seek or reset has set its position meanwhile. If an open
 transaction or an unreplicated commit is about to change an offset, the broker reports it as unstable and the request is
 repeated (KIP-447), at every isolation level as in Java: with the older offset, records would be read twice.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..wire.offset_fetch import (
     OffsetFetchResponsePartition,
 )
 from .coordinator import Coordinator
+from .identity import Identity
 from .settings import RequestSettings
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ API = "OffsetFetch"
 #: The node's general connection: OffsetFetch must not wait behind a JoinGroup that the coordinator holds back.
 CHANNEL = ""
 NAMES_UNTIL, IDS_SINCE = 9, 10
-GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE = 2, 7, 8
+GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE, EPOCHS_SINCE = 2, 7, 8, 9
 #: Limit of partitions in one request: the response may hold 4 KB of metadata for each (offset.metadata.max.bytes).
 PARTITIONS_MAX = 5000
 
@@ -101,6 +102,8 @@ class Committed:
         #: Topics with an assigned partition that lacks a committed offset. For these, offsets of all partitions are
         #: requested: if another partition has one, the assigned partition was added to the topic later.
         self._compared: set[str] = set()
+        #: Returns the identity of a member of a consumer group (KIP-848), which the coordinator checks; else None.
+        self.read_identity: Callable[[], Identity | None] = lambda: None
         #: The error of the latest response, if it lasts until the application acts (a missing ACL, for example): polls
         #: raise it once per response. Requests are repeated, so that a permission granted later ends the error.
         self.error: KafkaError | None = None
@@ -230,8 +233,11 @@ class Committed:
             for topic in asked:
                 topic.topic_id = self._metadata.topic_id(topic.name)
                 flight.names[topic.topic_id] = topic.name
-        groups = [OffsetFetchRequestGroup(group_id=self._group_id, topics=asked)]
-        return OffsetFetchRequest(groups=groups, require_stable=True)
+        group = OffsetFetchRequestGroup(group_id=self._group_id, topics=asked)
+        who = self.read_identity()
+        if version >= EPOCHS_SINCE and who is not None:
+            group.member_id, group.member_epoch = who.member_id, who.generation_id
+        return OffsetFetchRequest(groups=[group], require_stable=True)
 
     def _explain_silence(self, waiting: list[Partition]) -> None:
         """Store the last FindCoordinator error on waiting partitions and calls, for the message of their timeouts."""

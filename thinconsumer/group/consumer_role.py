@@ -7,7 +7,8 @@ Follows KIP-429 and Java's ``ConsumerCoordinator``. Rebalances are cooperative i
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
@@ -17,11 +18,19 @@ from ..metadata import Metadata
 from ..partitions import Partitions
 from ..timers import NEVER
 from ..types import ClusterView, TopicPartition
-from ..wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from ..wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from .identity import NO_GENERATION, Identity
-from .rejoin_triggers import NOTE, TopicShape, note_of, reassign_reason, shapes, shapes_changed, topics_changed
+from .partition_lists import PartitionList, assign_in_lists
+from .rejoin_triggers import OLD_NOTE, TopicShape, reassign_reason, shapes, shapes_changed, topics_changed
 from .revocation import PartitionRevocation
 from .role import JoinedMember
+from .subscribed_topics import SubscribedTopics
 from .subscription import UserSubscription
 
 if TYPE_CHECKING:
@@ -53,8 +62,7 @@ class ConsumerRole:
         self.is_cooperative = all(RebalanceProtocol.COOPERATIVE in a.supported_protocols for a in assignors)
         self._generation = NO_GENERATION  #: The generation of the current assignment (KIP-792).
         self._joined_with: frozenset[str] = frozenset()
-        self._matched: frozenset[str] = frozenset()
-        self._matched_with: tuple[int, int] | None = None
+        self._topics = SubscribedTopics(subscription, metadata, internal=not config.exclude_internal_topics)
         #: The versions of metadata and subscription for which :meth:`rejoin_reason` has found no reason to rejoin.
         #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None
@@ -65,6 +73,8 @@ class ConsumerRole:
         #: The leader only: whether the assignment withholds partitions that their owners must revoke first
         #: (cooperative), and whether the group keeps an assignment that this leader did not compute (KIP-814).
         self._withholds_partitions = self._keeps_unknown_assignment = False
+        #: The leader only: whether :meth:`compare_assignments` is still to be called for that kept assignment.
+        self.awaits_assignments = False
         #: When the leader rejoins to have withheld partitions assigned, even if their owners have not rejoined.
         self._rejoin_by = NEVER
         self._assignment = Assignment()
@@ -80,19 +90,13 @@ class ConsumerRole:
 
     def own_topics(self) -> frozenset[str]:
         """Return the subscribed topics; with a pattern, those that match it."""
-        # Cached, because every step calls this method: matching thousands of names would dominate the step's time.
-        seen = self._metadata.version, self._subscription.version
-        if seen != self._matched_with:
-            self._matched_with = seen
-            internal = not self._config.exclude_internal_topics
-            self._matched = self._subscription.wanted(self._metadata.topics, internal=internal)
-        return self._matched
+        return self._topics.names()
 
     def protocols(self) -> list[tuple[str, bytes]]:
         """Return, for each assignor, the subscription with owned partitions, encoded with the assignor's user data."""
         self._joined_with = self.own_topics()
         self._rejoin_due = None
-        self._withholds_partitions = self._keeps_unknown_assignment = False
+        self._withholds_partitions = self._keeps_unknown_assignment = self.awaits_assignments = False
         topics = tuple(sorted(self._joined_with))
         owned = tuple(sorted(self._partitions.tps())) if self.is_cooperative else ()
         return [
@@ -139,17 +143,17 @@ class ConsumerRole:
             self._keeps_unknown_assignment = True
             return {}
         assignor = self._assignor(protocol)
-        plan = checked(
-            assignor.name, assignor.assign(view, subscriptions), view, subscriptions, cooperative=self.is_cooperative
-        )
+
+        def assign(part: PartitionList) -> dict[str, Assignment]:
+            plan = assignor.assign(part.view, part.subscriptions)
+            return checked(assignor.name, plan, part.view, part.subscriptions, cooperative=self.is_cooperative)
+
+        plan = assign_in_lists(view, subscriptions, self._undeleted(), assign)
         if self.is_cooperative:
             given = {tp for share in plan.values() for tp in share.partitions}
             had = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions} - given
-            self._withholds_partitions = any(tp.partition < view.partition_count(tp.topic) for tp in had)
-        said = {member: share.user_data for member, share in plan.items()}
-        if self._config.group_instance_id is not None and said.get(leader_id) is None:
-            said[leader_id] = note_of(self._assigned_with, withheld=self._withholds_partitions)
-        return {member: encode_assignment(share.partitions, said[member]) for member, share in plan.items()}
+            self._withholds_partitions = not had.isdisjoint(_existing(view))
+        return {member: encode_assignment(share.partitions, share.user_data) for member, share in plan.items()}
 
     def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
         found = {}
@@ -166,12 +170,18 @@ class ConsumerRole:
         return found
 
     def _shapes(self, view: ClusterView) -> dict[str, TopicShape]:
-        return shapes(view, self._group_topics, racks=bool(self._config.client_rack))
+        racks = bool(self._config.client_rack)
+        return shapes(view, self._group_topics, racks=racks, undeleted=self._undeleted())
+
+    def _undeleted(self) -> dict[str, int]:
+        """Return the number of undeleted partitions by topic of the group with ordered delivery (KIP-253)."""
+        topics = (self._metadata.topics[name] for name in self._metadata.ordered if name in self._group_topics)
+        return {topic.name: topic.counts.undeleted for topic in topics if topic.counts is not None}
 
     def _forget_leading(self) -> None:
         self._group_topics = frozenset()
         self._assigned_with = None
-        self._withholds_partitions = self._keeps_unknown_assignment = False
+        self._withholds_partitions = self._keeps_unknown_assignment = self.awaits_assignments = False
         self._rejoin_by = NEVER
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
@@ -186,11 +196,8 @@ class ConsumerRole:
             self.revocation.lose(now)
             self._previous = frozenset()
         raw = decode_assignment(assignment)
-        note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
-        self._assignment = Assignment(
-            tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
-            raw.user_data if note is None else None,  # the leader's note (see rejoin_triggers) is not for the assignor
-        )
+        has_note = raw.user_data is not None and raw.user_data.startswith(OLD_NOTE)
+        self._assignment = Assignment(_partitions(raw), None if has_note else raw.user_data)
         self._assignment_source = self._assignor(protocol)
         self._generation = identity.generation_id
         self._installed = False
@@ -201,13 +208,30 @@ class ConsumerRole:
         self._rejoin_due = None
         if owned - share:
             self._rejoin_due = "revoked partitions can now be assigned"
-        elif self._keeps_unknown_assignment and self._assigned_with is not None:
-            self._rejoin_due = reassign_reason(note, self._assigned_with, cooperative=self.is_cooperative)
+        elif self._keeps_unknown_assignment and has_note:
+            self._rejoin_due = "its assignment has user data of thinconsumer 0.1.0"
         unsubscribed = sorted({tp.topic for tp in share} - self._joined_with)
         if unsubscribed and self._rejoin_due is None:
             self._rejoin_due = f"was assigned partitions of {', '.join(unsubscribed)}, which it is not subscribed to"
+        self.awaits_assignments = self._keeps_unknown_assignment and self._rejoin_due is None
         came, went = share - self._previous, self._previous - share
         self._summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
+
+    def compare_assignments(self, shares: Iterable[bytes] | None) -> None:
+        """Rejoin unless the encoded assignments of all members have each partition of the group's topics (KIP-814).
+
+        None says that the coordinator does not tell the assignments. A cooperative group then rebalances, since that
+        moves no partition needlessly; an eager group does not, since every member would revoke all its partitions.
+        """
+        self.awaits_assignments = False
+        if shares is None:
+            self._rejoin_due = "leads with an assignment that it did not compute" if self.is_cooperative else None
+            return
+        assigned: set[TopicPartition] = set()
+        for share in shares:
+            with suppress(KafkaProtocolError):  # its member owns nothing, so a rebalance is due
+                assigned.update(_partitions(decode_assignment(share)))
+        self._rejoin_due = reassign_reason(assigned, _existing(self._metadata.view(self._group_topics)))
 
     def revoke(self, identity: Identity, now: float) -> bool:
         going = self._partitions.tps() - set(self._assignment.partitions)
@@ -219,7 +243,7 @@ class ConsumerRole:
             self.revocation.assign(sorted(set(self._assignment.partitions)))
             self._installed = True
             if self._assignment_source is not None:
-                self._assignment_source.on_assignment(self._assignment, GroupMetadata(*identity))
+                self._assignment_source.on_assignment(self._assignment, GroupMetadata(*identity.public))
         self.revocation.call_assigned()
         self._previous = frozenset(self._assignment.partitions)
         return True
@@ -264,6 +288,14 @@ class ConsumerRole:
             raise KafkaProtocolError(
                 f"the coordinator chose assignor {protocol!r}, but this member supports {', '.join(self._assignors)}"
             ) from None
+
+
+def _partitions(assignment: ConsumerProtocolAssignment) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(t.topic, p) for t in assignment.assigned_partitions for p in t.partitions)
+
+
+def _existing(view: ClusterView) -> set[TopicPartition]:
+    return {TopicPartition(one.topic, one.partition) for found in view.partitions.values() for one in found}
 
 
 def _listed(what: str, tps: Collection[TopicPartition]) -> str:

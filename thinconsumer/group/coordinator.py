@@ -168,6 +168,16 @@ class Coordinator:
             self._loading.failed(now)
             self._is_loading = True
 
+    def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
+        """Note by a judged answer whether the node serves the group, is loading it, or is no longer its coordinator."""
+        node_id = answer.request.target.node_id
+        if action is Action.FIND_COORDINATOR:
+            self.lost(node_id, str(error), now)
+        elif action is Action.WAIT_FOR_COORDINATOR:
+            self.loading(now)
+        elif answer.response is not None:
+            self.answered(node_id)
+
     def waiting(self, since: float | None, now: float, manager: str = "") -> None:
         """Note since when the manager waits for a response of the coordinator; None if it waits for none.
 

@@ -5,30 +5,37 @@ This module passes calls on to the managers, which make all decisions.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..assignors import PartitionAssignor
 from ..client import Manager, ManagerParts
-from ..errors import KafkaError
+from ..connection.request import Answer
+from ..errors import IllegalArgumentError, KafkaError
 from ..metadata import Metadata
 from ..partitions import Partitions, PositionState
 from ..timers import NEVER, Random
 from ..types import OffsetAndMetadata, TopicPartition
+from .assignment_check import AssignmentCheck
 from .auto_commit import AutoCommit
 from .classic.member import ClassicMember
-from .classic.states import MemberState
 from .commit_identity import CommitIdentity
 from .commits import Commits
 from .committed import Committed
 from .consumer_role import ConsumerRole
 from .coordinator import Coordinator
-from .identity import Identity
+from .identity import NO_GENERATION, Identity
+from .membership import Membership
 from .revocation import PartitionRevocation
 from .subscription import Mode, UserSubscription
+from .verdicts import lacks_consumer_protocol
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig
+    from .consumer.member import ConsumerMember
+
+log = logging.getLogger(__name__)
 
 
 class Group:
@@ -46,6 +53,7 @@ class Group:
         self._config = config
         self._partitions = partitions
         self._metadata = metadata
+        self._random = random
         self.subscription = UserSubscription()
         self.coordinator = Coordinator(
             config, group_id, metadata, random, ask_another_after=config.heartbeat_interval_ms / 1000
@@ -65,29 +73,144 @@ class Group:
             partitions, self.commits, self.auto_commit, lambda: self.subscription.listener
         )
         self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.revocation)
-        identity = Identity(group_id, group_instance_id=config.group_instance_id)
-        self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
-        self.commits.on_membership_error = self.member.expelled
+        self._assignment_check = AssignmentCheck(
+            config, self.coordinator, self.role, random, lambda: self.member.identity
+        )
+        #: The member of the consumer group protocol (KIP-848), if there is one. Another one may have replaced it.
+        self._consumer_member: ConsumerMember | None = None
+        #: Whether the coordinator has yet to show if it has the consumer group protocol (``group_protocol="auto"``).
+        self._is_undecided = config.group_protocol == "auto" and not config.classic_options
+        self.member: Membership
+        if config.group_protocol == "consumer" or self._is_undecided:
+            self.member = self._consumer_member = self._new_consumer_member()
+        else:
+            self.member = self._new_classic_member()
+        if config.group_protocol == "auto" and config.classic_options:
+            self._log_protocol("classic", f"{' and '.join(config.classic_options)} given")
+        self.commits.on_membership_error = lambda error, who, now: self.member.expelled(error, who, now)
+        self.commits.owned_since = self._owned_since
+        self.committed.read_identity = self._checked_identity
         self._polled_at: float | None = None
         #: While a ``poll`` runs: the seconds from the start of the previous poll to the start of this one; else None.
         self._away: float | None = None
+
+    def _identity(self) -> Identity:
+        return Identity(self.coordinator.group_id, group_instance_id=self._config.group_instance_id)
+
+    def _new_classic_member(self) -> ClassicMember:
+        return ClassicMember(self._config, self._identity(), self.role, self.coordinator, self._random)
+
+    def _new_consumer_member(self) -> ConsumerMember:
+        """Return a member for the consumer group protocol (KIP-848)."""
+        # On demand: the classic protocol, which is the default, needs none of it.
+        from .consumer.assignment import MemberAssignment
+        from .consumer.member import ConsumerMember
+
+        config = self._config
+        assignment = MemberAssignment(self._partitions, self._metadata, self.revocation, self._random)
+        return ConsumerMember(
+            config,
+            self._identity(),
+            assignment,
+            self._read_subscription,
+            self.coordinator,
+            self._random,
+            rack=config.client_rack or None,
+            assignor=config.group_remote_assignor,
+        )
+
+    def _read_subscription(self) -> tuple[frozenset[str], str | None] | None:
+        """Return the topics or the regular expression for a heartbeat; None until a pattern has the list of topics."""
+        if self.subscription.mode is Mode.BROKER_PATTERN:
+            return frozenset(), self.subscription.regex
+        if self.wants_all_topics and not self._metadata.has_listed:
+            return None
+        return self.own_topics(), None
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether the member uses the consumer group protocol (KIP-848), so that its generation is a member epoch."""
+        return self.member is self._consumer_member
+
+    def _owned_since(self, tp: TopicPartition) -> int:
+        member = self._consumer_member
+        return NO_GENERATION if member is None or not self.has_epochs else member.owned_since(tp)
+
+    def _checked_identity(self) -> Identity | None:
+        return self.member.identity if self.has_epochs and self.member.identity.is_member else None
+
+    def require_broker_patterns(self) -> None:
+        """Raise IllegalArgumentError if the protocol has no regular expressions that the broker evaluates."""
+        if not self.has_epochs:
+            raise IllegalArgumentError(
+                "a SubscriptionPattern is evaluated by the broker, which needs group_protocol='consumer' (Kafka 4.0); "
+                "this consumer uses the classic protocol: pass pattern as a str, which is matched in the client"
+            )
+
+    def _handle_membership(self, answer: Answer, now: float) -> None:
+        """Give the member its response; with ``group_protocol="auto"``, the first one decides about the protocol."""
+        if not self._is_undecided:
+            self.member.handle(answer, now)
+            return
+        why = lacks_consumer_protocol(answer, self.coordinator.group_id)
+        if why is not None and not self.member.is_outside and self.subscription.mode is not Mode.BROKER_PATTERN:
+            self._fall_back(why, now)
+            return
+        self.member.handle(answer, now)
+        if self.member.identity.is_member:
+            self._is_undecided = False
+            self._log_protocol("consumer", f"node {answer.node_id}, the coordinator, supports it")
+
+    def _fall_back(self, why: KafkaError, now: float) -> None:
+        """Go on with the classic protocol. The member has not joined yet, so it owns nothing."""
+        before, member = self.member, self._new_classic_member()
+        member.drop_connection, member.stats = before.drop_connection, before.stats
+        member.called(now)
+        if self._polled_at is not None:
+            member.polled(self._polled_at)
+        member.subscribe("the consumer subscribed")
+        self.coordinator.waiting(None, now, member.asker)
+        self.member = member
+        self._is_undecided = False
+        self._log_protocol("classic", str(why))
+
+    def _log_protocol(self, protocol: str, why: str) -> None:
+        group_id = self.coordinator.group_id
+        log.info("group %s: uses the %s protocol (group_protocol='auto'): %s", group_id, protocol, why)
 
     def managers(self) -> tuple[Manager, ...]:
         """Return the managers in the order of their steps.
 
         The coordinator comes after the managers that need it, so that its search begins in the same step.
         """
+        member: Manager = self.member
+        if self._is_undecided:
+            member = ManagerParts(
+                member.asker,
+                lambda now: self.member.step(now),
+                self._handle_membership,
+                lambda now: self.member.wake_at(now),
+                lambda now: self.member.restart(now),
+            )
         callbacks = ManagerParts("group callbacks", lambda now: [], wake_at=self._callbacks_wake_at)
-        return self.member, self.commits, self.committed, self.coordinator, callbacks
+        return member, self._assignment_check, self.commits, self.committed, self.coordinator, callbacks
 
     def topics(self) -> frozenset[str]:
         """Return the topics that metadata is needed for."""
+        if self.subscription.mode is Mode.BROKER_PATTERN:
+            return self.own_topics()
         return self.role.topics() if self.subscription.is_subscribed else frozenset()
+
+    def own_topics(self) -> frozenset[str]:
+        """Return the subscribed topics; with a pattern, those that match it, as far as the client knows them."""
+        if self.subscription.mode is Mode.BROKER_PATTERN and self._consumer_member is not None:
+            return self._consumer_member.assignment.topics()
+        return self.role.own_topics()
 
     @property
     def matches_nothing(self) -> bool:
         """Whether the subscription is a pattern that no topic of the cluster matches."""
-        return self.wants_all_topics and self._metadata.has_listed and not self.role.own_topics()
+        return self.wants_all_topics and self._metadata.has_listed and not self.own_topics()
 
     @property
     def wants_all_topics(self) -> bool:
@@ -139,16 +262,24 @@ class Group:
                 yield error
 
     @property
+    def situation(self) -> str:
+        """The member's state, and what it waits for where the protocol tells more, in words for health."""
+        member = self._consumer_member
+        return self.member.state.value if member is None or not self.has_epochs else member.situation
+
+    @property
     def is_settled(self) -> bool:
         """Whether the member has its assignment, and no rebalance is in progress."""
-        return self.member.state is MemberState.STABLE
+        return self.member.is_settled
 
     def commit_identity(self) -> CommitIdentity:
         """Return the member id, generation and rebalance state that apply to a commit made now."""
         if not self.subscription.is_subscribed:
             return CommitIdentity(Identity(self.coordinator.group_id))
         member = self.member
-        return CommitIdentity(member.identity, True, member.rebalancing, member.awaits_rebalance_response)
+        return CommitIdentity(
+            member.identity, True, member.rebalancing, member.awaits_rebalance_response, has_epochs=self.has_epochs
+        )
 
     def seconds_since_poll(self, now: float) -> float | None:
         """Return the seconds since the last ``poll`` began; None if there was no poll.
@@ -160,12 +291,16 @@ class Group:
         return now - self._polled_at
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of all partitions that have one, excluding the record that the user is processing."""
-        return {p.tp: self._partitions.processed(p) for p in self._partitions if p.has_position}
+        """Return the positions of all partitions that have one, excluding the record that the user is processing.
+
+        Partitions that the listener has been told are revoked are left out.
+        """
+        revoked = self.revocation.revoked
+        return {p.tp: self._partitions.processed(p) for p in self._partitions if p.may_commit and p.tp not in revoked}
 
     def subscribed(self) -> None:
         """Join the group after a subscription, unless the consumer is in it."""
-        if self.member.state in (MemberState.UNSUBSCRIBED, MemberState.LEAVING):
+        if self.member.is_outside:
             self.member.subscribe("the consumer subscribed")
 
     def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:

@@ -15,12 +15,15 @@ NO_GENERATION = -1
 
 
 class Identity(NamedTuple):
-    """A member in one generation. Public as ``Consumer.group_metadata()`` (KIP-447), with kafka-python's names."""
+    """A member in one generation. Its first four values are public as ``Consumer.group_metadata()`` (KIP-447)."""
 
     group_id: str
-    generation_id: int = NO_GENERATION
+    generation_id: int = NO_GENERATION  #: In a consumer group (KIP-848), the member epoch.
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
+    #: Counts how often a member of a consumer group has lost its membership. It keeps its member id, so that this
+    #: number alone tells an offset that was read before from one that was read after.
+    incarnation: int = 0
 
     @property
     def is_member(self) -> bool:
@@ -38,6 +41,15 @@ class Identity(NamedTuple):
         the old member until its session expires.
         """
         return self._replace(generation_id=NO_GENERATION)
+
+    def outside(self) -> Identity:
+        """Return the identity of a consumer group's member that was fenced or has left, and keeps its member id."""
+        return self._replace(generation_id=NO_GENERATION, incarnation=self.incarnation + 1)
+
+    @property
+    def public(self) -> tuple[str, int, str, str | None]:
+        """The group id, generation id, member id and group instance id."""
+        return self[:4]
 
     def named(self, member_id: str) -> Identity:
         """Return the identity after MEMBER_ID_REQUIRED (KIP-394): with the member id for the next JoinGroup."""

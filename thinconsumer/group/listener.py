@@ -5,7 +5,7 @@ from typing import Any
 
 from ..types import TopicPartition
 
-__all__ = ["RebalanceListener"]
+__all__ = ["PartitionKeyRebalanceListener", "RebalanceListener"]
 
 
 class RebalanceListener:
@@ -33,6 +33,29 @@ class RebalanceListener:
         Unless overridden, it calls :meth:`on_partitions_revoked`.
         """
         self.on_partitions_revoked(lost)
+
+
+class PartitionKeyRebalanceListener(RebalanceListener):
+    """React to keys that move between partitions, on topics with ordered delivery (KIP-253).
+
+    Pass an instance to ``subscribe``; any object with these methods will do. They run inside ``poll``, as those of
+    :class:`RebalanceListener`. ``poll`` raises their exceptions, and the next poll repeats the call.
+    """
+
+    def on_partition_keys_assigned(self, assigned: Collection[TopicPartition]) -> Any:
+        """Load state for keys that these partitions have inherited. Their records are returned after this call."""
+
+    def on_partition_keys_maybe_revoked(self, revoked: Collection[TopicPartition]) -> Any:
+        """Store state, and commit: after this call another partition may inherit keys of these partitions, and another
+        member may read it.
+        """
+
+
+def call_key_listener(listener: Any, event: str, partitions: Collection[TopicPartition]) -> None:
+    """Call the callback for ``event`` ("assigned" or "maybe_revoked"), if there is a listener that has it."""
+    callback = getattr(listener, f"on_partition_keys_{event}", None)
+    if callback is not None and partitions:
+        callback(set(partitions))
 
 
 def call_listener(listener: Any, event: str, partitions: Collection[TopicPartition]) -> None:

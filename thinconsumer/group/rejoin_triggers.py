@@ -5,22 +5,20 @@ topic's partition count changes, or its replicas' racks if the assignment used r
 counts and names: metadata objects differ after every refresh, which would cause a rebalance each time.
 
 A static leader that restarts must keep the assignment from before the restart (KIP-814). It cannot tell from metadata
-which partitions were added since the assignment, and these would stay unassigned. So the leader adds a note to the user
-data of its own assignment, which the coordinator returns to the restarted leader.
+which partitions were added since the assignment, and these would stay unassigned, as in Java. So it reads the
+assignments of all members (:mod:`.assignment_check`), and rejoins unless they are complete.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ..types import ClusterView
+from ..types import ClusterView, TopicPartition
 
-#: The prefix of the user data that a leader writes into its own assignment (:func:`note_of`). It tells this data from
-#: that of another client, which may have computed the assignment.
-NOTE = b"thinconsumer: planned with "
-DIGEST_BYTES = 16
+#: The prefix of the user data that version 0.1.0 wrote into a static leader's assignment. Kafka moves no group to the
+#: consumer group protocol while an assignment has user data (KAFKA-18134), so a restarted leader replaces it.
+OLD_NOTE = b"thinconsumer: planned with "
 
 
 class TopicShape(NamedTuple):
@@ -28,13 +26,19 @@ class TopicShape(NamedTuple):
 
     partitions: int
     racks: tuple[frozenset[str], ...]  #: By partition, the racks of its replicas; empty if racks are ignored.
+    #: On topics with ordered delivery, the number of partitions that are not marked for deletion (KIP-253); else None.
+    undeleted: int | None = None
 
 
-def shapes(view: ClusterView, topics: Collection[str], *, racks: bool) -> dict[str, TopicShape]:
+def shapes(
+    view: ClusterView, topics: Collection[str], *, racks: bool, undeleted: Mapping[str, int] | None = None
+) -> dict[str, TopicShape]:
     """Return the shape of every topic; an unknown topic has no partitions."""
     return {
         topic: TopicShape(
-            view.partition_count(topic), tuple(view.racks(p) for p in view.partitions.get(topic, ())) if racks else ()
+            view.partition_count(topic),
+            tuple(view.racks(p) for p in view.partitions.get(topic, ())) if racks else (),
+            (undeleted or {}).get(topic),
         )
         for topic in sorted(topics)
     }
@@ -57,33 +61,27 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
         if then is None or then.partitions != now.partitions:
             was = 0 if then is None else then.partitions
             return f"topic {topic} has {now.partitions} partitions, {was} when the assignment was computed"
+        if then.undeleted != now.undeleted:
+            marked = now.partitions - (now.partitions if now.undeleted is None else now.undeleted)
+            return f"topic {topic} has {marked} partitions marked for deletion, not as when the assignment was computed"
         if then.racks != now.racks:
             return f"replicas of topic {topic} are in other racks than when the assignment was computed"
     return None
 
 
-def note_of(plan: Mapping[str, TopicShape], *, withheld: bool) -> bytes:
-    """Return the user data of a static leader's own assignment: a digest of the topics, and ``withheld``.
+def reassign_reason(assigned: Collection[TopicPartition], existing: Collection[TopicPartition]) -> str | None:
+    """Return why a restarted leader should rejoin to compute an assignment; None if the group's one is complete.
 
-    ``withheld`` says that the assignment withholds partitions until their owners have revoked them (KIP-429).
+    Partitions are missing if they were added while the leader was down, or withheld until their owners revoked them
+    (KIP-429).
     """
-    text = "".join(f"{topic}\n{shape.partitions}\n" for topic, shape in sorted(plan.items()))
-    return NOTE + (b"\1" if withheld else b"\0") + hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
-
-
-def reassign_reason(note: bytes | None, now: Mapping[str, TopicShape], *, cooperative: bool) -> str | None:
-    """Return why a restarted leader should rejoin to compute an assignment; None if the old one is still valid.
-
-    If the assignment has no note, another client may have computed it. A cooperative group then rebalances, since that
-    moves no partition needlessly; an eager group does not, since every member would revoke all its partitions.
-    """
-    if note is None:
-        return "leads with an assignment that it did not compute" if cooperative else None
-    if note == note_of(now, withheld=False):
+    assigned, existing = set(assigned), set(existing)
+    if assigned == existing:
         return None
-    if note == note_of(now, withheld=True):
-        return "restarted as leader of an assignment that withheld partitions"
-    return "restarted as leader of an assignment computed when topics had other partitions"
+    missing, gone = ([f"{tp.topic}-{tp.partition}" for tp in tps] for tps in (existing - assigned, assigned - existing))
+    parts = [f"without {_names(missing)}"] if missing else []
+    parts += [f"with {_names(gone)}, which do not exist"] if gone else []
+    return f"restarted as leader of an assignment {' and '.join(parts)}"
 
 
 def _names(names: Collection[str]) -> str:

@@ -46,6 +46,9 @@ class PartitionRevocation:
         self._listener = listener
         self.state = RevocationStep.IDLE
         self._revoking: list[Partition] = []
+        #: Partitions whose ``on_partitions_revoked`` has returned; they stay assigned until its commits have settled.
+        #: A commit of all positions leaves them out: the epoch may change before it arrives, and it would then fail.
+        self.revoked: frozenset[TopicPartition] = frozenset()
         self._until = -NEVER
         #: Settles once all commits queued before the wait have settled; commits queued later do not prolong the wait.
         self._awaited: Call[None] = Call("committing")
@@ -80,6 +83,7 @@ class PartitionRevocation:
             # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
             self._wait(RevocationStep.DRAINING, NEVER)
             self._call_listener("revoked", [p.tp for p in self._revoking])
+            self.revoked = frozenset(p.tp for p in self._revoking)
             return False  # let the engine send the commits that the listener has queued
         if self._until == NEVER:
             # The wait starts after the callback, which may have taken longer than COMMIT_TIMEOUT before it committed.
@@ -96,7 +100,7 @@ class PartitionRevocation:
     def lose(self, now: float) -> bool:
         """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
         # on_partitions_revoked has run for these already; on_partitions_lost is called for the others.
-        revoked = self._revoking if self.state is RevocationStep.DRAINING else []
+        revoked = set(self._revoking) if self.state is RevocationStep.DRAINING else set()
         going = [p for p in self._partitions if p not in revoked]
         self.cancel()
         # A callback that raises must not leave partitions assigned that other members may own by now.
@@ -110,7 +114,7 @@ class PartitionRevocation:
     def cancel(self) -> None:
         """Abandon a revocation in progress: the membership was lost, or the user has unsubscribed."""
         self.state = RevocationStep.IDLE
-        self._revoking = []
+        self._revoking, self.revoked = [], frozenset()
 
     def waiting_until(self, now: float) -> float:
         """Return when the wait for commits times out; NEVER if there is no wait, or after the timeout.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import IllegalArgumentError, IllegalStateError
+from ..types import SubscriptionPattern
 
 if TYPE_CHECKING:
     from ..metadata import TopicMetadata
@@ -24,6 +25,7 @@ class Mode(enum.Enum):
     NONE = "nothing chosen"
     TOPICS = "subscribed to topics"
     PATTERN = "subscribed to a pattern"
+    BROKER_PATTERN = "subscribed to a pattern that the broker evaluates"
     MANUAL = "assigned by hand"
 
 
@@ -34,15 +36,18 @@ class UserSubscription:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()  #: The subscribed names; empty with a pattern.
         self.pattern: re.Pattern[str] | None = None
+        self.regex: str | None = None  #: The regular expression that the broker evaluates.
         self.listener: Any = None
         self.version = 0
 
     @property
     def is_subscribed(self) -> bool:
         """Whether the group assigns the partitions."""
-        return self.mode in (Mode.TOPICS, Mode.PATTERN)
+        return self.mode in (Mode.TOPICS, Mode.PATTERN, Mode.BROKER_PATTERN)
 
-    def subscribe(self, topics: Iterable[str], pattern: str | re.Pattern[str] | None, listener: Any) -> None:
+    def subscribe(
+        self, topics: Iterable[str], pattern: str | re.Pattern[str] | SubscriptionPattern | None, listener: Any
+    ) -> None:
         """Subscribe to topics by name or by pattern.
 
         Raises:
@@ -58,9 +63,15 @@ class UserSubscription:
                 raise IllegalArgumentError(f"the listener {listener!r} has no method {name}")
         if self.mode is Mode.MANUAL:
             raise _mixed("subscribe()", "assign()")
-        compiled = None if pattern is None else _compile(pattern)
-        self.mode = Mode.TOPICS if compiled is None else Mode.PATTERN
-        self.topics, self.pattern, self.listener = names, compiled, listener
+        compiled = regex = None
+        if isinstance(pattern, SubscriptionPattern):
+            regex, mode = _regex(pattern), Mode.BROKER_PATTERN
+        elif pattern is not None:
+            compiled, mode = _compile(pattern), Mode.PATTERN
+        else:
+            mode = Mode.TOPICS
+        self.mode = mode
+        self.topics, self.pattern, self.regex, self.listener = names, compiled, regex, listener
         self.version += 1
 
     def assign(self) -> None:
@@ -77,13 +88,14 @@ class UserSubscription:
     def clear(self) -> None:
         """Drop the subscription or the manual assignment."""
         self.mode = Mode.NONE
-        self.topics, self.pattern, self.listener = frozenset(), None, None
+        self.topics, self.pattern, self.regex, self.listener = frozenset(), None, None, None
         self.version += 1
 
     def wanted(self, known: Mapping[str, TopicMetadata], *, internal: bool) -> frozenset[str]:
         """Return the subscribed topics: the given names, or those of ``known`` that match the pattern as a whole.
 
-        ``internal`` says whether a pattern may match internal topics.
+        Return none for a pattern that the broker evaluates. ``internal`` says whether a pattern may match internal
+        topics.
         """
         pattern = self.pattern
         if pattern is None:
@@ -122,3 +134,20 @@ def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
         raise IllegalArgumentError(f"{pattern!r} is no regular expression: {error}") from None
+
+
+#: The most bytes of a regular expression; a request has room for 32,767.
+REGEX_BYTES_MAX = 32_767
+
+
+def _regex(pattern: SubscriptionPattern) -> str:
+    text = pattern.pattern
+    if not isinstance(text, str) or not text:
+        raise IllegalArgumentError(f"{pattern!r} needs a regular expression, a str that is not empty")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise IllegalArgumentError(f"{pattern!r} cannot be written as UTF-8") from None
+    if size > REGEX_BYTES_MAX:
+        raise IllegalArgumentError(f"the regular expression of a SubscriptionPattern has {size} bytes, more than fit")
+    return text

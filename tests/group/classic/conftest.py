@@ -41,7 +41,7 @@ OPTIONS = ConsumerConfig(
 
 
 class FakeRole:
-    """A role whose methods return True, unless the test sets another result in ``says``."""
+    """A role with methods that return True, unless the test sets another result in ``says``."""
 
     protocol_type = "pool"
 

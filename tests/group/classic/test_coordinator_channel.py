@@ -10,7 +10,7 @@ from thinconsumer.errors import IllegalStateError, KafkaConnectionError
 from thinconsumer.failures import Action
 from thinconsumer.group.classic.coordinator_channel import CoordinatorChannel
 from thinconsumer.group.classic.rebalance_attempt import RebalanceAttempt
-from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP
+from thinconsumer.group.coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -183,7 +183,7 @@ def test_requests_to_a_former_coordinator_are_abandoned(channel, coordinator):
 )
 def test_responses_are_reported_to_the_coordinator(channel, coordinator, action, answered, told):
     answer = Answer(say(channel, "beat"), 1, 4, HeartbeatResponse() if answered else None)
-    channel.report(action, KafkaConnectionError("x"), answer, 100.0)
+    Coordinator.report(coordinator, action, KafkaConnectionError("x"), answer, 100.0)
     assert coordinator.told == ([] if told is None else [told])
 
 

@@ -1,12 +1,11 @@
-"""When a heartbeat is due, and when a poll is overdue."""
+"""When a heartbeat is due."""
 
 import random
 
 import pytest
 
 from thinconsumer.connection.request import ANY_NODE, Request
-from thinconsumer.group.classic.heartbeat import Heartbeats, PollTimer
-from thinconsumer.timers import NEVER
+from thinconsumer.group.classic.heartbeat import Heartbeats
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 
 
@@ -45,12 +44,3 @@ def test_a_restart_ends_the_backoff_and_abandons_the_heartbeat_in_flight(heartbe
     heartbeats.sent(REQUEST, 100.2)
     heartbeats.restart(100.3)
     assert heartbeats.due_at() == 100.3 and heartbeats.in_flight is None
-
-
-def test_the_poll_timer_measures_gaps_between_calls_and_between_polls(options):
-    poll_timer = PollTimer(options)
-    assert poll_timer.overdue_at() == NEVER and poll_timer.seconds_since_poll(5.0) == 0.0
-    assert [poll_timer.called(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
-    poll_timer.polled(20.0)
-    assert poll_timer.polled_at == 20.0 and poll_timer.overdue_at() == 80.0
-    assert poll_timer.seconds_since_poll(23.5) == 3.5

@@ -321,7 +321,7 @@ def test_short_generations_are_joined_at_most_once_per_heartbeat_or_backoff(make
 
 
 def test_one_log_line_per_rebalance_with_its_reason_and_duration(world, caplog):
-    caplog.set_level(logging.INFO, "thinconsumer.group.classic")
+    caplog.set_level(logging.INFO, "thinconsumer.group.join_failures")
     world.join()
     world.run(2.5)
     world.member.request_rejoin("the user wants it")

@@ -1,50 +1,17 @@
-"""The action for each response to a member, and inconsistent JoinGroup and SyncGroup responses."""
+"""Inconsistent JoinGroup and SyncGroup responses."""
 
 import pytest
 
 from thinconsumer.connection.request import Answer, Request, Target
-from thinconsumer.errors import (
-    GroupAuthorizationFailedError,
-    InconsistentGroupProtocolError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaProtocolError,
-    KafkaTimeoutError,
-    UnsupportedVersionError,
-)
-from thinconsumer.failures import Action
-from thinconsumer.group.classic.verdicts import judge, unusable_join, unusable_sync
-from thinconsumer.wire.error_codes import Code, to_error
-from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.errors import InconsistentGroupProtocolError, KafkaProtocolError
+from thinconsumer.group.classic.verdicts import unusable_join, unusable_sync
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def answer(api, response, error=None):
+def answer(api, response):
     request = Request("x", api, Target(1), lambda version: api(), 0.0)
-    return Answer(request, 1, 0, response, error)
-
-
-@pytest.mark.parametrize(
-    ("error", "action"),
-    [
-        (KafkaConnectionError("x"), Action.FIND_COORDINATOR),
-        (KafkaTimeoutError("x"), Action.FIND_COORDINATOR),
-        (KafkaProtocolError("x"), Action.FIND_COORDINATOR),
-        (KafkaError("building it failed"), Action.FIND_COORDINATOR),
-        (UnsupportedVersionError("x", code=35, name="x"), Action.RAISE),
-        (to_error(Code.FENCED_INSTANCE_ID), Action.GIVE_UP),
-    ],
-)
-def test_a_missing_response_leads_to_find_coordinator(error, action):
-    assert judge(answer(HeartbeatRequest, None, error), "g") == (action, error)
-
-
-def test_the_error_names_the_group_and_the_api():
-    action, error = judge(answer(HeartbeatRequest, HeartbeatResponse(error_code=30)), "my group")
-    assert action is Action.RAISE and isinstance(error, GroupAuthorizationFailedError)
-    assert error.group_id == "my group" and "Heartbeat" in str(error) and "my group" in str(error)
-    assert judge(answer(HeartbeatRequest, HeartbeatResponse()), "g") == (Action.ACCEPT, None)
+    return Answer(request, 1, 0, response)
 
 
 JOINED = {"generation_id": 1, "member_id": "m", "leader": "m", "protocol_name": "a", "protocol_type": "pool"}

@@ -68,7 +68,8 @@ MATRIX = {
     JOIN: OF_MEMBERS,
     SYNC: OF_MEMBERS,
     BEAT: OF_MEMBERS,
-    FETCH: OF_OTHERS,
+    # Only members of a consumer group name themselves in OffsetFetch (KIP-848): their heartbeat tells what happened.
+    FETCH: {**OF_OTHERS, "UNKNOWN_MEMBER_ID": KEEPS},
     COMMIT: {
         **OF_MEMBERS,
         "UNKNOWN_MEMBER_ID": Cell(loses=True, commits="unknown_member"),

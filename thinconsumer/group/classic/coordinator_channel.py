@@ -6,21 +6,22 @@ connection, such as a heartbeat, before it has responded.
 """
 
 from collections.abc import Callable
+from functools import partial
 
-from ...connection.request import Answer, Request, Target
-from ...errors import IllegalStateError, KafkaError
-from ...failures import Action
+from ...connection.request import Request, Target
+from ...errors import IllegalStateError
 from ...timers import NEVER, Random
 from ...wire import Message
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest
+from ...wire.leave_group import LeaveGroupRequest
 from ...wire.sync_group import SyncGroupRequest
 from ..coordinator import LEAVING_CONNECTION, MEMBERSHIP, Coordinator
 from ..identity import Identity
+from ..leave_attempt import LeaveAttempt
 from ..settings import GroupSettings
 from . import requests
 from .heartbeat import Heartbeats
-from .leave_attempt import LeaveGroupAttempt
 from .rebalance_attempt import RebalanceAttempt
 
 #: Seconds that a JoinGroup may take beyond the rebalance timeout, as in Java.
@@ -51,7 +52,7 @@ class CoordinatorChannel:
         self.in_flight: Request | None = None  #: The JoinGroup or SyncGroup in flight.
         self.sent_at = 0.0
         self._is_written = False  #: Whether ``in_flight`` was written; False while it waits for its connection.
-        self.leave_attempt: LeaveGroupAttempt | None = None
+        self.leave_attempt: LeaveAttempt | None = None
         self.connections_to_drop: list[Target] = []
 
     @property
@@ -128,21 +129,15 @@ class CoordinatorChannel:
             self.leave_attempt is not None and request is self.leave_attempt.in_flight
         )
 
-    def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Tell ``Coordinator`` whether the node serves the group, is loading it, or is no longer its coordinator."""
-        node_id = answer.request.target.node_id
-        if action is Action.FIND_COORDINATOR:
-            self._coordinator.lost(node_id, str(error), now)
-        elif action is Action.WAIT_FOR_COORDINATOR:
-            self._coordinator.loading(now)
-        elif answer.response is not None:
-            self._coordinator.answered(node_id)
-
     def start_leave(self, reason: str, now: float) -> None:
         """Start a LeaveGroup, on a connection that no unanswered JoinGroup or SyncGroup blocks."""
         channel = MEMBERSHIP if self.in_flight is None else LEAVING_CONNECTION
         identity = self._current_identity()
-        self.leave_attempt = LeaveGroupAttempt(self._settings, identity, reason, channel, now, self._random)
+        message = partial(requests.leave, identity, reason)
+        lowest = requests.lowest_version(LeaveGroupRequest, identity)
+        self.leave_attempt = LeaveAttempt(
+            self._settings, LeaveGroupRequest, message, channel, now, self._random, min_version=lowest
+        )
 
     def leave_request(self, now: float) -> Request | None:
         """Return the LeaveGroup, if one is due."""

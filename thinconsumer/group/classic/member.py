@@ -21,15 +21,16 @@ from ...wire.offset_commit import OffsetCommitRequest
 from ...wire.sync_group import SyncGroupRequest
 from ..coordinator import Coordinator
 from ..identity import Identity
+from ..join_failures import JoinFailurePolicy
+from ..poll_timer import PollTimer
 from ..role import Role
 from ..settings import GroupSettings
+from ..stats import MemberStats
+from ..verdicts import judge
 from .coordinator_channel import CoordinatorChannel
-from .heartbeat import PollTimer
-from .join_failures import JoinFailurePolicy
 from .rebalance_attempt import RebalanceAttempt
-from .states import TRANSITIONS, MemberEvent, MemberState
-from .stats import MemberStats
-from .verdicts import judge, unusable_join, unusable_sync
+from .states import CALLBACKS, TRANSITIONS, MemberEvent, MemberState
+from .verdicts import unusable_join, unusable_sync
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,10 @@ _CONFIRMING = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
-    """Take part in a classic group: send its requests as a manager of the engine; call role methods in :meth:`work`."""
+    """Take part in a classic group: send its requests as a manager of the engine; call role methods in :meth:`work`.
+
+    Implements :class:`~thinconsumer.group.membership.Membership`.
+    """
 
     asker = "member"
 
@@ -109,6 +113,31 @@ class ClassicMember:
         tells whether this consumer is still a member.
         """
         return self._channel.awaits_rebalance_response
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the member is in no group, or about to leave it."""
+        return self.state in (_S.UNSUBSCRIBED, _S.LEAVING)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the member has its assignment, and no rebalance is in progress."""
+        return self.state is _S.STABLE
+
+    @property
+    def callback(self) -> str | None:
+        """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
+        return CALLBACKS.get(self.state)
+
+    @property
+    def delays_group(self) -> bool:
+        """Whether the other members wait for :meth:`work`: for the leader's assignment, or this member's SyncGroup."""
+        return self.state is _S.COMPLETING_REBALANCE
+
+    @property
+    def heartbeat_interval(self) -> float:
+        """Seconds between two heartbeats."""
+        return self._channel.heartbeats.interval
 
     @property
     def has_left(self) -> bool:
@@ -238,7 +267,7 @@ class ClassicMember:
             log.debug("group %s: dropped the response to an abandoned %s", self.identity.group_id, api)
             return
         action, error = judge(answer, self.identity.group_id)
-        self._channel.report(action, error, answer, now)
+        self._coordinator.report(action, error, answer, now)
         if answer.request.api in (JoinGroupRequest, SyncGroupRequest):
             self._join_or_sync_answered(action, error, answer, now)
         elif answer.request.api is HeartbeatRequest:

@@ -64,3 +64,11 @@ TRANSITIONS: dict[MemberState, dict[MemberEvent, MemberState]] = {
     _S.LEAVING: {_E.LEFT: _S.UNSUBSCRIBED},
     _S.FATAL: {_E.LEAVE: _S.LEAVING},
 }
+
+#: The rebalance listener's callback that may run in a state, by its name in the metrics.
+CALLBACKS = {
+    _S.REVOKING_BEFORE_JOIN: "revoked",
+    _S.REVOKING_AFTER_SYNC: "revoked",
+    _S.ASSIGNING: "assigned",
+    _S.LOSING: "lost",
+}

@@ -1,27 +1,13 @@
-"""Map responses to JoinGroup, SyncGroup, Heartbeat and LeaveGroup to actions, and detect inconsistent responses."""
+"""Detect responses to JoinGroup and SyncGroup that contradict the request."""
 
 from collections.abc import Collection
 
 from ...connection.negotiate import api_name
 from ...connection.request import Answer
-from ...errors import BrokerResponseError, KafkaError, KafkaProtocolError, UnsupportedVersionError
-from ...failures import Action, Scope, rule
+from ...errors import KafkaError, KafkaProtocolError
 from ...wire.error_codes import Code, to_error
 from ...wire.join_group import JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
-
-
-def judge(answer: Answer, group_id: str) -> tuple[Action, KafkaError | None]:
-    """Return the action for a response, and its error. Without a response, the action is to find the coordinator."""
-    api, error = api_name(answer.request.api), answer.error
-    if isinstance(error, UnsupportedVersionError):
-        return Action.RAISE, error
-    if error is None and answer.response.error_code != Code.NONE:
-        code = answer.response.error_code
-        error = to_error(code, api=api, node_id=answer.node_id, group_id=group_id, detail=f"group {group_id}")
-    if isinstance(error, BrokerResponseError):
-        return rule(api, error.code, Scope.GROUP).action, error
-    return Action.ACCEPT if error is None else Action.FIND_COORDINATOR, error
 
 
 def unusable_join(answer: Answer, protocol_type: str, offered: Collection[str]) -> KafkaError | None:

@@ -2,11 +2,11 @@
 
 import logging
 
-from ...errors import KafkaError
-from ...failures import EXPULSIONS, GRACE, Action, OutageLog
-from ...timers import Backoff, Random, Retry
-from ...wire import Message
-from ..settings import GroupSettings
+from ..errors import KafkaError
+from ..failures import EXPULSIONS, GRACE, Action, OutageLog
+from ..timers import Backoff, Random, Retry
+from ..wire import Message
+from .settings import GroupSettings
 
 log = logging.getLogger(__name__)
 

@@ -5,18 +5,19 @@ import random
 
 import pytest
 
+from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.failures import Action
-from thinconsumer.group.classic.join_failures import AT_ONCE_MAX, LINES_MAX, JoinFailurePolicy
+from thinconsumer.group.join_failures import AT_ONCE_MAX, LINES_MAX, JoinFailurePolicy
 from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 
 
 @pytest.fixture
-def failures(caplog, options):
+def failures(caplog):
     caplog.set_level(logging.INFO, "thinconsumer.group")
-    return JoinFailurePolicy(options, "g", random.Random(1))
+    return JoinFailurePolicy(ConsumerConfig(group_id="g"), "g", random.Random(1))
 
 
 REFUSED = to_error(Code.GROUP_AUTHORIZATION_FAILED)

@@ -1,46 +1,53 @@
-"""Leave a group: send one LeaveGroup, retried for a few seconds.
+"""Leave a group: send one LeaveGroup, or one heartbeat with epoch -1 or -2, retried for a few seconds.
 
-Without LeaveGroup, the partitions of this member stay unassigned until its session expires. If the coordinator cannot
+Without it, the partitions of this member stay unassigned until its session expires. If the coordinator cannot
 be reached, the member accepts this delay and stops retrying after a few seconds, so that ``close()`` does not block.
 """
 
-from ...connection.request import Request, Target
-from ...errors import IllegalStateError
-from ...timers import NEVER, Backoff, Random, Retry
-from ...wire import Message
-from ...wire.leave_group import LeaveGroupRequest
-from ..identity import Identity
-from ..settings import GroupSettings
-from . import requests
+from collections.abc import Callable
+
+from ..connection.request import Request, Target
+from ..errors import IllegalStateError
+from ..timers import NEVER, Backoff, Random, Retry
+from ..wire import Message
+from .settings import GroupSettings
 
 #: Seconds to find the coordinator and receive its response; ``request_timeout_ms`` applies if it is shorter.
 LEAVE_TIMEOUT = 5.0
 
 
-class LeaveGroupAttempt:
-    """Send one LeaveGroup. The attempt is over when the coordinator has responded or the deadline has passed."""
+class LeaveAttempt:
+    """Send one request to leave. The attempt is over when the coordinator has responded or the deadline has passed."""
 
     def __init__(
-        self, settings: GroupSettings, who: Identity, reason: str, channel: str, now: float, random: Random
+        self,
+        settings: GroupSettings,
+        api: type[Message],
+        message: Callable[[int], Message],
+        channel: str,
+        now: float,
+        random: Random,
+        *,
+        min_version: int = 0,
     ) -> None:
-        self.who = who
         self.is_over = False
-        self._reason = reason
+        self._api = api
+        self._message = message
+        self._min_version = min_version
         self.channel = channel  #: The name of the connection to the coordinator.
         self._deadline = now + min(settings.request_timeout_ms / 1000, LEAVE_TIMEOUT)
         self._retry = Retry(Backoff.from_settings(settings), random)
         self.in_flight: Request | None = None
 
     def step(self, asker: str, target: Target | None, now: float) -> Request | None:
-        """Return the LeaveGroup request if it is due. End the attempt at its deadline."""
+        """Return the request if it is due. End the attempt at its deadline."""
         if self.is_over or self.in_flight is not None:
             return None
         if now >= self._deadline:
             self.is_over = True
         elif target is not None and self._retry.may_send(now):
-            lowest = requests.lowest_version(LeaveGroupRequest, self.who)
             self.in_flight = Request(
-                asker, LeaveGroupRequest, target, self._build, self._deadline, context=self, min_version=lowest
+                asker, self._api, target, self._build, self._deadline, context=self, min_version=self._min_version
             )
             return self.in_flight
         return None
@@ -59,5 +66,5 @@ class LeaveGroupAttempt:
 
     def _build(self, version: int) -> Message:
         if self.is_over:
-            raise IllegalStateError("this LeaveGroup was abandoned before it was written")
-        return requests.leave(self.who, self._reason, version)
+            raise IllegalStateError("this request to leave was abandoned before it was written")
+        return self._message(version)

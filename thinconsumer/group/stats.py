@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...lazy_dataclass import dataclass, field
+from ..lazy_dataclass import dataclass, field
 
 
 @dataclass(slots=True)
@@ -32,6 +32,7 @@ class MemberStats:
     joins: Timing = field(default_factory=Timing)
     syncs: Timing = field(default_factory=Timing)
     rebalances: Timing = field(default_factory=Timing)  #: From the start of a rebalance to the end of its callbacks.
-    failed: int = 0  #: JoinGroup and SyncGroup requests that failed.
+    #: Requests to join or to sync that failed, and reconciliations (KIP-848) that the end of the membership cut off.
+    failed: int = 0
     rebalanced_at: float | None = None
     expulsions: int = 0

@@ -1,24 +1,32 @@
 """LeaveGroup: sent once, retried if it was not processed, and ended at its deadline."""
 
 import random
-from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import Target
 from thinconsumer.errors import IllegalStateError
-from thinconsumer.group.classic.leave_attempt import LEAVE_TIMEOUT, LeaveGroupAttempt
+from thinconsumer.group.classic import requests
 from thinconsumer.group.coordinator import MEMBERSHIP
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.leave_attempt import LEAVE_TIMEOUT, LeaveAttempt
 from thinconsumer.timers import NEVER
+from thinconsumer.wire.leave_group import LeaveGroupRequest
 
 WHO = Identity("g", 3, "m")
 THERE = Target(1, MEMBERSHIP)
 
 
+def attempt(options, now, **more):
+    message = partial(requests.leave, WHO, "done")
+    return LeaveAttempt(options, LeaveGroupRequest, message, MEMBERSHIP, now, random.Random(1), **more)
+
+
 @pytest.fixture
-def leave_attempt(options):
-    return LeaveGroupAttempt(options, WHO, "done", MEMBERSHIP, 100.0, random.Random(1))
+def leave_attempt():
+    return attempt(ConsumerConfig(group_id="g"), 100.0)
 
 
 def test_leave_group_is_sent_once(leave_attempt):
@@ -51,10 +59,7 @@ def test_an_unprocessed_request_is_retried_after_a_backoff(leave_attempt):
     assert leave_attempt.is_over
 
 
-def test_a_shorter_request_timeout_shortens_the_deadline(options):
-    who = WHO._replace(group_instance_id="i")
-    leave_attempt = LeaveGroupAttempt(
-        replace(options, request_timeout_ms=1000), who, "", MEMBERSHIP, 0.0, random.Random(1)
-    )
+def test_a_shorter_request_timeout_shortens_the_deadline():
+    leave_attempt = attempt(ConsumerConfig(group_id="g", request_timeout_ms=1000), 0.0, min_version=3)
     request = leave_attempt.step("member", THERE, 0.0)
     assert request.deadline == 1.0 and request.min_version == 3

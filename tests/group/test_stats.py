@@ -1,6 +1,6 @@
 """The counters and timings of a member."""
 
-from thinconsumer.group.classic.stats import Timing
+from thinconsumer.group.stats import Timing
 
 
 def test_a_timing_keeps_count_last_total_and_highest():

@@ -1,0 +1,149 @@
+"""The steps of a reconciliation: revoke, let the coordinator know, assign; and topics that are known by id only."""
+
+import random
+
+import pytest
+
+from thinconsumer.config import ConsumerConfig
+from thinconsumer.group.consumer.assignment import MemberAssignment, Progress
+from thinconsumer.metadata import Metadata, TopicMetadata
+from thinconsumer.partitions import Partitions, PositionState
+from thinconsumer.timers import NEVER
+from thinconsumer.types import TopicPartition
+
+T, U = b"t" * 16, b"u" * 16
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+class FakeRevocation:
+    """Records the calls; a revocation takes ``delay`` calls."""
+
+    def __init__(self, partitions):
+        self.partitions = partitions
+        self.calls = []
+        self.delay = 0
+        self.failure = None
+
+    def revoke(self, tps, now):
+        self.calls.append(("revoke", sorted(tps)))
+        if self.delay:
+            self.delay -= 1
+            return False
+        self.partitions.assign([p.tp for p in self.partitions if p.tp not in tps])
+        return True
+
+    def assign(self, tps):
+        self.partitions.assign(tps, start=PositionState.AWAITING_CALLBACK)
+
+    def call_assigned(self):
+        self.calls.append(("assigned", sorted(self.partitions.tps())))
+        if self.failure is not None:
+            raise self.failure
+
+    def lose(self, now):
+        self.calls.append(("lost", sorted(self.partitions.tps())))
+        self.partitions.assign(())
+
+
+class World:
+    """An assignment with topic t known, and u unknown."""
+
+    def __init__(self):
+        self.partitions = Partitions()
+        self.metadata = Metadata(ConsumerConfig(), random.Random(1))
+        self.revocation = FakeRevocation(self.partitions)
+        self.assignment = MemberAssignment(self.partitions, self.metadata, self.revocation, random.Random(2))
+        self.name(T, "t")
+
+    def name(self, topic_id, name):
+        self.metadata.topics[name] = TopicMetadata(name, topic_id)
+        self.metadata.version += 1
+
+    def target(self, *ids):
+        self.assignment.target = frozenset(ids)
+
+    def finish(self, epoch=5):
+        found = []
+        while self.assignment.is_due:
+            found.append(self.assignment.advance(epoch, 1.0))
+        return found
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def test_a_first_assignment_is_reported_even_if_it_is_empty(world):
+    world.target()
+    assert not world.assignment.is_due
+    world.assignment.joined()
+    assert world.finish() == [Progress.ASSIGNED] and world.revocation.calls == [("assigned", [])]
+    assert world.assignment.is_complete
+
+
+def test_revoking_comes_first_and_is_acknowledged_before_more_is_assigned(world):
+    world.target((T, 0))
+    world.finish(5)
+    world.target((T, 1))
+    assert world.assignment.advance(6, 1.0) is Progress.REVOKED
+    assert world.assignment.owned() == frozenset() and not world.assignment.is_complete
+    assert world.finish(7) == [Progress.ASSIGNED] and world.assignment.owned() == {(T, 1)}
+    assert world.revocation.calls[1:] == [("revoke", [T0]), ("assigned", [T1])]
+    assert (world.assignment.owned_since(T0), world.assignment.owned_since(T1)) == (-1, 7)
+
+
+def test_a_revocation_that_has_begun_is_completed_although_the_partition_comes_back(world):
+    """The listener may have been told already: the partition is assigned anew, from its committed offset."""
+    world.target((T, 0), (T, 1))
+    world.finish(5)
+    world.target((T, 1))
+    world.revocation.delay = 1
+    assert world.assignment.advance(6, 1.0) is Progress.WAITING
+    world.target((T, 0), (T, 1))
+    assert world.finish(7) == [Progress.REVOKED, Progress.ASSIGNED]
+    assert (world.assignment.owned_since(T0), world.assignment.owned_since(T1)) == (7, 5)
+
+
+def test_topics_without_a_name_wait_for_metadata_and_the_others_do_not(world):
+    world.target((T, 0), (U, 0))
+    assert world.finish() == [Progress.ASSIGNED] and world.partitions.tps() == {T0}
+    assert not world.assignment.is_complete and not world.assignment.is_due
+    world.assignment.look_up(1.0)
+    world.assignment.look_up(9.0)  # the request is still in flight
+    (request,) = world.metadata.step(1.0)
+    assert [topic.topic_id for topic in request.build(12).topics] == [U] and request.min_version == 12
+    assert world.assignment.look_up_at() == NEVER
+    world.assignment._lookup_call.succeed({})  # no broker knows the topic yet
+    assert 1.0 < world.assignment.look_up_at() < 2.0
+    world.name(U, "u")
+    assert world.finish() == [Progress.ASSIGNED] and world.assignment.is_complete
+    assert world.partitions.tps() == {T0, U0} and world.assignment.topics() == {"t", "u"}
+    assert world.assignment.look_up_at() == NEVER
+
+
+def test_a_failed_listener_is_called_again_and_the_partitions_are_owned_meanwhile(world):
+    world.revocation.failure = ValueError("mine")
+    world.target((T, 0))
+    with pytest.raises(ValueError, match="mine"):
+        world.assignment.advance(5, 1.0)
+    assert world.assignment.owned() == {(T, 0)} and world.assignment.is_due
+    world.revocation.failure = None
+    assert world.finish() == [Progress.ASSIGNED] and len(world.revocation.calls) == 2
+
+
+def test_a_lost_membership_owns_nothing(world):
+    world.target((T, 0))
+    world.finish()
+    world.assignment.lose(2.0)
+    assert world.assignment.target is None and world.assignment.owned() == frozenset()
+    assert world.assignment.owned_since(T0) == -1 and world.revocation.calls[-1] == ("lost", [T0])
+    assert not world.assignment.is_due
+
+
+def test_partitions_that_the_consumer_has_given_up_are_not_owned(world):
+    """``close()`` drops them by itself before the member leaves."""
+    world.target((T, 0))
+    world.finish()
+    world.partitions.assign(())
+    assert world.assignment.owned() == frozenset()

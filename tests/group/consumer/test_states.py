@@ -1,0 +1,54 @@
+"""The table of a consumer group's member, every pair of it, and against Java's ``MemberState``."""
+
+import pytest
+
+from thinconsumer.connection.states import next_state
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.group.consumer.states import ACTIVE, LOSING, TRANSITIONS, MemberEvent, MemberState
+
+S, E = MemberState, MemberEvent
+#: For each state, the states from which Java's member may enter it (``MemberState.previousValidStates``, Kafka 4).
+JAVA = {
+    S.STABLE: {S.JOINING, S.ACKNOWLEDGING, S.RECONCILING},
+    S.RECONCILING: {S.STABLE, S.JOINING, S.ACKNOWLEDGING, S.RECONCILING},
+    S.ACKNOWLEDGING: {S.RECONCILING},
+    S.FATAL: {S.JOINING, S.STABLE, S.RECONCILING, S.ACKNOWLEDGING, S.PREPARE_LEAVING, S.LEAVING, S.UNSUBSCRIBED},
+    S.FENCED: {S.JOINING, S.STABLE, S.RECONCILING, S.ACKNOWLEDGING, S.PREPARE_LEAVING, S.LEAVING},
+    S.JOINING: {S.FENCED, S.UNSUBSCRIBED, S.STALE},
+    S.PREPARE_LEAVING: {S.JOINING, S.STABLE, S.RECONCILING, S.ACKNOWLEDGING, S.UNSUBSCRIBED},
+    S.LEAVING: {S.PREPARE_LEAVING},
+    S.UNSUBSCRIBED: {S.PREPARE_LEAVING, S.LEAVING, S.FENCED},
+    S.STALE: {S.LEAVING},
+}
+#: Moves that Java does not have: a member may leave after a final error and after the poll timeout.
+OURS = {(S.FATAL, S.UNSUBSCRIBED), (S.STALE, S.UNSUBSCRIBED)}
+
+
+@pytest.mark.parametrize("state", S)
+@pytest.mark.parametrize("event", E)
+def test_every_pair_is_a_move_of_the_table_or_raises(state, event):
+    after = TRANSITIONS[state].get(event)
+    if after is None:
+        with pytest.raises(IllegalStateError, match="impossible"):
+            next_state(TRANSITIONS, {}, state, event, "member")
+    else:
+        assert next_state(TRANSITIONS, {}, state, event, "member") is after
+
+
+def test_every_move_is_one_of_javas_or_listed():
+    moves = {(state, after) for state, events in TRANSITIONS.items() for after in events.values()}
+    assert moves - OURS <= {(before, after) for after, befores in JAVA.items() for before in befores}
+    assert moves >= OURS
+
+
+def test_every_state_can_be_entered_and_left_and_every_event_occurs():
+    assert set(TRANSITIONS) == set(S)
+    assert {after for events in TRANSITIONS.values() for after in events.values()} == set(S)
+    assert {event for events in TRANSITIONS.values() for event in events} == set(E)
+    assert all(TRANSITIONS[state] for state in S)
+
+
+def test_a_member_can_leave_and_be_expelled_in_every_active_state():
+    for state in ACTIVE:
+        assert {E.EXPELLED, E.REFUSED, E.PREPARE} <= TRANSITIONS[state].keys()
+    assert not ACTIVE & LOSING

@@ -1,0 +1,184 @@
+"""The barrier for expanded topics without ordered delivery: gates as a pure function, and consumers of such topics."""
+
+import random
+
+import pytest
+
+from thinconsumer import HealthState, TopicPartition
+from thinconsumer.linear_hashing import ancestors_of, partition_of
+from thinconsumer.ordered.barrier import barrier_gates
+from thinconsumer.ordered.gates import END, START, Gate, Requirement
+
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+GRACE_S = 60  #: As in the fixture.
+
+
+def ends(*numbers):
+    return tuple(Requirement(number, END) for number in numbers)
+
+
+def test_without_new_partitions_there_is_no_gate():
+    assert barrier_gates(0, {0, 1}, set()) == []
+
+
+def test_new_partitions_wait_for_all_started_ones_and_started_ones_for_each_other():
+    assert barrier_gates(2, {0, 1}, {2, 3}) == [Gate(START, ends(0, 1))]
+    assert barrier_gates(1, {0, 1}, {2, 3}) == [Gate(END, ends(0, 1))]
+
+
+def test_new_partitions_of_several_expansions_start_one_after_the_other():
+    assert barrier_gates(3, {0}, {1, 2, 3}) == [Gate(START, ends(0, 1))]
+    assert barrier_gates(7, {0}, set(range(1, 8))) == [Gate(START, ends(0, 1, 2, 3))]
+
+
+@pytest.mark.parametrize("initial", [1, 2, 3, 5, 8])
+def test_all_earlier_partitions_of_a_key_are_awaited_whatever_the_initial_count(initial):
+    for started in range(initial, 3 * initial + 4):
+        for count in range(started + 1, 4 * started + 3):
+            new = set(range(started, count))
+            for partition in new:
+                [gate] = barrier_gates(partition, set(range(started)), new)
+                assert {one.partition for one in gate.requires} >= set(ancestors_of(partition, initial))
+
+
+def test_no_new_partition_waits_for_a_later_one():
+    new = set(range(3, 100))
+    for partition in new:
+        [gate] = barrier_gates(partition, {0, 1, 2}, new)
+        assert all(one.partition < partition for one in gate.requires)
+
+
+def test_a_new_group_waits_for_nothing(plain_world):
+    w = plain_world(2)
+    w.write(0, 1, times=3)
+    one = w.consumer()
+    assert len(w.poll(one, seconds=5)) == 6
+    assert one.health().state is HealthState.OK
+
+
+def test_new_partitions_wait_for_what_producers_with_outdated_metadata_write(plain_world):
+    w = plain_world(1)
+    w.write(0, 1, times=5)
+    one = w.consumer()
+    w.poll(one, seconds=10)
+    w.expand(2)
+    w.write(0, 1, times=2)  # by a producer that has not noticed the expansion yet
+    w.poll(one, seconds=GRACE_S / 2)
+    w.write(0, 1, times=2)
+    w.count = 2
+    w.write(0, 1, times=5)
+    w.poll(one, seconds=GRACE_S / 4)
+    assert {n for key, n in w.read if key == 1} == set(range(1, 10))
+    health = one.health()
+    assert health.state is HealthState.WORKING and "t-1 is held until ordered_delivery_grace_ms" in health.reason
+    w.poll(one, seconds=GRACE_S)
+    assert len(w.read) == 28 and w.wrong() == []
+
+
+def test_a_restart_does_not_forget_the_barrier(plain_world):
+    w = plain_world(1)
+    w.write(0, 1, times=5)
+    one = w.consumer()
+    w.poll(one, seconds=10)
+    one.close()
+    w.expand(2)
+    w.write(0, 1, times=2)
+    w.count = 2
+    w.write(0, 1, times=5)
+    for _ in range(3):
+        again = w.consumer(max_poll_records=1)
+        w.poll(again, seconds=GRACE_S / 3)
+        assert {n for key, n in w.read if key == 1} <= set(range(1, 8))
+        again.close()
+    last = w.consumer()
+    w.poll(last, seconds=2 * GRACE_S)
+    assert len(w.read) == 24 and w.wrong() == []
+
+
+@pytest.mark.once
+def test_old_partitions_stop_where_they_ended_until_all_are_read_that_far(plain_world):
+    """As with murmur2 % n: key 0 moves from partition 0 to 1, both of them old."""
+    w = plain_world(2)
+    w.write(0, 1, times=10)
+    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
+    w.settle(one, other, partitions=2)
+    slow, fast = w.owner(0), w.owner(1)
+    while fast.position(P1) < 10:
+        w.take(fast.poll(100))
+        slow.drive()
+    w.take(slow.poll(100))
+    w.expand(3)
+    for _ in range(100):
+        w.take(fast.poll(100))
+        slow.poll(100, update_offsets=False)
+        w.run(0.1)
+    w.cluster.produce("t", [b"0:11"], 1)
+    w.sequences[0] = 11
+    for _ in range(200):
+        assert (0, 11) not in w.take(fast.poll(100))
+        slow.poll(100, update_offsets=False)
+        w.run(0.1)
+    w.poll(slow, fast, seconds=3 * GRACE_S)
+    assert w.wrong() == [] and w.read[-1] == (0, 11)
+
+
+def test_a_partition_that_was_started_is_not_held_again(plain_world):
+    w = plain_world(1)
+    w.write(0, times=5)
+    one = w.consumer()
+    w.poll(one, seconds=10)
+    w.expand(2)
+    w.count = 2
+    w.write(0, 1, times=5)
+    w.poll(one, seconds=2 * GRACE_S)
+    one.close()
+    w.write(0, 1, times=5)
+    assert len(w.poll(w.consumer(), seconds=10)) == 10
+
+
+def test_a_member_that_was_given_a_new_partition_takes_over_its_barrier(plain_world):
+    w = plain_world(1)
+    w.write(0, 1, times=5)
+    one = w.consumer()
+    w.poll(one, seconds=10)
+    w.expand(2)
+    w.write(0, 1, times=2)
+    w.count = 2
+    w.write(0, 1, times=5)
+    w.poll(one, seconds=GRACE_S / 2)
+    other = w.consumer()
+    w.poll(one, other, seconds=GRACE_S / 4)
+    assert {n for key, n in w.read if key == 1} <= set(range(1, 8))
+    w.poll(one, other, seconds=3 * GRACE_S)
+    assert len(w.read) == 24 and w.wrong() == []
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("seed", range(6))
+def test_every_producer_keeps_the_order_of_its_keys_with_linear_hashing(plain_world, seed):
+    """Producers refresh their metadata at different times within the grace time. Each has keys of its own."""
+    rng = random.Random(seed)
+    w = plain_world(rng.randint(1, 2))
+    counts = dict.fromkeys(range(6), w.count)
+    consumers = [w.consumer(max_poll_records=rng.choice([1, 5, 500])) for _ in range(rng.randint(1, 2))]
+
+    def write():
+        for key, count in counts.items():
+            w.sequences[key] = w.sequences.get(key, 0) + 1
+            w.cluster.produce("t", [b"%d:%d" % (key, w.sequences[key])], partition_of(key, w.initial, count))
+
+    for _ in range(3):
+        for _ in range(rng.randint(1, 5)):
+            write()
+            w.poll(*consumers, seconds=rng.choice([0.2, 3]))
+        w.count += rng.randint(1, 3)
+        w.expand(w.count)
+        refresh = sorted(counts, key=lambda key: rng.random())
+        while refresh:
+            write()
+            counts[refresh.pop()] = w.count
+            w.poll(*consumers, seconds=rng.random() * GRACE_S / 10)
+        write()
+        w.poll(*consumers, seconds=4 * GRACE_S, step=1)
+    w.poll(*consumers, seconds=4 * GRACE_S, step=1)
+    assert w.wrong() == [] and len(set(w.read)) == sum(w.sequences.values())

@@ -1,0 +1,466 @@
+"""Consumers of topics with changing partition counts: the partitions that they hold, until when, and their requests."""
+
+import logging
+
+import pytest
+
+from thinconsumer import HealthState, TopicAuthorizationFailedError, TopicPartition
+from thinconsumer.broker.faults import Edit, Reply
+from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
+
+P0, P1, P2, P3 = (TopicPartition("t", number) for number in range(4))
+KEYS = range(8)
+
+
+def ordered(consumer):
+    return consumer._reader.managers.ordered
+
+
+def test_a_topic_that_never_changed_costs_nothing(world):
+    w = world(4)
+    w.write(*KEYS, times=5)
+    one, other = w.consumer(), w.consumer()
+    w.settle(one, other, partitions=4)
+    w.poll(one, other, seconds=20)
+    assert len(w.read) == 40 and w.wrong() == []
+    assert w.extra_requests == [] and ordered(one) is ordered(other) is None
+    rows = [row for one in w.requests(FetchRequest) for topic in one.message.topics for row in topic.partitions]
+    assert {row.undeleted_partition_count for row in rows} == {4}
+
+
+def test_with_ordered_delivery_off_no_partition_is_held(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one = w.consumer(max_poll_records=1, ordered_delivery="off")
+    w.settle(one, partitions=2)
+    w.poll(one, seconds=30)
+    assert len(w.read) == 30 and w.wrong() != []
+    assert w.extra_requests == [] and ordered(one) is None
+    rows = [row for one in w.requests(FetchRequest) for topic in one.message.topics for row in topic.partitions]
+    assert {row.undeleted_partition_count for row in rows} == {-1}
+
+
+def test_a_new_partition_is_held_until_its_parent_is_read(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    one = w.consumer(max_poll_records=1)
+    w.settle(one, partitions=1)
+    first = w.take(one.poll(1000))
+    assert first == [(0, 1)]
+    w.resize(2)
+    w.write(0, 1, times=5)
+    w.poll(one, seconds=30)
+    assert len(w.read) == 30 and w.wrong() == []
+    assert w.read[:20] == [(key, n) for n in range(1, 11) for key in (0, 1)]
+
+
+def test_a_loop_that_polls_when_the_consumer_is_due_does_not_spin_while_a_partition_is_held(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one, other = w.consumer(), w.consumer()
+    w.settle(one, other, partitions=2)
+    parent, child = w.owner(0), w.owner(1)
+    polls, end = 0, w.clock.now() + 30
+    while w.clock.now() < end:
+        parent.drive()
+        while child.wake_at() <= w.clock.now() and polls < 1000:
+            assert child.poll(0) == {}
+            polls += 1
+        w.run(0.01)
+    assert "t-1 is held until t-0 is read up to 20" in child.health().reason
+    assert polls < 400, "a few polls for each of 30 heartbeats and 60 fetches"
+
+
+def test_a_new_partition_of_another_member_is_held_until_the_position_of_its_parent_was_sent(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
+    w.settle(one, other, partitions=2)
+    parent, child = w.owner(0), w.owner(1)
+    # The parent's owner sends heartbeats, but returns no record.
+    for _ in range(100):
+        parent.drive()
+        assert w.take(child.poll(100)) == []
+    health = child.health()
+    assert health.state is HealthState.WORKING
+    assert "t-1 is held until t-0 is read up to 20" in health.reason
+    assert child.listener.of("keys assigned") == []
+    w.poll(parent, child, seconds=20)
+    assert len(w.read) == 30 and w.wrong() == []
+    assert child.listener.of("keys assigned") == [[1]]
+    assert [0] in parent.listener.of("keys maybe revoked")
+    assert child.health().state is HealthState.OK
+
+
+def test_at_most_one_request_is_sent_per_interval_and_member_while_a_partition_is_held(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    w.resize(2)
+    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
+    w.settle(one, other, partitions=2)
+    parent, child = w.owner(0), w.owner(1)
+    sent = len(w.extra_requests)
+    for _ in range(200):
+        parent.drive()
+        child.poll(100)
+    assert len(w.extra_requests) - sent <= 2 * 21 + 2
+
+
+def test_requests_become_rare_once_no_member_waits(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    w.resize(2)
+    one, other = w.consumer(), w.consumer()
+    w.settle(one, other, partitions=2)
+    w.poll(one, other, seconds=30)
+    assert len(w.read) == 20
+    sent = len(w.extra_requests)
+    w.poll(one, other, seconds=60)
+    assert len(w.extra_requests) - sent <= 2 * 6 + 2
+
+
+def test_the_heir_is_held_at_its_threshold_until_the_deleted_partition_is_read(world):
+    w = world(1)
+    w.resize(2)
+    w.write(0, 1, times=10)
+    w.resize(1)
+    w.write(0, 1, times=5)
+    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
+    w.settle(one, other, partitions=2)
+    heir, deleted = w.owner(0), w.owner(1)
+    deleted.pause(P1)
+    w.poll(one, other, seconds=10)
+    assert w.read == [(0, n) for n in range(1, 11)] and heir.position(P0) == 10
+    assert "t-0 is held until t-1 is read up to 10" in heir.health().reason
+    deleted.resume(P1)
+    w.poll(one, other, seconds=20)
+    assert len(w.read) == 30 and w.wrong() == []
+    assert heir.listener.of("keys assigned")[-1] == [0]
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("members", [1, 2, 3])
+def test_order_is_kept_through_many_changes(world, members):
+    w = world(2)
+    consumers = [w.consumer(max_poll_records=3) for _ in range(members)]
+    for count in (5, 3, 8, 2, 7):
+        w.write(*KEYS, times=4)
+        w.poll(*consumers, seconds=1)
+        for _ in range(100):
+            try:
+                w.resize(count)
+                break
+            except Exception as error:  # noqa: BLE001 - deleted partitions still have records
+                assert "REASSIGNMENT" in repr(error) or "still have records" in str(error), error
+                empty_marked(w)
+                w.poll(*consumers, seconds=1)
+    w.write(*KEYS, times=4)
+    w.poll(*consumers, seconds=60)
+    assert w.wrong() == []
+    assert {key: max(n for k, n in w.read if k == key) for key in KEYS} == dict.fromkeys(KEYS, 24)
+
+
+def empty_marked(w):
+    """Delete what the group has read in partitions marked for deletion, and remove these, as retention does."""
+    for row in w.cluster.controller.image.topics["t"].partitions[w.count :]:
+        end = w.cluster.leader(row.tp).log.end_offset
+        if any(row.tp in one.assignment() and one.position(row.tp) == end for one in w.consumers):
+            w.cluster.delete_records(row.tp, end)
+    w.remove_emptied()
+
+
+def test_assign_without_a_group_waits_for_own_partitions_only(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    both = w.consumer(0, 1, group_id=None, max_poll_records=1)
+    assert w.take(both.poll(2000)) == [(0, 1)]
+    w.poll(both, seconds=5)
+    assert len(w.read) == 20 and w.wrong() == []
+    alone = w.consumer(1, group_id=None)
+    assert {key for key, _ in w.poll(alone, seconds=5)} == {1}
+
+
+def test_assign_with_a_group_waits_for_the_committed_offset_of_the_parent(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    child, parent = w.consumer(1), w.consumer(0, enable_auto_commit=False)
+    assert w.poll(child, parent, seconds=5)
+    assert len(w.read) == 15 and {n for key, n in w.read if key == 1} == {1, 2, 3, 4, 5}
+    parent.commit()
+    w.poll(child, seconds=5)
+    assert len(w.read) == 20 and w.wrong() == []
+
+
+def test_committed_offsets_count_for_an_owner_that_sends_no_positions(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+
+    one, other = w.consumer(), w.consumer()
+    w.settle(one, other, partitions=2)
+    parent, child = w.owner(0), w.owner(1)
+
+    def forget(call, response):
+        for topic in (*response.positions, *response.requested):
+            for row in topic.partitions:
+                row.position = -1
+
+    w.cluster.on(ConsumerGroupPositionsRequest, Edit(forget))
+    w.poll(parent, child, seconds=30)
+    assert len(w.read) == 20 and w.wrong() == []
+
+
+def test_a_seek_of_a_held_partition_behind_the_log_start_chooses_a_later_start(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    child = w.consumer(1)
+    assert w.poll(child, seconds=5) == []
+    child.seek(P1, 0)
+    assert w.poll(child, seconds=5) == []
+    child.seek(P1, 2)
+    assert w.poll(child, seconds=5) == [(1, n) for n in (8, 9, 10)]
+
+
+def test_a_paused_parent_is_at_its_end_for_the_others_but_not_read(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one = w.consumer(0, 1, group_id=None)
+    one.pause(P0)
+    assert w.poll(one, seconds=5) == []
+    one.pause(P1)
+    one.resume(P0)
+    assert {key for key, _ in w.poll(one, seconds=5)} == {0, 1} and len(w.read) == 15
+    one.resume(P1)
+    w.poll(one, seconds=5)
+    assert len(w.read) == 20 and w.wrong() == []
+
+
+def number_of(value):
+    return tuple(map(int, bytes(value).split(b":")))
+
+
+def test_iteration_and_reading_to_the_end_keep_the_order(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one = w.consumer(0, 1, group_id=None, consumer_timeout_ms=3000)
+    w.read += [number_of(record.value) for record in one]
+    assert len(w.read) == 20 and w.wrong() == []
+    w.read.clear()
+    w.read += [number_of(record.value) for record in w.consumer(0, 1, group_id=None).read_to_end()]
+    assert len(w.read) == 20 and w.wrong() == []
+
+
+def test_columns_keep_the_order(world):
+    pytest.importorskip("numpy")
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one = w.consumer(0, 1, group_id=None)
+    for _ in range(50):
+        for columns in one.poll_batches(100).values():
+            w.read += [number_of(columns.value(row)) for row in range(len(columns))]
+    assert len(w.read) == 20 and w.wrong() == []
+
+
+def test_a_listener_that_raises_is_called_again_and_nothing_is_returned_before(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one = w.consumer()
+    one.listener.raises["keys assigned"] = ValueError("no state")
+    with pytest.raises(ValueError, match="no state"):
+        w.poll(one, seconds=20)
+    assert {n for key, n in w.read if key == 1} == {1, 2, 3, 4, 5}
+    w.poll(one, seconds=5)
+    assert len(w.read) == 20 and one.listener.of("keys assigned") == [[1]]
+
+
+def test_a_new_coordinator_gets_the_positions_again(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one, other = w.consumer(max_poll_records=1), w.consumer(max_poll_records=1)
+    w.settle(one, other, partitions=2)
+    for _ in range(5):
+        w.poll(one, other, seconds=2)
+        w.cluster.move_coordinator("g")
+    w.poll(one, other, seconds=20)
+    assert len(w.read) == 30 and w.wrong() == []
+
+
+def test_leader_epochs_of_another_count_are_not_believed(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+
+    def other_count(call, response):
+        for topic in response.topics:
+            topic.undeleted_partition_count = 1
+
+    rule = w.cluster.on(PartitionLeaderEpochsForPartitionsRequest, Edit(other_count), times=5)
+    one = w.consumer(0, 1, group_id=None)
+    w.poll(one, seconds=20)
+    assert rule is not None and len(w.read) == 20 and w.wrong() == []
+    assert len(w.requests(PartitionLeaderEpochsForPartitionsRequest)) == 6
+
+
+def test_errors_of_leader_epochs_are_retried_and_a_missing_permission_is_raised(world):
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+
+    w.cluster.on(PartitionLeaderEpochsForPartitionsRequest, Reply(int(Code.UNKNOWN_TOPIC_ID)), times=3)
+    w.cluster.on(PartitionLeaderEpochsForPartitionsRequest, Reply(int(Code.TOPIC_AUTHORIZATION_FAILED)), times=1)
+    one = w.consumer(1, group_id=None)
+    with pytest.raises(TopicAuthorizationFailedError):
+        w.poll(one, seconds=20)
+    assert {key for key, _ in w.poll(one, seconds=10)} == {1}
+
+
+def test_a_consumer_that_has_missed_changes_holds_partitions_that_were_added_anew(world):
+    """2 -> 4 -> 2 -> 4: the counts in its metadata are the same as before, and the partitions are others."""
+    w = world(2)
+    one = w.consumer(max_poll_records=1)
+    w.settle(one, partitions=2)
+    w.resize(4)
+    w.write(*KEYS, times=2)
+    w.poll(one, seconds=20)
+    assert one.position(P2) > 0 and len(w.read) == 2 * len(KEYS)
+    w.resize(2)
+    for number in (2, 3):
+        tp = TopicPartition("t", number)
+        w.cluster.delete_records(tp, w.cluster.leader(tp).log.end_offset)
+    w.remove_emptied()
+    w.write(*KEYS, times=10)
+    w.resize(4)
+    w.write(*KEYS, times=10)
+    one.pause(P0, P1)
+    w.poll(one, seconds=20)
+    assert len(w.read) == 2 * len(KEYS), "records of P2 and P3 must wait for those in P0 and P1"
+    one.resume(P0, P1)
+    w.poll(one, seconds=60)
+    assert len(w.read) == 22 * len(KEYS) and w.wrong() == []
+
+
+def test_leader_epochs_of_a_broker_that_is_several_changes_behind_open_no_gate(world):
+    """2 -> 4 -> 2 -> 4: the broker has the same counts as the consumer, from before the partitions were removed."""
+    w = world(2)
+    w.resize(4)
+    old = {node.node_id: node.image.topics["t"] for node in w.cluster.nodes.values()}
+    w.resize(2)
+    w.remove_emptied()
+    w.write(*KEYS, times=10)
+    w.resize(4)
+    w.write(*KEYS, times=10)
+
+    def as_before(call, response):
+        row = old[call.node.node_id]
+        for topic in response.topics:
+            topic.partition_count_epoch = row.ordered.partition_count_epoch
+            for one in topic.partitions:
+                one.leader_epochs_after_creation = list(
+                    row.partitions[one.partition_index].leader_epochs_after_creation
+                )
+
+    rule = w.cluster.on(PartitionLeaderEpochsForPartitionsRequest, Edit(as_before), times=3)
+    one = w.consumer(max_poll_records=1)
+    w.settle(one, partitions=4)
+    one.pause(P0, P1)
+    w.poll(one, seconds=20)
+    assert rule.hits == 3 and w.read == []
+    one.resume(P0, P1)
+    w.poll(one, seconds=60)
+    assert len(w.read) == 20 * len(KEYS) and w.wrong() == []
+
+
+def shared(w, *members):
+    """Poll in turn, without moving a position, until each of these members owns one partition."""
+    for _ in range(200):
+        for member in members:
+            member.poll(50, update_offsets=False)
+        w.run(0.02)
+        if all(len(member.assignment()) == 1 for member in members):
+            return
+    raise AssertionError([member.health() for member in members])
+
+
+def test_members_of_the_consumer_protocol_exchange_positions(world):
+    w = world(1)
+    w.write(0, 1, times=10)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one, other = (w.consumer(group_protocol="consumer", max_poll_records=1) for _ in range(2))
+    shared(w, one, other)
+    parent, child = w.owner(0), w.owner(1)
+    for _ in range(40):
+        parent.drive()
+        assert w.take(child.poll(250)) == []
+    assert "t-1 is held until t-0 is read up to 20" in child.health().reason
+    w.poll(one, other, seconds=30)
+    assert len(w.read) == 30 and w.wrong() == []
+    [epoch] = {one.message.generation_id_or_member_epoch for one in w.requests(ConsumerGroupPositionsRequest)[-4:]}
+    assert epoch == child.group_metadata().generation_id
+    sent = [
+        p.position for r in w.requests(ConsumerGroupPositionsRequest) for t in r.message.positions for p in t.partitions
+    ]
+    assert max(sent) >= 20
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_topic_that_is_made_anew_without_ordered_delivery_is_read(world, protocol, count):
+    w = world(1)
+    one = w.consumer(group_protocol=protocol)
+    w.write(0, 1)
+    if count > 1:
+        w.resize(count)
+    assert len(w.poll(one, seconds=10)) == 2
+    w.cluster.delete_topic("t")
+    w.cluster.create_topic("t", 2, 3, {})
+    for number in (0, 1):
+        w.cluster.produce("t", [b"0:1", b"1:1"], number)
+    assert len(w.poll(one, seconds=10)) == 4
+
+
+def test_a_fetch_with_the_old_count_is_no_warning_however_often_the_count_changes(world, caplog):
+    w = world(1)
+    w.write(*KEYS)
+    one = w.consumer(metadata_max_age_ms=300_000)
+    w.settle(one, partitions=1)
+    caplog.set_level(logging.WARNING, "thinconsumer.fetch")
+    for count in (2, 3, 4):
+        w.resize(count)
+        w.write(*KEYS)
+        w.take(one.poll(0))
+        one.pause(*one.assignment())  # a partition whose Fetch was rejected, and that is not fetched again
+        w.poll(one, seconds=30)
+        one.resume(*one.assignment())
+        w.poll(one, seconds=0.2)
+    w.poll(one, seconds=30)
+    assert len(w.read) == 4 * len(KEYS) and w.wrong() == []
+    assert caplog.messages == []

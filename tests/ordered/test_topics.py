@@ -1,0 +1,78 @@
+"""One changed topic, as far as brokers have reported its changes."""
+
+import pytest
+
+from thinconsumer.linear_hashing import PartitionCounts
+from thinconsumer.metadata import TopicMetadata
+from thinconsumer.ordered.gates import START, Gate, Requirement
+from thinconsumer.ordered.holds import Hold, HoldState
+from thinconsumer.ordered.topics import OrderedTopic, Shape, Threshold
+from thinconsumer.partitions import Partition, PositionState
+from thinconsumer.types import PartitionInfo, TopicPartition
+from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochs
+
+ID = b"t" * 16
+
+
+def shape(initial, undeleted, existing):
+    return Shape(ID, PartitionCounts(initial, undeleted), frozenset(range(existing)))
+
+
+@pytest.mark.parametrize(
+    ("initial", "undeleted", "existing", "has_changed"),
+    [(2, 2, 2, False), (2, 4, 4, True), (2, 2, 4, True), (2, 4, 2, True), (1, 1, 1, False)],
+)
+def test_a_topic_has_changed_while_added_partitions_exist(initial, undeleted, existing, has_changed):
+    assert shape(initial, undeleted, existing).has_changed == has_changed
+
+
+def test_the_shape_is_that_of_the_metadata():
+    topic = TopicMetadata("t", ID)
+    assert Shape.of(topic) is None
+    topic.counts = PartitionCounts(1, 2)
+    assert Shape.of(topic) is None, "its partitions are not known"
+    topic.partitions = {n: PartitionInfo("t", n, 1, 0, (1,), (1,), ()) for n in range(2)}
+    assert Shape.of(topic) == shape(1, 2, 2)
+
+
+def epochs(number, created=(), deleted=(), error=0):
+    return PartitionLeaderEpochs(
+        partition_index=number,
+        error_code=error,
+        leader_epochs_after_creation=list(created),
+        leader_epochs_before_deletion=list(deleted),
+    )
+
+
+def test_gates_follow_from_the_leader_epochs():
+    topic = OrderedTopic("t", shape(1, 2, 2))
+    assert (topic.missing_epochs(0), topic.missing_epochs(1)) == (frozenset(), {1})
+    assert topic.take_epochs([epochs(1, [5])])
+    assert topic.missing_epochs(1) == frozenset()
+    assert topic.gates(1) == [Gate(START, (Requirement(0, 5),))]
+    assert topic.gates(0) == []
+
+
+def test_only_usable_leader_epochs_are_taken():
+    topic = OrderedTopic("t", shape(1, 2, 2))
+    assert not topic.take_epochs([epochs(1, [5], error=3), epochs(7, [5])])
+    assert topic.missing_epochs(1) == {1}
+    # Numbers beyond the partition's own are of no use, and a broker could send any number of them.
+    assert topic.take_epochs([epochs(1, [5] * 1000, [9])])
+    assert topic.gates(1) == [Gate(START, (Requirement(0, 5),))]
+    assert topic.gates(0) == [], "partition 1 is not marked for deletion"
+    assert not topic.take_epochs([epochs(1, [5])]), "nothing new"
+
+
+def test_a_change_makes_everything_known_outdated():
+    topic = OrderedTopic("t", shape(1, 2, 2))
+    topic.take_epochs([epochs(1, [5])])
+    topic.thresholds[Requirement(0, 5)] = Threshold(8, 6)
+    topic.asked[Requirement(1, 5)] = object()
+    partition = Partition(TopicPartition("t", 1), PositionState.AWAITING_RESET)
+    hold = topic.holds[partition] = Hold(partition)
+    hold.epochs_found([])
+    topic.changed(shape(1, 3, 3))
+    assert topic.missing_epochs(1) == {1}
+    assert not topic.thresholds and not topic.asked
+    assert hold.state is HoldState.AWAITING_EPOCHS

@@ -1,0 +1,116 @@
+"""Build ConsumerGroupHeartbeat requests: all fields after a join, a loss or an error, otherwise only what has changed.
+
+Pure functions of the member's state; ``ConsumerMember`` decides when a request is sent. Follows Java's
+``ConsumerHeartbeatRequestManager``.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+
+from ...errors import BrokerResponseError, KafkaError, UnsupportedVersionError
+from ...timers import Random
+from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ...wire.error_codes import Code
+from ..identity import Identity
+from .reconciliation import PartitionIds, topic_partitions
+
+#: The member epochs of a request to join; to leave; and of a static member that leaves and will return.
+JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
+#: The version from which on the coordinator evaluates regular expressions.
+REGEX_SINCE = 1
+#: Seconds between heartbeats until the coordinator has named its interval, and the shortest interval that is followed:
+#: a coordinator that names 0 would otherwise get requests without pause.
+FIRST_INTERVAL, INTERVAL_MIN = 5.0, 0.05
+
+
+class HeartbeatFields(NamedTuple):
+    """The fields that a heartbeat leaves out while they are the same as in the last one."""
+
+    rebalance_timeout_ms: int
+    topics: frozenset[str]  #: Subscribed names; empty with a regular expression that the coordinator evaluates.
+    regex: str | None
+    assignor: str | None
+    owned: PartitionIds
+
+
+def new_member_id(random: Random) -> str:
+    """Return a random id in the form of Kafka's ``Uuid``: 22 letters, digits, hyphens and underscores (KIP-1082)."""
+    drawn = random.randrange(1 << 128).to_bytes(16, "big")
+    # Like Java's, it does not begin with a hyphen, which command line tools would take for an option.
+    return base64.urlsafe_b64encode(drawn).decode().rstrip("=").replace("-", "_", 1)
+
+
+def heartbeat(
+    who: Identity, rack: str | None, fields: HeartbeatFields, sent: HeartbeatFields | None, *, had_regex: bool = False
+) -> ConsumerGroupHeartbeatRequest:
+    """Return a heartbeat with the fields that differ from ``sent``, or all of them if that is None.
+
+    While ``who`` is no member, the request joins: it has epoch 0, all fields, and no owned partitions. ``had_regex``
+    tells whether the coordinator may have a regular expression of this member.
+    """
+    epoch = who.generation_id if who.is_member else JOIN_EPOCH
+    if not who.is_member:
+        sent, fields = None, fields._replace(owned=frozenset())
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=who.group_id, member_id=who.member_id, member_epoch=epoch, instance_id=who.group_instance_id
+    )
+    if sent is None:
+        request.rack_id = rack
+    if sent is None or sent.rebalance_timeout_ms != fields.rebalance_timeout_ms:
+        request.rebalance_timeout_ms = fields.rebalance_timeout_ms
+    if sent is None or sent.topics != fields.topics:
+        request.subscribed_topic_names = sorted(fields.topics)
+    if (had_regex or fields.regex is not None) if sent is None else sent.regex != fields.regex:
+        request.subscribed_topic_regex = fields.regex or ""  # an empty one ends the subscription to the former one
+    if sent is None or sent.assignor != fields.assignor:
+        request.server_assignor = fields.assignor
+    if sent is None or sent.owned != fields.owned:
+        request.topic_partitions = topic_partitions(fields.owned)
+    return request
+
+
+def leave(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    """Return the last heartbeat of a member, with :data:`LEAVE_EPOCH` or :data:`LEAVE_STATIC_EPOCH`."""
+    return ConsumerGroupHeartbeatRequest(
+        group_id=who.group_id, member_id=who.member_id, member_epoch=epoch, instance_id=who.group_instance_id
+    )
+
+
+def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
+    """Return an error for which the group cannot use this protocol with the way out; any other one as it is.
+
+    The protocol may be unsupported, or a regular expression that the broker evaluates, if the member ``has_regex``.
+    """
+    if isinstance(error, UnsupportedVersionError):
+        what = "a SubscriptionPattern" if has_regex else "group_protocol='consumer'"
+        instead = "pass the pattern as a str" if has_regex else "use 'classic' or 'auto'"
+        text = f"{what} needs a cluster of Kafka 4.0 or later with its feature group.version: {instead}"
+    elif isinstance(error, BrokerResponseError) and error.code == Code.GROUP_ID_NOT_FOUND:
+        text = (
+            "the group has members of the classic protocol, and the broker does not convert it: use "
+            "group_protocol='classic' or 'auto', stop those members first, or set the brokers' "
+            "group.consumer.migration.policy to bidirectional"
+        )
+    else:
+        return error
+    return type(error)(
+        f"{error}; {text}",
+        code=error.code,
+        name=error.name,
+        retriable=error.retriable,
+        api=error.api,
+        node_id=error.node_id,
+    )
+
+
+def leave_epoch(who: Identity, leave_group: bool | None) -> int | None:
+    """Return the epoch to leave with (KIP-1092); None if the coordinator is not told.
+
+    A static member leaves for a while, unless ``leave_group`` is True. A dynamic one leaves for good, unless it is
+    False: then the coordinator keeps its partitions until the session ends.
+    """
+    if leave_group is True or (leave_group is None and who.group_instance_id is None):
+        return LEAVE_EPOCH
+    return LEAVE_STATIC_EPOCH if who.group_instance_id is not None else None

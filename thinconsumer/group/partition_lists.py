@@ -1,0 +1,85 @@
+"""Assign partitions that are marked for deletion apart from all others, with any assignor (KIP-253).
+
+Producers write nothing to partitions that are marked for deletion. If an assignor got both in one list, a member could
+get all marked partitions, and none of those with new records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ..assignors import Assignment, Subscription
+from ..types import ClusterView, TopicPartition
+
+Subscriptions = Mapping[str, Subscription]
+Plan = dict[str, Assignment]
+
+
+class PartitionList(NamedTuple):
+    """The cluster and the subscriptions with some of the partitions, which are numbered from 0 on."""
+
+    view: ClusterView
+    subscriptions: Subscriptions
+    numbers: Mapping[str, tuple[int, ...]]  #: By topic: the real numbers of these partitions.
+
+    def originals(self, assignment: Assignment) -> tuple[TopicPartition, ...]:
+        """Return the assigned partitions with their real numbers."""
+        return tuple(TopicPartition(tp.topic, self.numbers[tp.topic][tp.partition]) for tp in assignment.partitions)
+
+
+def assign_in_lists(
+    view: ClusterView,
+    subscriptions: Subscriptions,
+    undeleted: Mapping[str, int],
+    assign: Callable[[PartitionList], Plan],
+) -> Plan:
+    """Return the assignment of every member, of the partitions that are not marked for deletion and of those that are.
+
+    ``undeleted`` has, by topic with ordered delivery, the number below which partitions are not marked. An assignor
+    keeps user data about the first list only: its numbers mean other partitions in the second.
+    """
+    kept: dict[str, tuple[int, ...]] = {}
+    marked: dict[str, tuple[int, ...]] = {}
+    for topic, found in view.partitions.items():
+        numbers = tuple(one.partition for one in found)
+        count = undeleted.get(topic)
+        kept[topic] = numbers if count is None else tuple(n for n in numbers if n < count)
+        if len(kept[topic]) < len(numbers):
+            marked[topic] = numbers[len(kept[topic]) :]
+    if not marked:
+        return assign(PartitionList(view, subscriptions, kept))
+    first = _listed(view, subscriptions, kept, has_user_data=True)
+    second = _listed(view, subscriptions, marked, has_user_data=False)
+    plan, rest = assign(first), assign(second)
+    return {
+        member: Assignment(first.originals(share) + second.originals(rest[member]), share.user_data)
+        for member, share in plan.items()
+    }
+
+
+def _listed(
+    view: ClusterView, subscriptions: Subscriptions, numbers: Mapping[str, tuple[int, ...]], *, has_user_data: bool
+) -> PartitionList:
+    """Return the part of the cluster and of the subscriptions with these partitions."""
+    indices = {topic: {number: index for index, number in enumerate(found)} for topic, found in numbers.items()}
+    partitions = {
+        topic: tuple(
+            one._replace(partition=indices[topic][one.partition])
+            for one in view.partitions[topic]
+            if one.partition in indices[topic]
+        )
+        for topic in numbers
+    }
+    members = {}
+    for member, given in subscriptions.items():
+        owned = tuple(
+            TopicPartition(tp.topic, indices[tp.topic][tp.partition])
+            for tp in given.owned_partitions
+            if tp.partition in indices.get(tp.topic, ())
+        )
+        data = given.user_data if has_user_data else None
+        members[member] = Subscription(
+            given.topics, data, owned, given.generation_id, given.rack_id, given.group_instance_id
+        )
+    return PartitionList(ClusterView(partitions, view.nodes), members, numbers)

@@ -1,0 +1,319 @@
+"""A barrier for topics without ordered delivery: on real Kafka, new partitions start after old ones (KIP-253).
+
+A barrier is a set of gates, one in each partition of an expanded topic: records behind a gate are held until other
+partitions are read. Real Kafka does not report when a topic was expanded, and producers use the old count until they
+refresh their metadata. After this consumer has seen the new count, it therefore waits for a grace time, and then looks
+up the ends of the old partitions: all records of producers with outdated metadata are before these ends. A new
+partition starts once the group's committed offsets have reached them. The old partitions themselves stop at the ends
+that they had when the new count was seen, until the group has reached all of these, as Kafka's own partitioner also
+moves keys between old partitions. docs/ordered-delivery.md proves the resulting order.
+
+The barrier is stored nowhere but in the group's commits: a new partition is held until it has a committed offset. A
+member that restarts, or that joins later, begins the barrier anew for the partitions without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from ..calls import Call
+from ..config import ConsumerConfig
+from ..connection.request import Answer, Request
+from ..errors import KafkaError
+from ..metadata import Metadata, TopicMetadata
+from ..partitions import Partition, Partitions
+from ..timers import NEVER, Random
+from ..types import OffsetAndMetadata, TopicPartition
+from .gates import END, START, Gate, Requirement
+from .holds import NOTHING, Hold, HoldState
+from .thresholds import Thresholds
+from .topics import EpochEnds
+
+if TYPE_CHECKING:
+    from ..group.group import Group
+
+ASKER = "barrier"
+
+
+def barrier_gates(partition: int, started: Collection[int], new: Collection[int]) -> list[Gate]:
+    """Return the gates of a partition, if the group has ``started`` some partitions and ``new`` ones were added since.
+
+    Linear hashing splits partition p off from one below p / 2. A new partition therefore waits for all started ones,
+    and for the new ones below half its number: they include each partition that had one of its keys before.
+    """
+    if not new:
+        return []
+    if partition in new:
+        awaited = sorted({*started, *(one for one in new if 2 * one < partition)})
+        return [Gate(START, tuple(Requirement(one, END) for one in awaited))]
+    return [Gate(END, tuple(Requirement(one, END) for one in sorted(started)))]
+
+
+class BarrierTopic:
+    """One topic, the partitions that the group has started, and the holds of the assigned ones."""
+
+    def __init__(self, name: str, topic_id: bytes) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.existing: frozenset[int] = frozenset()
+        self.new: set[int] = set()  #: Partitions without a committed offset that were added to those of the group.
+        self.is_known = False  #: Whether the committed offsets, which show the started partitions, have arrived.
+        self.began_at = 0.0  #: When this consumer has seen the last change.
+        self.ends_before = EpochEnds(name, keeps_lowest=True)  #: The ends when the change was seen.
+        self.ends_after = EpochEnds(name, keeps_lowest=True)  #: The ends after the grace time.
+        self.holds: dict[Partition, Hold] = {}
+
+    @property
+    def started(self) -> frozenset[int]:
+        """The partitions that the group has started."""
+        return self.existing - self.new
+
+    def begin(self, new: Collection[int], now: float) -> None:
+        """Begin a barrier for partitions that were added, together with those that are new already."""
+        self.new |= set(new)
+        self.began_at = now
+        self.ends_before.clear()
+        self.ends_after.clear()
+        for hold in self.holds.values():
+            hold.opened.discard(END)
+            hold.topic_changed()
+
+
+class Barrier:
+    """Holds partitions of expanded topics without ordered delivery; a manager like ``delivery.OrderedDelivery``."""
+
+    asker = ASKER
+
+    def __init__(
+        self, config: ConsumerConfig, partitions: Partitions, metadata: Metadata, random: Random, group: Group
+    ) -> None:
+        self._partitions = partitions
+        self._metadata = metadata
+        self._group = group
+        self._thresholds = Thresholds(config, metadata, random, ASKER)
+        self._grace = config.ordered_delivery_grace_ms / 1000
+        self._interval = config.heartbeat_interval_ms / 1000
+        self._topics: dict[str, BarrierTopic] = {}
+        self._seen = (-1, -1)
+        self._committed: dict[TopicPartition, int] = {}
+        self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
+        self._asked_about: list[BarrierTopic] = []
+        self._ask_at = -NEVER
+        self._has_moved = True
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a partition is held."""
+        return any(hold.state is not HoldState.FREE for _, hold in self._holds())
+
+    def moved(self) -> None:
+        """Note that the state of a hold may have changed."""
+        self._has_moved = True
+
+    def errors(self) -> Iterator[KafkaError]:
+        """Yield no error: committed offsets and leaders report theirs elsewhere."""
+        return iter(())
+
+    def step(self, now: float) -> list[Request]:
+        """Follow metadata, assignment and committed offsets, open gates, and return the requests that are due."""
+        self._has_moved = False
+        self._follow(now)
+        self._take_committed(now)
+        for topic, hold in self._holds():
+            if hold.state is not HoldState.FREE:
+                self._advance(topic, hold, now)
+        self._read_committed(now)
+        return self._thresholds.step(now)
+
+    def wake_at(self, now: float) -> float:
+        """Return when the next step is due."""
+        if self._has_moved or self._seen != (self._metadata.version, self._partitions.generation):
+            return now
+        times = [self._thresholds.wake_at(now)]
+        if self._call is None and self._wants_committed():
+            times.append(self._ask_at)
+        times += [one.began_at + self._grace for one in self._topics.values() if now < one.began_at + self._grace]
+        return max(now, min(times))
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the response to a request of :meth:`step`."""
+        self._thresholds.handle(answer, now)
+
+    def restart(self, now: float) -> None:
+        """Forget the requests in flight, as their connections are closed."""
+        self._seen = (-1, -1)
+        self._call = None
+        self._thresholds.restart(now)
+        for topic in self._topics.values():
+            topic.ends_before.asked.clear()
+            topic.ends_after.asked.clear()
+
+    def opening(self) -> list[TopicPartition]:
+        """Return the partitions with a gate that opens once ``on_partition_keys_assigned`` has succeeded."""
+        found = (hold.partition for _, hold in self._holds() if hold.state is HoldState.AWAITING_CALLBACK)
+        return [partition.tp for partition in found if not partition.callback_pending]
+
+    def opened(self, tps: Collection[TopicPartition]) -> None:
+        """Open the gates of these partitions, after the listener was called."""
+        for topic, hold in self._holds():
+            if hold.partition.tp in tps and hold.state is HoldState.AWAITING_CALLBACK:
+                self._open(topic, hold)
+        self.moved()
+
+    def waits(self) -> Iterator[tuple[Partition, str, bool]]:
+        """Yield the partitions of which no record may be returned now, each with the reason, and whether it only waits
+        for the progress of other partitions.
+        """
+        for topic, hold in self._holds():
+            partition, end = hold.partition, hold.partition.delivery_end
+            if end is not None and partition.has_position and partition.cursor.offset >= end:
+                yield partition, self._why(topic, hold), hold.awaits_thresholds
+
+    def _why(self, topic: BarrierTopic, hold: Hold) -> str:
+        if hold.state is HoldState.AWAITING_EPOCHS:
+            return "held until the group's committed offsets are known"
+        if hold.state is HoldState.AWAITING_CALLBACK:
+            return "held until on_partition_keys_assigned has succeeded"
+        if hold.state is not HoldState.AWAITING_POSITIONS:
+            return "held until ordered_delivery_grace_ms has passed and the ends of old partitions are known"
+        words = []
+        for one in hold.gate.requires:
+            end, at = self._ends(topic, hold).thresholds.get(one), self._of(topic, one)
+            if end is not None and at < end.offset:
+                words.append(f"{topic.name}-{one.partition} is committed up to {end.offset} (now {at})")
+        return f"held until {' and '.join(words)}" if words else "held until the next step"
+
+    def _holds(self) -> Iterator[tuple[BarrierTopic, Hold]]:
+        for topic in self._topics.values():
+            for hold in topic.holds.values():
+                yield topic, hold
+
+    # --- metadata and assignment ---
+
+    def _follow(self, now: float) -> None:
+        seen = self._metadata.version, self._partitions.generation
+        if self._seen == seen:
+            return
+        self._seen = seen
+        assigned = self._partitions.topics()
+        for name in assigned:
+            known = self._metadata.topics.get(name)
+            if known is not None and known.partitions and known.counts is None:
+                self._follow_topic(known, now)
+        for name in [name for name in self._topics if name not in assigned]:
+            self._partitions.held_topics.discard(name)
+            del self._topics[name]
+        for topic in self._topics.values():
+            topic.holds = {p: hold for p, hold in topic.holds.items() if self._partitions.get(p.tp) is p}
+        for partition in self._partitions:
+            found = self._topics.get(partition.tp.topic)
+            if found is not None and partition not in found.holds:
+                found.holds[partition] = Hold(partition)
+
+    def _follow_topic(self, known: TopicMetadata, now: float) -> None:
+        topic = self._topics.get(known.name)
+        if topic is None or topic.topic_id != known.topic_id:
+            topic = self._topics[known.name] = BarrierTopic(known.name, known.topic_id)
+            self._partitions.held_topics.add(known.name)
+        existing = frozenset(known.partitions)
+        added, topic.existing = existing - topic.existing, existing
+        if added and topic.is_known:
+            topic.begin(added, now)
+
+    # --- holds ---
+
+    def _advance(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
+        """Move the hold as far as it goes without another response."""
+        hold.follow_position()
+        before = None
+        while hold.state is not before:
+            before = hold.state
+            if before is HoldState.AWAITING_EPOCHS:
+                if topic.is_known:
+                    hold.epochs_found(barrier_gates(hold.partition.tp.partition, topic.started, topic.new))
+            elif before is HoldState.AWAITING_START:
+                # A position that the application has chosen is not held: a partition without a commit has no other.
+                hold.decide_start(0)
+            elif before is HoldState.AWAITING_THRESHOLDS:
+                self._find_ends(topic, hold, now)
+            elif before is HoldState.AWAITING_POSITIONS:
+                self._compare(topic, hold)
+            elif before is HoldState.AWAITING_CALLBACK and not self._has_key_listener:
+                self._open(topic, hold)
+
+    @property
+    def _has_key_listener(self) -> bool:
+        return hasattr(self._group.subscription.listener, "on_partition_keys_assigned")
+
+    def _open(self, topic: BarrierTopic, hold: Hold) -> None:
+        if hold.gates and hold.gate.after == START:
+            topic.new.discard(hold.partition.tp.partition)
+        hold.called()
+
+    def _ends(self, topic: BarrierTopic, hold: Hold) -> EpochEnds:
+        return topic.ends_after if hold.gate.after == START else topic.ends_before
+
+    def _find_ends(self, topic: BarrierTopic, hold: Hold, now: float) -> None:
+        hold.hold_unfetched()
+        if hold.gate.after == START and now < topic.began_at + self._grace:
+            return
+        ends, own = self._ends(topic, hold), Requirement(hold.partition.tp.partition, END)
+        needed = {*hold.gate.requires, *([own] if hold.gate.after == END else [])}
+        missing = [one for one in sorted(needed) if one not in ends.thresholds]
+        for one in missing:
+            self._thresholds.ask(ends, one)
+        if not missing:
+            hold.thresholds_found(ends.thresholds[own].offset if hold.gate.after == END else -1)
+
+    def _compare(self, topic: BarrierTopic, hold: Hold) -> None:
+        ends = self._ends(topic, hold)
+        for one in hold.gate.requires:
+            if not self._thresholds.is_current(ends, one):
+                self._thresholds.ask(ends, one)
+            if self._of(topic, one) < ends.thresholds[one].offset:
+                return
+        hold.passed()
+
+    def _of(self, topic: BarrierTopic, one: Requirement) -> int:
+        """Return how far the group has read a partition: its committed offset, or this consumer's own position."""
+        tp = TopicPartition(topic.name, one.partition)
+        own = self._partitions.get(tp)
+        if own is not None and own.has_position and own.delivery_end != NOTHING and not own.callback_pending:
+            return self._partitions.processed(own).offset
+        return self._committed.get(tp, 0)
+
+    # --- committed offsets ---
+
+    def _wants_committed(self) -> bool:
+        if any(not topic.is_known for topic in self._topics.values()):
+            return True
+        return any(hold.state is HoldState.AWAITING_POSITIONS for _, hold in self._holds())
+
+    def _read_committed(self, now: float) -> None:
+        """Ask for the committed offsets of all partitions of these topics, once in a heartbeat interval at most."""
+        if self._call is not None or now < self._ask_at or not self._wants_committed():
+            return
+        self._ask_at = now + self._interval
+        self._asked_about = [topic for topic in self._topics.values() if topic.existing]
+        tps = [TopicPartition(topic.name, number) for topic in self._asked_about for number in sorted(topic.existing)]
+        self._call = self._group.committed.ask(tps)
+
+    def _take_committed(self, now: float) -> None:
+        call = self._call
+        if call is None or not call.done:
+            return
+        self._call = None
+        if call.error is not None:
+            return
+        found = {tp: value.offset for tp, value in call.result().items() if value is not None}
+        self._committed = found
+        for topic in self._asked_about:
+            started = {tp.partition for tp in found if tp.topic == topic.name}
+            if topic.is_known:
+                topic.new -= started
+                continue
+            topic.is_known = True
+            # Without any commit the group is new, and all partitions are started together.
+            if started:
+                topic.begin(topic.existing - started, now)

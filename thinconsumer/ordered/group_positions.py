@@ -1,0 +1,235 @@
+"""How far the group has read each partition, from the best source that a consumer has (KIP-253).
+
+For its own partitions a consumer takes its own positions, for other partitions those that their owners send
+(:mod:`.positions`). If there is none, it takes the committed offset, which is never ahead of the position: with
+``assign()``, for owners that send no positions, and for coordinators without ConsumerGroupPositions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..calls import Call
+from ..config import ConsumerConfig
+from ..connection.request import Answer, Request
+from ..errors import KafkaError
+from ..partitions import Partition, Partitions
+from ..timers import NEVER, Random
+from ..types import OffsetAndMetadata, TopicPartition
+from .holds import NOTHING
+from .positions import Place, PositionExchange, Report
+from .topics import OrderedTopic
+
+if TYPE_CHECKING:
+    from ..group.group import Group
+
+ASKER = "ordered"
+#: An owner is silent after this many responses without a position of it: a member of another client, for example.
+SILENT_RESPONSES = 3
+#: After this many responses without a partition that members wait for, requests are sent more rarely.
+QUIET_RESPONSES = 5
+#: Heartbeat intervals between two requests while no member waits. Without them, a member that begins to wait late would
+#: get no position of this one.
+QUIET_PACE = 10
+#: The position in partitions of other consumers for one without a group, which waits for its own partitions only.
+READ = float("inf")
+
+
+class GroupPositions:
+    """Finds the positions of the group, and sends those of this member to the others."""
+
+    def __init__(self, config: ConsumerConfig, partitions: Partitions, random: Random, group: Group | None) -> None:
+        self._partitions = partitions
+        self._group = group
+        self._option = config.heartbeat_interval_ms / 1000
+        self._reads_committed = config.isolation_level == "read_committed"
+        self._exchange: PositionExchange | None = None
+        if group is not None:
+            self._exchange = PositionExchange(
+                ASKER, config, group.coordinator, random, group.commit_identity, lambda: self.interval
+            )
+        self._awaits_poll = False  #: Whether a request is due that waits for a poll to add this member's positions.
+        self._has_polled = False  #: Whether a poll has added them.
+        #: Whether the last request was sent without them, because no poll came in time. The next poll adds them at
+        #: once: an application that polls rarely, and calls ``drive`` meanwhile, may never poll while a request waits.
+        self._owes_positions = False
+        #: When a step has first found the request due; None before. This step may be a poll that comes late.
+        self._waits_since: float | None = None
+        #: The positions of own partitions when the last request was due. One that has not moved since counts as final.
+        self._seen: dict[Place, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._call: Call[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
+        self._committed_due_at = -NEVER
+        self._wants_committed = False
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two requests: with the consumer group protocol, the broker may name a longer interval."""
+        return self._option if self._group is None else max(self._option, self._group.member.heartbeat_interval)
+
+    def counts_commits(self, tp: TopicPartition) -> bool:
+        """Return whether the committed offset alone shows how far the group has read a partition: with ``assign()``, no
+        member owns it.
+        """
+        return self._exchange is not None and not self._is_member and tp not in self._partitions
+
+    def topic_forgotten(self) -> None:
+        """Forget committed offsets: those of a deleted topic do not count for the one that has its name now."""
+        self._committed = {}
+        self._call = None
+
+    def of(self, topic: OrderedTopic, number: int) -> float | None:
+        """Return the group's position in a partition; None if it is not known."""
+        tp = TopicPartition(topic.name, number)
+        own = self._partitions.get(tp)
+        if own is not None:
+            return self._own(own)
+        if self._exchange is None:
+            return READ
+        known = self._exchange.known.get((topic.shape.topic_id, number)) if self._is_member else None
+        return self._committed.get(tp) if known is None else known
+
+    def follow(self) -> None:
+        """Forget positions of other generations, and take committed offsets that have arrived."""
+        if self._exchange is not None:
+            self._exchange.follow_generation()
+        call = self._call
+        if call is not None and call.done:
+            self._call = None
+            if call.error is None:
+                self._committed = {tp: value.offset for tp, value in call.result().items() if value is not None}
+
+    def step(
+        self, now: float, topics: Mapping[str, OrderedTopic], awaited: Mapping[Place, TopicPartition]
+    ) -> list[Request]:
+        """Return the request that is due; ``awaited`` are the partitions of others that this consumer waits for."""
+        exchange = self._exchange
+        if exchange is None:
+            return []
+        has_holds = any(topic.shape.has_changed and topic.holds for topic in topics.values())
+        exchange.is_active = self._is_member and has_holds
+        is_quiet = not awaited and exchange.quiet_responses >= QUIET_RESPONSES
+        exchange.pace = QUIET_PACE if is_quiet else 1
+        self._read_committed(awaited, now)
+        self._awaits_poll = self._waits_for_poll(now, exchange, topics)
+        if self._awaits_poll:
+            return []
+        self._withdraw_outdated(exchange, topics)
+        requests = exchange.step(now, awaited)
+        if requests:
+            self._owes_positions = self._waits_since is not None and not self._has_polled
+            self._has_polled, self._waits_since = False, None
+        return requests
+
+    def _waits_for_poll(self, now: float, exchange: PositionExchange, topics: Mapping[str, OrderedTopic]) -> bool:
+        """Return whether the request that is due waits for a poll: not for ever, as an application may only call
+        ``drive``.
+        """
+        if self._has_polled or not exchange.is_due(now) or not self._own_requested(topics):
+            return False
+        if self._waits_since is None:
+            self._waits_since = now
+        return now < self._waits_since + self.interval / 2
+
+    def _withdraw_outdated(self, exchange: PositionExchange, topics: Mapping[str, OrderedTopic]) -> None:
+        """Withdraw positions that a poll has added and that have moved back since, by a seek."""
+        if exchange.ready:
+            own = {place: self._partitions.processed(one).offset for place, one in self._own_requested(topics).items()}
+            exchange.withdraw([place for place, one in exchange.ready.items() if own.get(place, -1) < one.offset])
+
+    def wake_at(self, now: float) -> float:
+        """Return when the next step is due."""
+        if self._exchange is None:
+            return NEVER
+        at = self._exchange.wake_at(now)
+        if self._awaits_poll and self._waits_since is not None and at < NEVER:
+            at = max(at, self._waits_since + self.interval / 2)
+        return min(at, self._committed_due_at) if self._wants_committed and self._call is None else at
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the response to a request of :meth:`step`."""
+        assert self._exchange is not None
+        self._exchange.handle(answer, now)
+
+    def restart(self, now: float) -> None:
+        """Forget the requests in flight."""
+        self._call = None
+        if self._exchange is not None:
+            self._exchange.restart(now)
+
+    def topic_changed(self) -> None:
+        """Exchange positions at the full pace again: members may wait for this one."""
+        if self._exchange is not None:
+            self._exchange.quiet_responses = 0
+
+    def due_reports(self, now: float, topics: Mapping[str, OrderedTopic]) -> dict[Place, Report] | None:
+        """Return the positions that the next request has to contain; None if it does not wait for those of a poll."""
+        if self._exchange is None or not (self._awaits_poll or self._owes_positions):
+            return None
+        reports = {place: self._report(place, partition) for place, partition in self._own_requested(topics).items()}
+        self._seen = {place: report.offset for place, report in reports.items()}
+        return self._exchange.due_reports(reports)
+
+    def report(self, reports: Mapping[Place, Report]) -> None:
+        """Send these positions with the next request."""
+        if self._exchange is not None:
+            self._exchange.add(reports)
+        self._has_polled, self._awaits_poll, self._owes_positions = True, False, False
+
+    @property
+    def _is_member(self) -> bool:
+        return self._group is not None and self._group.subscription.is_subscribed
+
+    def _own(self, partition: Partition) -> int | None:
+        """Return the position of an own partition; None if there is none yet.
+
+        A partition of which no record may be returned has none. It may be empty, so that its position would pass every
+        threshold, although records of its keys are left in the partition that it waits for itself.
+        """
+        if not partition.has_position or partition.callback_pending or partition.delivery_end == NOTHING:
+            return None
+        return self._partitions.processed(partition).offset
+
+    def _own_requested(self, topics: Mapping[str, OrderedTopic]) -> dict[Place, Partition]:
+        """Return this member's partitions that members wait for, if they have a position."""
+        found: dict[Place, Partition] = {}
+        requested = self._exchange.requested if self._exchange is not None else {}
+        names = {topic.shape.topic_id: topic.name for topic in topics.values()} if requested else {}
+        for place in requested:
+            own = self._partitions.get(TopicPartition(names.get(place[0], ""), place[1]))
+            if own is not None and self._own(own) is not None:
+                found[place] = own
+        return found
+
+    def _report(self, place: Place, partition: Partition) -> Report:
+        offset = self._partitions.processed(partition).offset
+        end = partition.last_stable_offset if self._reads_committed else partition.high_watermark
+        gate = partition.delivery_end
+        is_stopped = partition.paused or partition.error is not None or self._seen.get(place) == offset
+        is_at_end = (end is not None and offset >= end) or (gate is not None and offset >= gate)
+        return Report(offset, partition.cursor.epoch, is_stopped or is_at_end)
+
+    def _read_committed(self, awaited: Mapping[Place, TopicPartition], now: float) -> None:
+        """Ask for the committed offsets of awaited partitions if no member sends their positions."""
+        exchange, group = self._exchange, self._group
+        assert exchange is not None and group is not None
+        if self._is_member and exchange.error is None:
+            tps = [tp for place, tp in awaited.items() if exchange.unknown.get(place, 0) >= SILENT_RESPONSES]
+        else:
+            tps = list(awaited.values())
+        self._wants_committed = bool(tps)
+        if not tps:
+            self._committed = {}
+        elif self._call is None and now >= self._committed_due_at:
+            if exchange.is_active and not exchange.is_due(now):
+                self._committed_due_at = max(exchange.due_at, now + self.interval / 2)
+                return
+            # In turns with requests for positions: at most one of both is sent in an interval.
+            self._committed_due_at = now + self.interval * (2 if exchange.is_active else 1)
+            self._call = group.committed.ask(tps)
+            exchange.skip_turn(now)
+
+    def errors(self) -> list[KafkaError]:
+        """Return the errors of responses that the application has to act on."""
+        return [] if self._exchange is None or self._exchange.error is None else [self._exchange.error]

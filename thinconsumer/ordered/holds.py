@@ -1,0 +1,215 @@
+"""The hold of one assigned partition: its next gate, and the offset from which on its records are not returned.
+
+A gate is the place in a partition behind which records are held until other partitions are read (:mod:`.gates`).
+
+A state machine without requests. :mod:`.delivery` asks brokers for what a hold needs, and gives it the answers.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+from ..errors import IllegalStateError
+from ..partitions import Cursor, Partition, PositionEvent
+from ..timers import NEVER
+from .gates import START, Epochs, Gate
+
+#: ``Partition.delivery_end`` of a partition of which no record may be returned.
+NOTHING = -1
+
+
+class HoldState(enum.Enum):
+    """The event that a partition waits for before records behind its next gate may be returned."""
+
+    AWAITING_EPOCHS = "awaiting leader epochs"  #: A broker is asked for the leader epochs at changes of the count.
+    AWAITING_START = "awaiting start"  #: The position and the log start are not known yet.
+    AWAITING_THRESHOLDS = "awaiting thresholds"  #: Leaders are asked for the offsets at which leader epochs end.
+    AWAITING_POSITIONS = "awaiting positions"  #: The group has not consumed all that the gate requires.
+    AWAITING_CALLBACK = "awaiting key callback"  #: ``on_partition_keys_assigned`` has not succeeded yet.
+    FREE = "free"  #: No gate is left.
+
+
+class HoldEvent(enum.Enum):
+    """An event of a hold."""
+
+    TOPIC_CHANGED = "topic changed"
+    EPOCHS_FOUND = "epochs found"
+    GATE_LEFT = "gate left"
+    NO_GATE_LEFT = "no gate left"
+    THRESHOLDS_FOUND = "thresholds found"
+    THRESHOLDS_OUTDATED = "thresholds outdated"
+    POSITION_CHANGED = "position changed"
+    PASSED = "passed"
+    CALLED = "called"
+
+
+_S = HoldState
+_E = HoldEvent
+_ALWAYS = {_E.TOPIC_CHANGED: _S.AWAITING_EPOCHS}
+
+#: Legal transitions. Any other is a bug in this package and raises ``IllegalStateError``.
+TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
+    _S.AWAITING_EPOCHS: {_E.EPOCHS_FOUND: _S.AWAITING_START, **_ALWAYS},
+    _S.AWAITING_START: {
+        _E.GATE_LEFT: _S.AWAITING_THRESHOLDS,
+        _E.NO_GATE_LEFT: _S.FREE,
+        # Retention has emptied the partition that the last gate waited for, and it was removed.
+        _E.PASSED: _S.AWAITING_CALLBACK,
+        **_ALWAYS,
+    },
+    _S.AWAITING_THRESHOLDS: {
+        _E.THRESHOLDS_FOUND: _S.AWAITING_POSITIONS,
+        _E.POSITION_CHANGED: _S.AWAITING_START,
+        **_ALWAYS,
+    },
+    _S.AWAITING_POSITIONS: {
+        _E.PASSED: _S.AWAITING_CALLBACK,
+        # A new leader of an awaited partition may have a shorter log: its epochs may end at lower offsets.
+        _E.THRESHOLDS_OUTDATED: _S.AWAITING_THRESHOLDS,
+        # A seek behind the log start chooses a later start: the gate before the first record is decided anew.
+        _E.POSITION_CHANGED: _S.AWAITING_START,
+        **_ALWAYS,
+    },
+    _S.AWAITING_CALLBACK: {_E.CALLED: _S.AWAITING_START, **_ALWAYS},
+    _S.FREE: _ALWAYS,
+}
+
+
+class Hold:
+    """The gates of one assigned partition of a changed topic, and the next one's state."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.state = HoldState.AWAITING_EPOCHS
+        self.gates: list[Gate] = []  #: The gates that are not open, the first one first.
+        #: The epochs of gates that have opened (``Gate.after``). A gate stays open while the partition is assigned.
+        self.opened: set[int] = set()
+        self.ask_again_at = NEVER  #: When thresholds that were not reached are determined anew.
+        self._creation: Epochs = ()
+        self._is_closed = False  #: Whether the partition has waited at a gate that has not opened since.
+        self._decided_for: Cursor | None = None  #: The cursor for which :meth:`decide_start` has decided.
+        partition.delivery_end = NOTHING
+
+    def __repr__(self) -> str:
+        return f"<Hold of {self.partition.tp.topic}-{self.partition.tp.partition} {self.state.value} {self.gates[:1]}>"
+
+    @classmethod
+    def free(cls, partition: Partition) -> Hold:
+        """Return the hold of a partition that was read before its topic changed for the first time."""
+        end = partition.delivery_end
+        hold = cls(partition)
+        hold.state = HoldState.FREE
+        partition.delivery_end = end
+        return hold
+
+    @property
+    def gate(self) -> Gate:
+        """The next gate to open."""
+        return self.gates[0]
+
+    @property
+    def awaits_log_start(self) -> bool:
+        """Whether the log start decides if the gate before the first record still counts."""
+        partition = self.partition
+        is_first = self.state is HoldState.AWAITING_START and bool(self.gates) and self.gate.after == START
+        return is_first and partition.has_position and not starts_anew(partition) and partition.cursor.offset > 0
+
+    @property
+    def awaits_thresholds(self) -> bool:
+        """Whether offsets at which leader epochs end are needed."""
+        return self.state in (HoldState.AWAITING_THRESHOLDS, HoldState.AWAITING_POSITIONS)
+
+    def topic_changed(self) -> None:
+        """Hold all records that are not fetched yet: brokers sent the others before they had the new count."""
+        self._move(HoldEvent.TOPIC_CHANGED)
+        self.hold_unfetched()
+
+    def hold_unfetched(self) -> None:
+        """Hold the records that are not fetched yet."""
+        partition = self.partition
+        if partition.delivery_end is None or partition.delivery_end > partition.cursor.fetch_offset:
+            partition.delivery_end = partition.cursor.fetch_offset
+
+    def epochs_found(self, gates: Sequence[Gate], creation: Epochs = ()) -> None:
+        """Take the gates of the partition. ``creation`` are the leader epochs with which it was created.
+
+        A partition that was removed and added again has another gate before its first record than the one that opened.
+        """
+        if creation != self._creation:
+            self.opened.discard(START)
+        self._creation = creation
+        self.gates = [gate for gate in gates if gate.after not in self.opened]
+        self._move(HoldEvent.EPOCHS_FOUND)
+
+    def decide_start(self, log_start: int | None) -> bool:
+        """Drop the gate before the first record if the group has passed it; return whether that can be decided yet.
+
+        The group has passed it if it continues behind the log start: records were returned, or the application has
+        chosen a later start (KIP-253). ``log_start`` is None if it is not known.
+        """
+        partition = self.partition
+        self._decided_for = partition.cursor
+        if self.gates and self.gate.after == START:
+            if not partition.has_position or (self.awaits_log_start and log_start is None):
+                return False
+            if self.awaits_log_start and log_start is not None and partition.cursor.offset > log_start:
+                self._open()
+        if self.gates:
+            self._move(HoldEvent.GATE_LEFT)
+            self._is_closed = True
+        elif self._is_closed:
+            self._move(HoldEvent.PASSED)
+        else:
+            self._move(HoldEvent.NO_GATE_LEFT)
+            partition.delivery_end = None
+        return True
+
+    def thresholds_found(self, own: int) -> None:
+        """Return records up to the gate, which is at the offset ``own`` if it is not before the first record.
+
+        If ``own`` is higher than before, retention may have passed the gate: an epoch that is not in the log any more
+        ends at the log start. Buffered records may then be from behind the gate, and are fetched again.
+        """
+        if self.gate.after != START:
+            partition = self.partition
+            before = partition.delivery_end
+            if before is not None and before < own and before < partition.cursor.fetch_offset:
+                partition.rewind()
+            partition.delivery_end = own
+        self._move(HoldEvent.THRESHOLDS_FOUND)
+
+    def thresholds_outdated(self) -> None:
+        """Determine the thresholds anew."""
+        self._move(HoldEvent.THRESHOLDS_OUTDATED)
+        self.hold_unfetched()
+
+    def follow_position(self) -> None:
+        """Decide anew whether the gate before the first record counts, after a seek or a reset."""
+        if self.awaits_thresholds and self.gate.after == START and self.partition.cursor is not self._decided_for:
+            self._move(HoldEvent.POSITION_CHANGED)
+
+    def passed(self) -> None:
+        """Note that the group has consumed all that the gate requires."""
+        self._move(HoldEvent.PASSED)
+
+    def called(self) -> None:
+        """Open the gate, after the listener was called."""
+        if self.gates:
+            self._open()
+        self._is_closed = False
+        self._move(HoldEvent.CALLED)
+
+    def _open(self) -> None:
+        self.opened.add(self.gates.pop(0).after)
+
+    def _move(self, event: HoldEvent) -> None:
+        try:
+            self.state = TRANSITIONS[self.state][event]
+        except KeyError:
+            raise IllegalStateError(f"{self!r}: {event.value!r} is illegal in this state") from None
+
+
+def starts_anew(partition: Partition) -> bool:
+    """Return whether the position was set by a reset: the group has no position in this partition."""
+    return partition.placed_by is PositionEvent.RESET_FOUND

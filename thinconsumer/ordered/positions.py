@@ -1,0 +1,259 @@
+"""Exchange positions with the other members of the group through its coordinator: ConsumerGroupPositions (KIP-253).
+
+A member names the partitions that it waits for; responses then ask their owners for the positions. At most one
+request is sent in ``heartbeat_interval_ms``. Positions count for one generation: afterwards another member may own the
+partition, and continue at an earlier offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ..connection.request import Answer, Request
+from ..errors import BrokerResponseError, KafkaError
+from ..failures import GRACE, Action, OutageLog, Scope, rule
+from ..group.commit_identity import CommitIdentity
+from ..group.coordinator import Coordinator
+from ..group.identity import Identity
+from ..group.settings import GroupSettings
+from ..timers import NEVER, Backoff, Random, Retry
+from ..wire import Message
+from ..wire.consumer_group_positions import (
+    ConsumerGroupPositionsRequest,
+    ConsumerGroupPositionsResponse,
+    PartitionPosition,
+    TopicPositions,
+    WantedTopic,
+)
+from ..wire.error_codes import to_error
+
+log = logging.getLogger(__name__)
+
+API = "ConsumerGroupPositions"
+#: The node's general connection: the request must not wait behind a JoinGroup that the coordinator holds back.
+CHANNEL = ""
+
+#: A partition by topic id and number.
+Place = tuple[bytes, int]
+
+
+class Report(NamedTuple):
+    """A position of this member, with the facts that decide whether to send it."""
+
+    offset: int
+    epoch: int  #: The leader epoch of the last record before the position; -1 if unknown.
+    #: Whether no record follows that could be returned now: the position is at the end of the log, the partition is
+    #: paused, or it waits at a gate.
+    at_end: bool
+
+
+def is_worth_sending(report: Report, last: Report | None) -> bool:
+    """Return whether the position may release a partition of another member, which the ``last`` one sent did not.
+
+    ``last`` is None if the coordinator has no position of this member (KIP-253: "has not been included since this
+    consumer starts"). A position that is below the last one replaces it. Within one leader epoch only the end counts,
+    since thresholds are ends of epochs. KIP-253 compares the position with the high watermark alone; but a partition
+    may wait at a gate, or be paused, exactly at the threshold for another partition.
+    """
+    if last is None or report.offset < last.offset:
+        return True
+    return report.offset > last.offset and (report.at_end or report.epoch > last.epoch)
+
+
+class PositionExchange:
+    """Sends this member's positions and receives those of other members, one request at a time."""
+
+    def __init__(
+        self,
+        asker: str,
+        settings: GroupSettings,
+        coordinator: Coordinator,
+        random: Random,
+        read_identity: Callable[[], CommitIdentity],
+        read_interval: Callable[[], float],
+    ) -> None:
+        self._asker = asker
+        self._settings = settings
+        self._coordinator = coordinator
+        self._read_identity = read_identity
+        self._read_interval = read_interval  #: Returns the seconds between two requests.
+        self._retry = Retry(Backoff.from_settings(settings), random)
+        self._in_flight: Request | None = None
+        self._node_id = -1  #: The coordinator that the request in flight was sent to.
+        self._sent_at = -NEVER
+        self._identity: Identity | None = None  #: The generation that all positions belong to.
+        self._sent: dict[Place, Report] = {}  #: The positions that the coordinator has, or will have.
+        self.ready: dict[Place, Report] = {}  #: The positions for the next request.
+        self.known: dict[Place, int] = {}  #: The positions of partitions that this member waits for.
+        #: For how many responses in a row the coordinator had no position of a partition that this member waits for.
+        self.unknown: dict[Place, int] = {}
+        self.requested: dict[Place, int] = {}  #: Partitions that members wait for: the position that is known, or -1.
+        self.is_active = False  #: Whether positions have to be exchanged.
+        self.pace = 1  #: The number of heartbeat intervals between two requests.
+        #: How many responses in a row have shown that no member waits for a position.
+        self.quiet_responses = 0
+        self.error: KafkaError | None = None  #: The error of the last response, if the application must act on it.
+        self._outages = OutageLog(log)
+
+    def follow_generation(self) -> Identity | None:
+        """Return the member's identity in a stable generation, else None; forget positions of other generations."""
+        now_as = self._read_identity()
+        identity = now_as.who if now_as.is_subscribed and not now_as.is_rebalancing else None
+        if identity is not None and not identity.is_member:
+            identity = None
+        if identity != self._identity:
+            self._identity = identity
+            self._sent.clear()
+            self.ready.clear()
+            self.known.clear()
+            self.unknown.clear()
+            self.requested.clear()
+            self.quiet_responses = 0
+        return identity
+
+    def due_reports(self, reports: Mapping[Place, Report]) -> dict[Place, Report]:
+        """Return the positions that the next request has to contain, except those that :meth:`add` has got already.
+
+        ``reports`` has the positions of the partitions in ``requested`` that this member owns.
+        """
+        return {
+            place: report
+            for place, report in reports.items()
+            if place not in self.ready
+            and is_worth_sending(report, None if self.requested[place] < 0 else self._sent.get(place))
+        }
+
+    def add(self, reports: Mapping[Place, Report]) -> None:
+        """Send these positions with the next request."""
+        self.ready.update(reports)
+
+    def withdraw(self, places: Iterable[Place]) -> None:
+        """Do not send these positions, which :meth:`add` has got."""
+        for place in places:
+            del self.ready[place]
+
+    def is_due(self, now: float) -> bool:
+        """Return whether a request may be sent now."""
+        return self.is_active and self._in_flight is None and now >= self.due_at
+
+    @property
+    def due_at(self) -> float:
+        """When the next request may be sent."""
+        return max(self._sent_at + self._read_interval() * self.pace, self._retry.not_before)
+
+    def skip_turn(self, now: float) -> None:
+        """Count another request, which was sent now instead, as this interval's request."""
+        self._sent_at = now
+
+    def step(self, now: float, wanted: Collection[Place]) -> list[Request]:
+        """Return the request that is due, if any. ``wanted`` are the awaited partitions."""
+        if not self.is_active:
+            self._coordinator.unwant(self._asker)
+            return []
+        self._coordinator.want(self._asker)
+        if self._in_flight is not None and not self._coordinator.still_serves(
+            self._node_id, CHANNEL, self._sent_at, now, self._asker
+        ):
+            self._in_flight = None  # the group has moved: repeat the request at the new coordinator
+        target, identity = self._coordinator.target(CHANNEL), self.follow_generation()
+        if target is None or identity is None or not self.is_due(now):
+            return []
+        sent, self.ready = self.ready, {}
+        self._sent.update(sent)
+        positions = {place: report.offset for place, report in sent.items()}
+        request = Request(
+            self._asker,
+            ConsumerGroupPositionsRequest,
+            target,
+            lambda version: _message(identity, positions, wanted),
+            now + min(self._settings.request_timeout_ms, self._settings.session_timeout_ms) / 1000,
+            (identity, frozenset(wanted), sent),
+        )
+        self._in_flight, self._node_id, self._sent_at = request, target.node_id, now
+        return [request]
+
+    def wake_at(self, now: float) -> float:
+        """Return when the next request is due; NEVER while only a response or a rebalance can make one due."""
+        if not self.is_active or self._in_flight is not None or self._coordinator.target(CHANNEL) is None:
+            return NEVER
+        return NEVER if self.follow_generation() is None else max(now, self.due_at)
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the response to a request of :meth:`step`."""
+        if answer.request is not self._in_flight:
+            log.debug("group %s: dropped a late %s response", self._coordinator.group_id, API)
+            return
+        self._in_flight = None
+        self._coordinator.waiting(None, now, self._asker)
+        identity, wanted, sent = answer.request.context
+        response: ConsumerGroupPositionsResponse | None = answer.response
+        if response is None or response.error_code:
+            for place in sent:  # the coordinator may have none of these positions
+                self._sent.pop(place, None)
+            self._failed(answer, now)
+            return
+        self.error = None
+        self._retry.succeeded()
+        self._coordinator.answered(answer.node_id)
+        self._outages.recovered(None, now, f"group {self._coordinator.group_id}: positions are exchanged again")
+        if identity != self.follow_generation():
+            return
+        found = dict(_rows(response.positions))
+        self.known = {place: found[place] for place in wanted if found.get(place, -1) >= 0}
+        self.unknown = {place: self.unknown.get(place, 0) + 1 for place in wanted if place not in self.known}
+        self.requested = dict(_rows(response.requested))
+        self.quiet_responses = 0 if self.requested or wanted else self.quiet_responses + 1
+
+    def restart(self, now: float) -> None:
+        """Forget the request in flight, as its connection is closed."""
+        self._in_flight = None
+        self._sent.clear()
+        self.ready.clear()
+
+    def _failed(self, answer: Answer, now: float) -> None:
+        group_id = self._coordinator.group_id
+        self._retry.failed(now)
+        if answer.response is None:
+            error = answer.error or KafkaError("the request got no response")
+            is_final = isinstance(error, BrokerResponseError) and not error.retriable
+            if not is_final:
+                self._coordinator.lost(answer.request.target.node_id, str(error), now)
+        else:
+            code, detail = answer.response.error_code, answer.response.error_message or ""
+            error = to_error(code, api=API, node_id=answer.node_id, group_id=group_id, detail=detail)
+            action = rule(API, code, Scope.GROUP).action
+            is_final = action is Action.RAISE
+            if action is Action.WAIT_FOR_COORDINATOR:
+                self._coordinator.loading(now)
+            elif action is Action.FIND_COORDINATOR:
+                self._coordinator.lost(answer.request.target.node_id, str(error), now)
+            text = f"group {group_id}: positions cannot be exchanged: {error}"
+            self._outages.failed(code, now, text, grace=0.0 if is_final else GRACE)
+        self.error = error if is_final else None
+        log.debug("group %s: positions cannot be exchanged: %s", group_id, error)
+
+
+def _message(identity: Identity, positions: Mapping[Place, int], wanted: Iterable[Place]) -> Message:
+    topics: dict[bytes, TopicPositions] = {}
+    for (topic_id, number), offset in positions.items():
+        topic = topics.setdefault(topic_id, TopicPositions(topic_id=topic_id))
+        topic.partitions.append(PartitionPosition(partition_index=number, position=offset))
+    others: dict[bytes, WantedTopic] = {}
+    for topic_id, number in wanted:
+        others.setdefault(topic_id, WantedTopic(topic_id=topic_id)).partitions.append(number)
+    return ConsumerGroupPositionsRequest(
+        group_id=identity.group_id,
+        member_id=identity.member_id,
+        generation_id_or_member_epoch=identity.generation_id,
+        group_instance_id=identity.group_instance_id,
+        positions=list(topics.values()),
+        wanted=list(others.values()),
+    )
+
+
+def _rows(topics: Iterable[TopicPositions]) -> Iterator[tuple[Place, int]]:
+    for topic in topics:
+        for one in topic.partitions:
+            yield (topic.topic_id, one.partition_index), one.position

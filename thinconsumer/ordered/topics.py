@@ -1,0 +1,125 @@
+"""One topic with ordered delivery: its counts and partitions, and brokers' answers about its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..linear_hashing import PartitionCounts
+from ..metadata import TopicMetadata
+from ..partitions import Partition
+from ..wire.partition_leader_epochs import PartitionLeaderEpochs
+from .gates import Epochs, Gate, Requirement, TopicHistory, deciding_partitions, gates_of
+from .holds import Hold
+
+
+class Threshold(NamedTuple):
+    """The offset at which a leader epoch ends in a partition."""
+
+    offset: int
+    leader_epoch: int  #: The partition's leader epoch in metadata when its leader was asked.
+
+
+class Shape(NamedTuple):
+    """The part of a topic's metadata that changes with its partition count."""
+
+    topic_id: bytes
+    counts: PartitionCounts
+    existing: frozenset[int]
+    #: The number of changes so far. A consumer that has missed some may find the same counts again, with partitions
+    #: that were removed and added anew in between.
+    partition_count_epoch: int = -1
+
+    @staticmethod
+    def of(topic: TopicMetadata) -> Shape | None:
+        """Return the shape of a topic; None if it has no ordered delivery, or no partition is known."""
+        if topic.counts is None or not topic.partitions:
+            return None
+        return Shape(topic.topic_id, topic.counts, frozenset(topic.partitions), topic.partition_count_epoch)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether partitions were added to those that the topic began with, and still exist."""
+        return self.counts.undeleted > self.counts.initial or max(self.existing) >= self.counts.initial
+
+
+class EpochEnds:
+    """The ends of leader epochs of one topic's partitions, as leaders have answered.
+
+    With ``keeps_lowest``, an end that is looked up again after a leader change only counts if it is lower: the log was
+    truncated. A higher end only shows that the log has grown since.
+    """
+
+    def __init__(self, name: str, *, keeps_lowest: bool = False) -> None:
+        self.name = name
+        self.keeps_lowest = keeps_lowest
+        self.thresholds: dict[Requirement, Threshold] = {}
+        #: The thresholds that leaders are asked for, each with an object that stands for its query.
+        self.asked: dict[Requirement, object] = {}
+
+    def clear(self) -> None:
+        """Forget all thresholds, and drop the responses to queries under way."""
+        self.thresholds.clear()
+        self.asked.clear()
+
+
+class OrderedTopic(EpochEnds):
+    """One topic with its changes, as far as brokers have reported them, and the holds of its assigned partitions."""
+
+    def __init__(self, name: str, shape: Shape) -> None:
+        super().__init__(name)
+        self.shape = shape
+        self.holds: dict[Partition, Hold] = {}
+        #: Awaited partitions that no member owns: the committed offset, and since when it is known not to have moved.
+        self.stalled: dict[int, tuple[float | None, float]] = {}
+        #: The log starts of those that have not moved for long. Everything before a log start is deleted.
+        self.first_offsets: dict[int, int] = {}
+        self._created: dict[int, Epochs] = {}
+        self._deleted: dict[int, Epochs] = {}
+        self._answered: set[int] = set()  #: The partitions with known leader epochs.
+
+    def __repr__(self) -> str:
+        return f"<OrderedTopic {self.name} {self.shape.counts}>"
+
+    def changed(self, shape: Shape) -> None:
+        """Take another shape of the same topic: all that was known about earlier changes may be outdated."""
+        self.shape = shape
+        self._created.clear()
+        self._deleted.clear()
+        self._answered.clear()
+        self.stalled.clear()
+        self.first_offsets.clear()
+        self.clear()
+        for hold in self.holds.values():
+            hold.topic_changed()
+
+    def missing_epochs(self, partition: int) -> frozenset[int]:
+        """Return the partitions that decide about the gates of ``partition`` and have no known leader epochs yet."""
+        counts = self.shape.counts
+        wanted = deciding_partitions(counts.initial, counts.undeleted, self.shape.existing, partition)
+        return wanted - self._answered
+
+    def take_epochs(self, rows: Iterable[PartitionLeaderEpochs]) -> bool:
+        """Take the leader epochs of partitions; return whether there are any. Each list is cut at the partition's own
+        number, since only partitions below it have held its keys.
+        """
+        before = len(self._answered)
+        for row in rows:
+            number = row.partition_index
+            if row.error_code or number not in self.shape.existing:
+                continue
+            self._answered.add(number)
+            if row.leader_epochs_after_creation:
+                self._created[number] = tuple(row.leader_epochs_after_creation[:number])
+            if row.leader_epochs_before_deletion and number >= self.shape.counts.undeleted:
+                self._deleted[number] = tuple(row.leader_epochs_before_deletion[:number])
+        return len(self._answered) > before
+
+    def creation(self, partition: int) -> Epochs:
+        """Return the leader epochs with which a partition was added; none for one that the topic began with."""
+        return self._created.get(partition, ())
+
+    def gates(self, partition: int) -> list[Gate]:
+        """Return the gates of a partition, once :meth:`missing_epochs` is empty for it."""
+        history = TopicHistory(self.shape.counts.initial, self.shape.existing, self._created, self._deleted)
+        return gates_of(history, partition)
