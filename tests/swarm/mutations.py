@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from consumer_group_mutations import CONSUMER_GROUP_ROWS
 from planting import BugTable, bug
 
 from thinconsumer import metadata
@@ -17,11 +18,10 @@ from thinconsumer.fetch.buffer import Buffer, Fetched
 from thinconsumer.fetch.chunks import ChunkDecoder
 from thinconsumer.fetch.collector import Collector
 from thinconsumer.fetch.planner import Planner
-from thinconsumer.fetch.resets import Resets
+from thinconsumer.fetch.resets import Resets, _ResetQuery
 from thinconsumer.fetch.sessions import FetchSession
 from thinconsumer.fetch.validation import Validation
 from thinconsumer.group.classic import coordinator_channel
-from thinconsumer.group.classic.join_failures import JoinFailurePolicy
 from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.commit_queue import CommitQueue
 from thinconsumer.group.commits import Commits
@@ -30,6 +30,7 @@ from thinconsumer.group.consumer_role import ConsumerRole
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.join_failures import JoinFailurePolicy
 from thinconsumer.group.revocation import PartitionRevocation
 from thinconsumer.member import _Role as MemberRole
 from thinconsumer.metadata import Metadata
@@ -128,14 +129,14 @@ ROWS = (
     reading(
         "fetch offset stays at control batches",
         "What ends in a control batch is asked for again from there, for ever; reading must get past it.",
-        (Answers, "_take_records", "cursor.fetch_offset = batches[-1].next_offset",
+        (Answers, "_keep", "cursor.fetch_offset = batches[-1].next_offset",
          "cursor.fetch_offset = max([cursor.fetch_offset, *(b.next_offset for b in batches if not b.is_control)])"),
         needs=transactions,
     ),
     reading(
         "next offset counted",
         "The next offset is the first one plus the number of records; compaction leaves holes.",
-        (Answers, "_take_records", "cursor.fetch_offset = batches[-1].next_offset",
+        (Answers, "_keep", "cursor.fetch_offset = batches[-1].next_offset",
          "cursor.fetch_offset = batches[-1].base_offset + max(1, batches[-1].count)"),
         needs=compaction,
     ),
@@ -177,11 +178,13 @@ ROWS = (
         "stale buffer handed out",
         "What was buffered before a seek is handed out after it; it must be dropped.",
         (Fetched, "fresh", "self.partition.cursor is self.cursor", "True"),
+        (Buffer, "head", "partition.cursor is first.cursor and (", "("),
     ),
     reading(
         "stale reset accepted",
         "The answer to an earlier lookup sets the position that a later one was asked for; the last wish counts.",
         (Resets, "is_waiting", "partition.cursor is cursor and partition", "partition"),
+        (_ResetQuery, "wanted", "partition.cursor is self._cursor and partition", "partition"),
         needs=oddities,
     ),
     reading(
@@ -566,7 +569,7 @@ ROWS = (
     ),
 )  # fmt: skip
 
-TABLE = BugTable(Path(__file__), ROWS)
+TABLE = BugTable(Path(__file__), (*ROWS, *CONSUMER_GROUP_ROWS))
 
 if __name__ == "__main__":
     sys.exit(TABLE.main())

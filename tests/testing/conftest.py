@@ -1,4 +1,4 @@
-"""An endpoint whose commands a test sets, and streams that record their calls."""
+"""An endpoint with commands that a test sets, and streams that record their calls."""
 
 import math
 from collections import deque
@@ -48,7 +48,7 @@ class RecordingStream:
 
 
 class Orders:
-    """An endpoint whose commands a test sets."""
+    """An endpoint with commands that a test sets."""
 
     def __init__(self):
         self.commands = []

@@ -61,6 +61,7 @@ def test_partitions_of_a_killed_broker_move_and_it_returns(cluster):
         assert values(consumer.poll(timeout_ms=10_000)) == [b"b"]
 
 
+@pytest.mark.once
 def test_the_controller_notices_a_death_after_the_session_timeout_or_never(cluster):
     with consumer_of(cluster) as consumer:
         cluster.kill(1)

@@ -225,7 +225,7 @@ class MemoryConnection:
         self._network.deliver(self.place, lambda: self._lose(None))
 
     def reset(self) -> None:
-        """Reset the connection: both ends are told that it is lost when the network next runs its events."""
+        """Reset the connection: both ends see its loss when the network next runs its events."""
         self._network.call_at(self.now(), lambda: self._lose("connection reset by the peer, while connected"))
         self._network.call_at(self.now(), self._tell_peer)
 

@@ -1,4 +1,4 @@
-"""Nodes that listen and record their input, and clients whose commands a test sets."""
+"""Nodes that listen and record their input, and clients with commands that a test sets."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ from thinconsumer.testing.simulation.driver import SimDriver
 from thinconsumer.testing.simulation.faults import FAULTS
 from thinconsumer.testing.simulation.knobs import Knobs
 from thinconsumer.testing.simulation.network import SimNetwork
+from thinconsumer.testing.simulation.request_faults import GROUP_ERRORS
 from thinconsumer.types import TopicPartition
 
 PORT = 9092
@@ -134,7 +135,14 @@ def make_chaos():
         sim.run_for(1.0)
         log_writer = SimpleNamespace(write=lambda tp, node, count: None)
         swarm = SimpleNamespace(
-            sim=sim, knobs=knobs, actors=consumers, tps=list(tps), groups=(), log_writer=log_writer, logins=None
+            sim=sim,
+            knobs=knobs,
+            actors=consumers,
+            tps=list(tps),
+            groups=(),
+            log_writer=log_writer,
+            logins=None,
+            group_errors=GROUP_ERRORS,
         )
         return Chaos(swarm)
 

@@ -9,6 +9,7 @@ from thinconsumer.testing.simulation.group_faults import (
     GROUP_FAULTS,
     PARTITIONS_MAX,
     absent,
+    absent_twice,
     appear,
     change_mind,
     coordinator,
@@ -75,6 +76,22 @@ def test_members_are_absent_depart_and_return(swarm, lot):
     for member in swarm.actors:
         member.crash()
     assert not (absent(swarm.chaos, lot) or depart(swarm.chaos, lot) or change_mind(swarm.chaos, lot))
+
+
+def test_a_member_is_absent_twice_and_its_coordinator_moves_between(swarm, lot):
+    chaos, first = swarm.chaos, coordinator(swarm.chaos, lot)
+    assert absent_twice(chaos, lot)
+    (away,) = [member for member in swarm.actors if member.stalled_until > swarm.sim.now()]
+    session = away.member.session_timeout_s
+    back = away.stalled_until
+    assert 1.3 <= (back - swarm.sim.now()) / session <= 1.5
+    swarm.sim.run_until(lambda: coordinator(chaos, lot) != first, session)
+    swarm.sim.run_until(lambda: away.stalled_until != back, 60)
+    assert swarm.sim.now() > back
+    assert 1.1 <= (away.stalled_until - swarm.sim.now()) / session <= 1.25
+    for member in swarm.actors:
+        member.crash()
+    assert not absent_twice(chaos, lot)
 
 
 def test_topics_grow_appear_and_vanish_and_owners_follow(swarm, lot):

@@ -29,7 +29,7 @@ KNOBS = LoginKnobs(
 
 
 class Stage:
-    """A simulation with one topic, whose clients log in, and the faults of their logins."""
+    """A simulation of one topic with clients that log in, and the faults of their logins."""
 
     def __init__(self, mechanism):
         knobs = dataclasses.replace(KNOBS, mechanism=mechanism)

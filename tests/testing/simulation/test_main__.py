@@ -89,6 +89,14 @@ def test_knobs_are_shown_without_a_run(capsys):
     assert capsys.readouterr().out == f"{Knobs.draw(9)}\n"
 
 
+@pytest.mark.parametrize(
+    ("flag", "drawn"), [("--groups", Knobs.draw(9, groups=True)), ("--consumer-groups", Knobs.draw_consumer_groups(9))]
+)
+def test_flags_choose_the_kind_of_run(capsys, flag, drawn):
+    assert command.main(["--seed", "9", "--knobs", flag]) == 0
+    assert capsys.readouterr().out == f"{drawn}\n"
+
+
 def test_seed_zero_is_a_seed(run):
     code, lines = run("--seed", "0")
     assert code == 0 and lines[0] == "seed 0"

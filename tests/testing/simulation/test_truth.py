@@ -77,7 +77,7 @@ class Partition:
 
 @pytest.fixture
 def partition():
-    """A partition whose leader has epoch 0."""
+    """A partition with a leader of epoch 0."""
     return Partition()
 
 

@@ -13,6 +13,7 @@ from .actors.producer import ProducerActor
 from .actors.user import UserActor
 from .actors.worker import WorkerActor
 from .checkers.base import Checker
+from .consumer_group_swarm import ConsumerGroupSwarm
 from .driver import SimDriver
 from .group_swarm import GroupSwarm
 from .network import NetworkFaults
@@ -24,6 +25,7 @@ __all__ = [
     "Behaviour",
     "Checker",
     "ConsumerActor",
+    "ConsumerGroupSwarm",
     "GroupSwarm",
     "MemberActor",
     "NetworkFaults",

@@ -2,7 +2,9 @@
 
 The knobs are the parameters that a run draws from its seed. ``--seed 123`` repeats one run and shows its knobs, and the
 trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many seeds; those that fail are listed with the first line of their
-error, and the exit code is 1. ``--groups`` simulates consumer groups instead of readers with assigned partitions.
+error, and the exit code is 1. ``--groups`` simulates consumer groups instead of readers with assigned partitions,
+``--consumer-groups`` those whose members use the consumer group protocol (KIP-848), and ``--order`` groups that read a
+topic while its partition count changes.
 """
 
 import argparse
@@ -14,8 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from .consumer_group_swarm import ConsumerGroupSwarm
 from .group_swarm import GroupSwarm
-from .knobs import Knobs
+from .order_swarm import OrderKnobs, OrderSwarm
 from .reader_swarm import ReaderSwarm
 from .swarm import Swarm
 from .world import Violation
@@ -31,16 +34,19 @@ def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201 - this is a command
 
 
-def swarm_of(groups: bool) -> type[Swarm]:
-    """Return the class that simulates consumer groups, or, without ``groups``, readers with assigned partitions."""
-    return GroupSwarm if groups else ReaderSwarm
+READERS, GROUPS, CONSUMER_GROUPS, ORDER = "readers", "groups", "consumer-groups", "order"
 
 
-def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]:
+def swarm_of(kind: str) -> type[Swarm]:
+    """Return the class of a kind of run: READERS, GROUPS or CONSUMER_GROUPS."""
+    return {GROUPS: GroupSwarm, CONSUMER_GROUPS: ConsumerGroupSwarm}.get(kind, ReaderSwarm)
+
+
+def run_one(seed: int, *, kind: str = READERS) -> tuple[int, Counter[str], str]:
     """Run one seed; return the seed, counts of events, and the first line of the error (empty if there was none)."""
     limit(CPU_S)
     try:
-        return seed, swarm_of(groups)(seed).run(), ""
+        return seed, (OrderSwarm(seed) if kind == ORDER else swarm_of(kind)(seed)).run(), ""
     except Exception as error:  # noqa: BLE001 - a run that breaks in any way is one that failed
         first = str(error).split("\n\n", 2)
         words = first[1].splitlines()[0] if isinstance(error, Violation) and len(first) > 1 else repr(error)
@@ -60,9 +66,9 @@ def limit(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
-def repeat(seed: int, show_trace: bool, *, groups: bool = False) -> int:
+def repeat(seed: int, show_trace: bool, *, kind: str = READERS) -> int:
     """Run one seed and print its knobs, and its trace if it fails or ``show_trace`` is set; return the exit code."""
-    swarm = swarm_of(groups)(seed, traced=True)
+    swarm = swarm_of(kind)(seed, traced=True)
     say(f"seed {seed}\n{swarm.knobs}\n")
     try:
         counts = swarm.run()
@@ -76,13 +82,13 @@ def repeat(seed: int, show_trace: bool, *, groups: bool = False) -> int:
     return 0
 
 
-def run_many(seeds: Sequence[int], jobs: int, *, groups: bool = False) -> int:
+def run_many(seeds: Sequence[int], jobs: int, *, kind: str = READERS) -> int:
     """Run all seeds in ``jobs`` processes and print totals; return the exit code."""
     began = told = time.monotonic()
     total: Counter[str] = Counter()
     failed: list[tuple[int, str]] = []
     done = 0
-    for seed, counts, error in _results(partial(run_one, groups=groups), seeds, jobs):
+    for seed, counts, error in _results(partial(run_one, kind=kind), seeds, jobs):
         done += 1
         total += counts
         if error:
@@ -121,15 +127,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in (default %(default)s)")
     parser.add_argument("--trace", action="store_true", help="with --seed: show the whole trace")
     parser.add_argument("--knobs", action="store_true", help="with --seed: show the knobs and run nothing")
-    parser.add_argument("--groups", action="store_true", help="worlds of consumer groups")
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, words in (
+        (GROUPS, "worlds of consumer groups"),
+        (CONSUMER_GROUPS, "worlds of groups with the consumer group protocol"),
+        (ORDER, "worlds of a topic whose partition count changes"),
+    ):
+        kinds.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind", help=words)
+    parser.set_defaults(kind=READERS)
     options = parser.parse_args(arguments)
     if options.seed is None:
         first, _, last = options.seeds.partition(":")
-        return run_many(range(int(first), int(last or first) + 1), options.jobs, groups=options.groups)
+        return run_many(range(int(first), int(last or first) + 1), options.jobs, kind=options.kind)
+    if options.kind == ORDER:
+        say(f"seed {options.seed}\n{OrderKnobs.draw(options.seed)}\n")
+        return 0 if options.knobs else run_many([options.seed], 1, kind=ORDER)
     if options.knobs:
-        say(Knobs.draw(options.seed, groups=options.groups))
+        say(swarm_of(options.kind).draw(options.seed))
         return 0
-    return repeat(options.seed, options.trace, groups=options.groups)
+    return repeat(options.seed, options.trace, kind=options.kind)
 
 
 if __name__ == "__main__":

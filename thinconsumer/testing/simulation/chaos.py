@@ -44,7 +44,7 @@ class Chaos:
         self._cuts: list[Cut] = []
         self._delays: list[tuple[int, float]] = []  #: The delays that are in force now: broker id, seconds.
         self.request_faults = RequestFaults(sim.world, knobs)
-        self.group_errors = GroupErrors(sim.world, knobs.group_error_rate)
+        self.group_errors = GroupErrors(sim.world, knobs.group_error_rate, swarm.group_errors)
         for rule in (self.request_faults, self.group_errors):
             if rule.is_needed:
                 sim.cluster.on(None, rule)

@@ -14,6 +14,7 @@ from ...driver import Stream
 from ...errors import KafkaConnectionError
 from ...wire import Message
 from ...wire.apis import REQUESTS
+from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ...wire.fetch import FetchRequest
 from ...wire.find_coordinator import FindCoordinatorRequest
 from ...wire.header import decode_request_header, decode_response_header
@@ -33,6 +34,7 @@ SIZE = 4
 GROUP_APIS: frozenset[int] = frozenset(
     api.API_KEY
     for api in (
+        ConsumerGroupHeartbeatRequest,
         FindCoordinatorRequest,
         HeartbeatRequest,
         JoinGroupRequest,
@@ -115,8 +117,11 @@ class ClientTap:
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """Return the client's bytes, and keep them: :meth:`data_sent` reads the requests from them."""
-        self._offered = b"".join(self.inner.data_to_send())
-        return [self._offered] if self._offered else []
+        waiting = self.inner.data_to_send()
+        if not waiting:
+            return ()  # each step asks each connection, and few have something to send
+        self._offered = b"".join(waiting)
+        return [self._offered] if self._offered else ()
 
     def data_sent(self, size: int, now: float) -> None:
         """Pass the call on to the client's stream, and report the requests that are now sent completely."""

@@ -54,13 +54,10 @@ class SimCluster(MemoryCluster):
         row = self.controller.image.partition(*tp)
         return None if row is None else self.truths.get((tp, row.topic_id))
 
-    def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
-        """Return a node's log of a partition: a new one if the node has none, or only that of another topic id."""
-        kept = self._logs.get((node_id, row.tp))
-        if kept is None or kept[0] != row.topic_id:
-            truth = self.truths.setdefault((row.tp, row.topic_id), Truth(row.tp, self._lost))
-            self._logs[node_id, row.tp] = row.topic_id, ObservedLog(row.tp, config, truth)
-        return super().log_of(node_id, row, config)
+    def new_log(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
+        """Return a log that reports to the truth of its partition and topic id."""
+        truth = self.truths.setdefault((row.tp, row.topic_id), Truth(row.tp, self._lost))
+        return ObservedLog(row.tp, config, truth)
 
     def kill(self, node_id: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
         """Stop a node as ``kill -9`` does; ``silently``: as if its host lost power, so that no connection is reset."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
+from ...broker.controller import ControllerError
 from ...broker.group.hashing import partition_for
 from ...broker.naming import OFFSETS_TOPIC
 from ...types import TopicPartition
@@ -95,7 +97,10 @@ def pause_coordinator(chaos: Chaos, random: Random) -> bool:
 
 def move_coordinator(chaos: Chaos, random: Random) -> bool:
     """Move a group's coordinator to another broker."""
-    group = random.choice(chaos.swarm.groups).name
+    return _move(chaos, random, random.choice(chaos.swarm.groups).name)
+
+
+def _move(chaos: Chaos, random: Random, group: str) -> bool:
     topic = chaos.sim.cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
     row = topic.partitions[partition_for(group, len(topic.partitions))]
     others = [node for node in row.isr if node != row.leader]
@@ -114,6 +119,28 @@ def absent(chaos: Chaos, random: Random) -> bool:
         return False
     limit = random.choice((member.member.session_timeout_s, member.member.max_poll_interval_s))
     member.stall(limit * random.uniform(0.5, 1.6))
+    return True
+
+
+def absent_twice(chaos: Chaos, random: Random) -> bool:
+    """Stall a member twice for longer than its session; while it is away first, its coordinator moves.
+
+    The new coordinator begins a new session, so the member survives the first stall. It does not survive the second:
+    a member must not conclude from the first how long its session is.
+    """
+    member = running(chaos, random)
+    if member is None:
+        return False
+    session, actor = member.member.session_timeout_s, member
+    first, second = session * random.uniform(1.3, 1.5), session * random.uniform(1.1, 1.25)
+
+    def move() -> None:
+        with suppress(ControllerError, LookupError):
+            _move(chaos, random, actor.group)
+
+    member.stall(first)
+    chaos.later(session * 0.6, move)
+    chaos.later(first + random.uniform(1, 3), lambda: actor.stall(second) if actor.is_running else None)
     return True
 
 
@@ -180,6 +207,7 @@ GROUP_FAULTS: dict[str, Fault] = {
     "coordinator_pauses": pause_coordinator,
     "coordinator_moves": move_coordinator,
     "absences": absent,
+    "double_absences": absent_twice,
     "departures": depart,
     "growths": grow,
     "appearances": appear,

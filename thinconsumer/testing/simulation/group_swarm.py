@@ -162,13 +162,13 @@ class GroupSwarm(Swarm):
         """Yield the groups that the brokers' coordinators have loaded."""
         for node in self.sim.cluster.nodes.values():
             for shard in node.group_coordinator.shards.values():
-                yield from shard.latest.groups.values()
+                yield from (group for group in shard.latest.groups.values() if isinstance(group, ClassicGroup))
 
     def _add_checkers(self) -> None:
         sim = self.sim
         sources = sim.world.accuse, self.truth
-        views = self.views = Views(*sources, now=sim.now)
-        self.plans = Plans(*sources)
+        views = self.views = self._new_views()
+        self.plans = self._new_plans()
         self.callbacks = CallbackChecker(*sources, views=views)
         self.rebalances = RebalanceChecker(*sources, plans=self.plans, now=sim.now)
         self.log_volume = LogVolumeChecker(*sources)
@@ -187,6 +187,12 @@ class GroupSwarm(Swarm):
         ]
         for checker in checkers:
             sim.jury.add(checker)
+
+    def _new_plans(self) -> Plans:
+        return Plans(self.sim.world.accuse, self.truth)
+
+    def _new_views(self) -> Views:
+        return Views(self.sim.world.accuse, self.truth, now=self.sim.now)
 
     def _member(self, group: SimulatedGroup, number: int, client: ClientKnobs) -> MemberActor:
         knobs, sim = group.knobs, self.sim
@@ -239,6 +245,8 @@ class GroupSwarm(Swarm):
         for member in running:
             for tp in member.assignment():
                 owners.setdefault(tp, []).append(member.name)
+                if member.pattern is None and tp.topic not in member.topics:
+                    return f"{member.name} owns {tp.topic}-{tp.partition}, but subscribes to {', '.join(member.topics)}"
             view = self.views.of[member.member]
             if view.rebalancing or view.shared_in < self.plans.newest(group.name):
                 return f"{member.name} is not in generation {self.plans.newest(group.name)} of {group.name} yet"

@@ -84,7 +84,7 @@ class LoginKnobs:
     token_s: float = between(8.0, 30.0)  #: Lifetime of a token, which ends its sessions, too.
     rejections: float = sometimes(0.6, 1, 4)  #: The password changes for a while, or tokens are invalid.
     provider_outages: float = sometimes(0.6, 1, 4)
-    lost_closes: float = sometimes(0.7, 0.1, 0.7)  #: Share of connections whose close by the broker never arrives.
+    lost_closes: float = sometimes(0.7, 0.1, 0.7)  #: Share of connections on which a close by the broker never arrives.
 
     def fit(self, knobs: Knobs) -> None:
         """Let sessions be long enough for the network's latency, and for a run's CPU time."""
@@ -190,6 +190,10 @@ class GroupKnobs:
     session_timeout_ms: int = whole(3000, 9000)
     beats_per_session: int = one_of(3, 3, 5)
     max_poll_interval_ms: int = whole(4000, 14_000)
+    #: The option ``group_protocol`` of all members; or "mixed": members of both protocols, which change it by restarts.
+    protocol: str = "classic"
+    remote_assignor: str | None = None
+    broker_pattern: bool = False  #: Whether members subscribe by a ``SubscriptionPattern``, which the broker matches.
     shards: int = 0  #: Number of shards that the members distribute, as workers; 0: the members are consumers.
 
     clients: list[ClientKnobs] = field(default_factory=list)
@@ -207,6 +211,20 @@ class GroupKnobs:
 
     def options(self) -> dict[str, Any]:
         """Return the Consumer's options that are the same for all members until a rolling bounce begins."""
+        return self.consumer_options() if self.protocol != "classic" else self.classic_options()
+
+    def consumer_options(self) -> dict[str, Any]:
+        """Return the options of a member of the consumer group protocol."""
+        return {
+            "group_protocol": "consumer" if self.protocol == "mixed" else self.protocol,
+            "group_remote_assignor": self.remote_assignor,
+            "max_poll_interval_ms": self.max_poll_interval_ms,
+            "isolation_level": self.isolation_level,
+            "auto_offset_reset": "earliest",
+        }
+
+    def classic_options(self) -> dict[str, Any]:
+        """Return the options of a member of the classic protocol."""
         return {
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": self.heartbeat_interval_ms,
@@ -299,6 +317,11 @@ class Knobs:
 
     clients: list[ClientKnobs] = field(default_factory=list)  #: The knobs of each consumer with assigned partitions.
     group_knobs: list[GroupKnobs] = field(default_factory=list)
+    #: The brokers' session timeout and heartbeat interval of the consumer group protocol, in runs that have it.
+    session_timeout_ms: int = 0
+    heartbeat_interval_ms: int = 0
+    #: In those runs: a member stalls twice for longer than its session, the first time while its coordinator moves.
+    double_absences: float = 0.0
     logins: LoginKnobs | None = None  #: None if clients do not log in.
 
     @classmethod
@@ -310,6 +333,33 @@ class Knobs:
         if logins.share < LOGINS_SHARE:
             logins.fit(knobs)
             knobs.logins = logins
+        return knobs
+
+    @classmethod
+    def draw_consumer_groups(cls, seed: int | str) -> Knobs:
+        """Draw the knobs of a run in which groups use the consumer group protocol (KIP-848).
+
+        Session timeout and heartbeat interval are the brokers', so that all groups have the same.
+        """
+        knobs = cls.draw(f"{seed}/consumer", groups=True)
+        random = Streams(f"{seed}/consumer/protocol")
+        knobs.shards, knobs.group_knobs = 0, [group for group in knobs.group_knobs if not group.shards]
+        knobs.consumers = sum(group.members for group in knobs.group_knobs)
+        knobs.session_timeout_ms = knobs.group_knobs[0].session_timeout_ms
+        knobs.heartbeat_interval_ms = knobs.group_knobs[0].heartbeat_interval_ms
+        for number, group in enumerate(knobs.group_knobs):
+            drawn = random(f"group {number}")
+            group.protocol = drawn.choice(("consumer", "consumer", "consumer", "auto", "mixed"))
+            group.remote_assignor = drawn.choice((None, None, "uniform", "range"))
+            group.style = drawn.choice(("range", "cooperative", "sticky")) if group.protocol == "mixed" else "range"
+            if group.protocol == "mixed":
+                knobs.group_error_rate = 0.0  # errors of one protocol must not go to members of the other
+            else:
+                group.broker_pattern = random(f"broker pattern {number}").random() < 0.3
+            group.session_timeout_ms = knobs.session_timeout_ms
+            group.beats_per_session = knobs.group_knobs[0].beats_per_session
+        doubled = random("absences with moves")
+        knobs.double_absences = round(doubled.uniform(1, 3), 5) if doubled.random() < 0.25 else 0.0
         return knobs
 
     @classmethod

@@ -246,9 +246,10 @@ class SimConnection(MemoryConnection):
         """Send the bytes that the stream wants to send."""
         if not self._is_made or not self.is_open:
             return
-        data = b"".join(self.stream.data_to_send())
-        if not data:
+        waiting = self.stream.data_to_send()
+        if not waiting:
             return
+        data = b"".join(waiting)
         self.stream.data_sent(len(data), self._sim.clock.now())
         for part in self._sim.parts(data):
             self._send_up(lambda part=part: self._data_at_node(part))  # type: ignore[misc]

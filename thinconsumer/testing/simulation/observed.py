@@ -56,8 +56,11 @@ class ObservedConsumer:
     def _received(
         self, call: str, receive: Callable[[], dict[TopicPartition, list[Record]]], limit: int
     ) -> dict[TopicPartition, list[Record]]:
-        with self._errors_reported(call):
+        try:
             records = receive()
+        except KafkaError as error:
+            self._raised(call, error)
+            raise
         if records:
             for tp, found in records.items():
                 self._note("delivered", "%s-%d: %d from offset %d", *tp, len(found), found[0].offset if found else -1)
@@ -116,6 +119,9 @@ class ObservedConsumer:
         try:
             yield
         except KafkaError as error:
-            self._note("raised", "%s: %s: %s", call, type(error).__name__, str(error))
-            self._jury.tell("raised", self.reader, error)
+            self._raised(call, error)
             raise
+
+    def _raised(self, call: str, error: KafkaError) -> None:
+        self._note("raised", "%s: %s: %s", call, type(error).__name__, str(error))
+        self._jury.tell("raised", self.reader, error)

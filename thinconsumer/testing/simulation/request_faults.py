@@ -3,9 +3,13 @@
 Each rule is a callable for :meth:`Cluster.on`; its errors are those that a broker may return to a correct request.
 """
 
+from collections.abc import Mapping
+
 from ...broker.call import ApiCall
 from ...broker.faults import Delay, Disconnect, FaultAction, Reply, Silence
 from ...wire.api_versions import ApiVersionsRequest
+from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ...wire.describe_groups import DescribeGroupsRequest
 from ...wire.error_codes import Code
 from ...wire.fetch import FetchRequest
 from ...wire.find_coordinator import FindCoordinatorRequest
@@ -46,7 +50,20 @@ GROUP_ERRORS: dict[int, tuple[Code, ...]] = {
     LeaveGroupRequest.API_KEY: (*_COORDINATOR, Code.UNKNOWN_MEMBER_ID),
     OffsetCommitRequest.API_KEY: (*_COORDINATOR, *_MEMBER, Code.REQUEST_TIMED_OUT, Code.UNKNOWN_TOPIC_OR_PARTITION),
     OffsetFetchRequest.API_KEY: (*_COORDINATOR, Code.UNSTABLE_OFFSET_COMMIT),
+    DescribeGroupsRequest.API_KEY: _COORDINATOR,
 }
+
+#: Those of groups in which every member uses the consumer group protocol.
+CONSUMER_GROUP_ERRORS: dict[int, tuple[Code, ...]] = {
+    FindCoordinatorRequest.API_KEY: GROUP_ERRORS[FindCoordinatorRequest.API_KEY],
+    ConsumerGroupHeartbeatRequest.API_KEY: (*_COORDINATOR, Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH),
+    OffsetCommitRequest.API_KEY: (
+        *_COORDINATOR, Code.UNKNOWN_MEMBER_ID, Code.STALE_MEMBER_EPOCH, Code.REQUEST_TIMED_OUT,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+    ),
+    OffsetFetchRequest.API_KEY: (*_COORDINATOR, Code.UNKNOWN_MEMBER_ID, Code.STALE_MEMBER_EPOCH,
+                                 Code.UNSTABLE_OFFSET_COMMIT),
+}  # fmt: skip
 
 
 class RequestFaults:
@@ -95,16 +112,17 @@ class RequestFaults:
 class GroupErrors:
     """A fault rule that draws, for each group request, whether the coordinator answers it with an error."""
 
-    def __init__(self, world: World, rate: float) -> None:
+    def __init__(self, world: World, rate: float, errors: Mapping[int, tuple[Code, ...]] = GROUP_ERRORS) -> None:
         self.count = 0
         self._world = world
         self.is_needed = bool(rate)
         self._rate = rate
+        self._errors = errors
         self._random = world.streams("chaos/groups/requests")
 
     def __call__(self, call: ApiCall) -> FaultAction | None:
         """Return the error response to this request, or None."""
-        codes = GROUP_ERRORS.get(call.request.API_KEY)
+        codes = self._errors.get(call.request.API_KEY)
         if codes is None or self._random.random() >= self._rate:
             return None
         code = self._random.choice(codes)

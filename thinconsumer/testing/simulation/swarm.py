@@ -10,10 +10,11 @@ when they have settled. A failure shows the seed, the knobs, and a command that 
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from ...broker.config import BrokerConfig
+from ...garbage_collection import garbage_collection_paused
 from ...types import TopicPartition
 from .actors.application import Application
 from .actors.log_writer import LogWriter
@@ -24,6 +25,7 @@ from .knobs import Knobs, same_named
 from .ledger import SimulatedGroup
 from .logins import SimLogins
 from .network import NetworkFaults
+from .request_faults import GROUP_ERRORS
 from .simulation import Simulation
 from .tally import Tally
 from .truth import Truth
@@ -32,20 +34,32 @@ from .world import Violation
 FAULTS_S = 60.0
 
 
+@contextmanager
+def log_lines_dropped() -> Iterator[None]:
+    """Drop all log lines for as long as the block runs: simulated clients would warn of thousands of faults."""
+    disabled, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
+    try:
+        yield
+    finally:
+        logging.root.manager.disable = disabled
+
+
 class Swarm:
     """One swarm run, with its simulation ``sim``. :meth:`run` runs all phases and returns counts of events."""
 
     COMMAND = "python -m thinconsumer.testing.simulation --seed {seed}"
     PEACE_S = 120.0
     of_groups = False
+    #: The errors that brokers return to correct requests of groups, by API key.
+    group_errors = GROUP_ERRORS
 
     actors: Sequence[Application] = ()
     groups: Sequence[SimulatedGroup] = ()
 
     def __init__(self, seed: int, *, traced: bool = False, knobs: Knobs | None = None) -> None:
         self.seed = seed
-        self.knobs = knobs = knobs or Knobs.draw(seed, groups=self.of_groups)
-        config, faults = _broker_config(knobs), NetworkFaults(**same_named(NetworkFaults, knobs))
+        self.knobs = knobs = knobs or self.draw(seed)
+        config, faults = self.broker_config(knobs), NetworkFaults(**same_named(NetworkFaults, knobs))
         racks = [f"rack{n % knobs.racks}" for n in range(knobs.brokers)]
         self.sim = sim = Simulation(
             seed,
@@ -80,6 +94,17 @@ class Swarm:
         self.build_actors()
         self.chaos = Chaos(self)
 
+    @classmethod
+    def draw(cls, seed: int | str) -> Knobs:
+        """Draw the knobs of a run from its seed."""
+        return Knobs.draw(seed, groups=cls.of_groups)
+
+    @classmethod
+    def broker_config(cls, knobs: Knobs) -> dict[str, Any]:
+        """Return the brokers' configuration."""
+        return _broker_config(knobs)
+
+    @garbage_collection_paused  # nearly everything lives until the end of the run, and would be visited again and again
     def run(self) -> Counter[str]:
         """Run all phases. Raises: Violation, with knobs, seed and trace."""
         with self.logging():
@@ -114,14 +139,9 @@ class Swarm:
         """Return within how many virtual seconds the clients have to settle."""
         return self.PEACE_S
 
-    @contextmanager
-    def logging(self) -> Iterator[None]:
+    def logging(self) -> AbstractContextManager[None]:
         """Return the context of a run, which may handle the clients' log lines. By default they are dropped."""
-        disabled, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
-        try:
-            yield
-        finally:
-            logging.root.manager.disable = disabled
+        return log_lines_dropped()
 
     def safety(self) -> None:
         """Run :data:`FAULTS_S` virtual seconds with faults."""

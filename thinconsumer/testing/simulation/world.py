@@ -47,7 +47,8 @@ class World:
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
         """Call ``callback`` at a time of the virtual clock. Several for the same time are called in the order added."""
-        heapq.heappush(self._heap, (max(moment, self.clock.now()), next(self._numbers), callback))
+        now = self.clock.now()
+        heapq.heappush(self._heap, (moment if moment > now else now, next(self._numbers), callback))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
         """Call ``callback`` after this many virtual seconds."""

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.testing.simulation.checkers.commits import PLANS_MAX, CommitChecker, Plans
+from thinconsumer.testing.simulation.checkers.commits import PLANS_MAX, ClassicPlans, CommitChecker, Plans
 from thinconsumer.testing.simulation.ledger import Ledger
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -124,3 +125,15 @@ def test_plans_are_counted_and_old_ones_dropped(room, ann, plans):
     room.sync(ann, A, code=Code.REBALANCE_IN_PROGRESS, plan={"ann-id": [B]})
     assert (len(plans.of["g"]), plans.counts["g"], plans.newest("g")) == (PLANS_MAX, 1 + 2 * PLANS_MAX, 17)
     assert plans.newest("h") == -1
+
+
+@pytest.mark.parametrize(("code", "newest"), [(0, -1), (Code.UNKNOWN_MEMBER_ID, 1)])
+def test_assignments_of_a_group_that_has_moved_do_not_count(room, code, newest):
+    plans = room.add(ClassicPlans)
+    ann = room.member()
+    room.join(ann)
+    room.sync(ann, A, plan={"ann-id": [A]})
+    assert plans.newest("g") == 1
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="bob-id", member_epoch=0)
+    room.tell("answered", "bob", 1, request, ConsumerGroupHeartbeatResponse(error_code=code), room.now)
+    assert plans.newest("g") == newest

@@ -17,9 +17,11 @@ from ....errors import (
     KafkaTimeoutError,
     NoBrokersAvailable,
     SaslAuthenticationFailedError,
+    UnreleasedInstanceIdError,
 )
-from ....types import OffsetAndMetadata, TopicPartition
+from ....types import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from ....wire import Message
+from ....wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ..checkers.base import ASSIGNED, LOST, REVOKED, Jury, Member, names
 from ..checkers.rebalances import LogVolumeChecker
 from ..client_tap import GROUP_APIS
@@ -62,7 +64,11 @@ class MemberActor(Application):
         self.group = group
         self.topics = sorted(topics)
         self.pattern = pattern
+        #: Whether ``topics`` are subscribed by a regular expression that the broker evaluates.
+        self.uses_broker_pattern = False
         self.is_calm = False
+        #: The brokers' session timeout if the member uses the consumer group protocol; None: it is the client's option.
+        self.session_timeout_s: float | None = None
         self.pending_callbacks = 0  #: Number of commit_async() calls for which the callback was not called yet.
         self._log_volume = log_volume
         self._network = network
@@ -82,8 +88,10 @@ class MemberActor(Application):
             **known,
             group=self.group,
             instance_id=config.group_instance_id,
-            cooperative=list(self.options["partition_assignment_strategy"]) == ["cooperative-sticky"],
-            session_timeout_s=config.session_timeout_ms / 1000,
+            cooperative=self.session_timeout_s is not None
+            or list(self.options["partition_assignment_strategy"]) == ["cooperative-sticky"],
+            uses_broker_pattern=self.uses_broker_pattern,
+            session_timeout_s=self.session_timeout_s or config.session_timeout_ms / 1000,
             max_poll_interval_s=config.max_poll_interval_ms / 1000,
         )
         return self.member
@@ -96,9 +104,10 @@ class MemberActor(Application):
     def subscribe(self, topics: Collection[str]) -> None:
         """Subscribe to these topics, or to the pattern if there is one."""
         self.topics = sorted(topics)
+        pattern = SubscriptionPattern("|".join(self.topics)) if self.uses_broker_pattern else self.pattern
         with self._calling():
-            if self.pattern is not None:
-                self.consumer.raw.subscribe(pattern=self.pattern, listener=self)
+            if pattern is not None:
+                self.consumer.raw.subscribe(pattern=pattern, listener=self)
             else:
                 self.consumer.raw.subscribe(self.topics, listener=self)
         self.jury.tell("subscribed", self.member, None if self.pattern is not None else self.topics)
@@ -297,42 +306,61 @@ class MemberActor(Application):
         return BRIEF_MS if self.world.depth <= DEPTH_MAX else 0
 
     def _cope_with(self, error: KafkaError) -> None:
-        if isinstance(error, FencedInstanceIdError):
-            # Restart the fenced process after a second, as an operator would.
+        if isinstance(error, (FencedInstanceIdError, UnreleasedInstanceIdError)):
+            # Restart the fenced process after a second, as an operator would. With UNRELEASED_INSTANCE_ID, the session
+            # of the former process has to time out first. GROUP_ID_NOT_FOUND is no error that polls may raise here: a
+            # member that was removed joins again, and brokers convert every group (group.consumer.migration.policy).
             self.crash()
             self.world.call_later(1.0, lambda: None if self.is_running else self.start())
         elif not isinstance(error, (*UNAVAILABLE, NoBrokersAvailable, InconsistentGroupProtocolError)):
             self.world.accuse(f"{self.name}: an unexpected error: {error!r}")
 
-    @contextmanager
-    def _calling(self, *, polls: bool = False) -> Iterator[None]:
+    def _calling(self, *, polls: bool = False) -> "_MemberCall":
         """Return a context for a call of the consumer: reports the call, and counts log lines as this member's."""
-        member, inside = self.member, self._is_inside
-        if not inside:
-            self.jury.tell("call_began", member, polls)
-        self._is_inside = True
-        self._log_volume.calling.append(member)
-        try:
-            yield
-        finally:
-            self._log_volume.calling.pop()
-            self._is_inside = inside
-            if not inside:
-                self.jury.tell("call_ended", member)
+        return _MemberCall(self, polls)
 
     def _report(self, event: str, line: int, *what: Any) -> None:
         """Report an event of the client's connections to checkers, and trace group requests and responses."""
-        if event in ("request_written", "response_read") and what[0].api_key in GROUP_APIS:
+        is_traced = self.world.trace.enabled and event in ("request_written", "response_read")
+        if is_traced and what[0].api_key in GROUP_APIS:
             verb, message = ("writes", what[0].message) if event == "request_written" else ("reads", what[1])
             self.note(verb, "%s on %d: %s", type(message).__name__, line, _brief(message))
         self.jury.tell(event, self.member, line, *what)
 
 
+class _MemberCall:
+    """The context of :meth:`MemberActor._calling`: a class, since every poll enters it, and generators take longer."""
+
+    def __init__(self, actor: MemberActor, polls: bool) -> None:
+        self._actor = actor
+        self._member = actor.member
+        self._polls = polls
+        self._was_inside = False
+
+    def __enter__(self) -> None:
+        actor = self._actor
+        self._was_inside = actor._is_inside
+        if not self._was_inside:
+            actor.jury.tell("call_began", self._member, self._polls)
+        actor._is_inside = True
+        actor._log_volume.calling.append(self._member)
+
+    def __exit__(self, *_: object) -> None:
+        actor = self._actor
+        actor._log_volume.calling.pop()
+        actor._is_inside = self._was_inside
+        if not self._was_inside:
+            actor.jury.tell("call_ended", self._member)
+
+
 #: Names of the fields of requests and responses that the trace shows.
 _FIELDS = ("error_code", "generation_id", "generation_id_or_member_epoch", "member_id", "leader", "reason")
+#: Those of a ConsumerGroupHeartbeat.
+_BEAT_FIELDS = ("error_code", "member_id", "member_epoch", "topic_partitions", "assignment")
 
 
 def _brief(message: Message) -> str:
     """Return those fields of a message that the trace shows, in one line."""
-    words = [f"{name}={getattr(message, name)!r}" for name in _FIELDS if getattr(message, name, None) not in (None, "")]
+    fields = _BEAT_FIELDS if message.API_KEY == ConsumerGroupHeartbeatRequest.API_KEY else _FIELDS
+    words = [f"{name}={getattr(message, name)!r}" for name in fields if getattr(message, name, None) not in (None, "")]
     return " ".join(words)

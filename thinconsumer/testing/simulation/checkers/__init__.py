@@ -23,6 +23,14 @@ CommitChecker       a commit of unprocessed records, or of another member's part
 SingleOwnerChecker  a partition with two owners in one generation
 RebalanceChecker    JoinGroups and heartbeats without backoff; rebalances without an end or without a reason
 LogVolumeChecker    too many log lines
+------------------  ------------------------------------------------------------------------------------------------
+of groups with the consumer group protocol
+------------------  ------------------------------------------------------------------------------------------------
+ConsumerViews       (nothing) keeps each member's epoch and assignment, by its coordinator's responses
+HeartbeatChecker    a heartbeat with a wrong epoch, a second one, or one that does not say what its member owns
+Reconciliation-     a partition assigned before its former owner acknowledged or was fenced; a commit in an epoch before
+Checker             the partition was assigned
+GroupLogChecker     an epoch that goes back, or a partition with two owners, in the log; a group that never settles
 ==================  ================================================================================================
 """
 

@@ -48,6 +48,7 @@ class Member(SimReader):
     group: str = ""
     instance_id: str | None = None
     cooperative: bool = False  #: Whether cooperative-sticky is the member's only assignor.
+    uses_broker_pattern: bool = False  #: Whether it subscribes by a regular expression that the broker evaluates.
     session_timeout_s: float = 0.0
     max_poll_interval_s: float = 0.0
 

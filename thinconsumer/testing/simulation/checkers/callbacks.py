@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from ....wire import Message
+from ....wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ....wire.join_group import JoinGroupRequest
 from ....wire.sync_group import SyncGroupResponse
 from ..client_tap import SentRequest
@@ -115,6 +116,8 @@ class CallbackChecker(Checker):
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         found = self._states.get(member)
+        if isinstance(sent.message, ConsumerGroupHeartbeatRequest) and found is not None:
+            found.must_rejoin = found.must_rejoin and sent.message.topic_partitions is None
         if found is None or not isinstance(sent.message, JoinGroupRequest):
             return
         found.must_rejoin = False

@@ -13,6 +13,7 @@ from typing import Any
 from ....errors import KafkaProtocolError
 from ....types import ConsumerRecord, TopicPartition
 from ....wire import Message
+from ....wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ....wire.consumer_protocol import decode_assignment
 from ....wire.error_codes import Code
 from ....wire.offset_commit import (
@@ -66,6 +67,20 @@ class Plans(Checker):
     def newest(self, group: str) -> int:
         """Return the newest generation with an accepted assignment, -1 if there is none."""
         return max(self.of.get(group, {}), default=-1)
+
+
+@dataclass(eq=False)
+class ClassicPlans(Plans):
+    """The same of groups that may move to the consumer group protocol (KIP-848), which knows no such assignments.
+
+    An empty group that moves begins with the first epoch again, so the generations before count no more.
+    """
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        super().answered(client, node, request, response, now)
+        is_heartbeat = isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code
+        if is_heartbeat and isinstance(request, ConsumerGroupHeartbeatRequest):
+            self.of.pop(request.group_id, None)
 
 
 @dataclass(eq=False)

@@ -104,7 +104,7 @@ class CoverageChecker(Checker):
         if covered.up_to is None:
             covered.up_to = offset
         elif covered.up_to < offset <= truth.end and covered.last is not None and covered.last[1] >= truth.latest_epoch:
-            # A reader whose last record is of an older epoch is not checked: transaction markers that do not count may
+            # A reader with a last record of an older epoch is not checked: transaction markers that do not count may
             # have moved its position.
             missing = truth.first_from(covered.up_to, offset, committed=reader.read_committed)
             if missing is not None:

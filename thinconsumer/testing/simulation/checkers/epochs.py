@@ -29,7 +29,7 @@ def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartit
 
 
 def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield each partition, with the requested epoch, whose leader is of an older epoch and returns no end offset.
+    """Yield each partition with a leader of an older epoch that returns no end offset, and the requested epoch.
 
     If the requested epoch exists, this leader is a deposed one. The reader resets its position nevertheless, as Java's
     consumer does, since the leader of a topic that was deleted and created again would give the same response.

@@ -26,7 +26,7 @@ EARLIEST, LATEST = 0.85, 0.95
 TOLERANCE_S = 0.01
 #: How many polls of the same client may return before a connection is closed after a rejected login.
 POLLS_MAX = 1
-#: The beginning of the reason for which a broker closes a connection whose session has expired.
+#: The beginning of a broker's reason for closing a connection after the session has expired.
 EXPIRED = "the session has expired"
 BEARER = b"auth=Bearer "
 

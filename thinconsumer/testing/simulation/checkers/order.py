@@ -22,8 +22,8 @@ class _Expected:
     """The records and positions of one partition that a reader may return next."""
 
     next: int | None = None  #: The lowest offset that the next record or position may have; None: any offset.
-    #: The epoch of a leader whose log lacks records that the reader has passed. The reader may go back to where this
-    #: log differs, until it gets a record of this epoch or a newer one. None: there is no such epoch.
+    #: The epoch of a leader without some records that the reader has passed. The reader may go back to where its log
+    #: differs, until it gets a record of this epoch or a newer one. None: there is no such epoch.
     doubt: int | None = None
     #: Whether an election has lost the records right after the last one that the reader got. ``next`` then stays behind
     #: that one, even if the position is higher (after a transaction marker): the reader may detect the truncation.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from ....wire import Message
+from ....wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ....wire.error_codes import Code
 from ....wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....wire.join_group import JoinGroupRequest, JoinGroupResponse
@@ -137,6 +138,8 @@ class LogVolumeChecker(Checker, logging.Handler):
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
         if isinstance(sent.message, SyncGroupRequest):
+            self._incidents[member] += 1
+        if isinstance(response, ConsumerGroupHeartbeatResponse) and (response.error_code or response.assignment):
             self._incidents[member] += 1
 
     def connection_closed(self, member: Member, line: int) -> None:

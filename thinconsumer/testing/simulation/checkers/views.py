@@ -59,6 +59,9 @@ class View:
     #: no such pause, or a response has confirmed the membership since.
     doubted_since: float | None = None
     asked_at: float = 0.0  #: The time at which the member wrote its last Heartbeat, JoinGroup or SyncGroup.
+    #: Consumer group protocol: when the last heartbeat was written, if it has succeeded; else None.
+    confirmed_at: float | None = None
+    survived: float = 0.0  #: The longest time between two heartbeats in a row of this membership that have succeeded.
 
 
 @dataclass(eq=False)

@@ -1,0 +1,103 @@
+"""The epoch and assignment of a member, by the heartbeat responses that it has read."""
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers.consumer_views import FENCINGS, ConsumerViews, named
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+ID = b"t" * 16
+A = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def ann(room):
+    room.views = room.add(ConsumerViews, now=lambda: room.now, name_of=lambda topic_id: "t")
+    return room.member()
+
+
+def beat(room, member, epoch, *, gets=0, code=0, tps=None, line=1, read_on=None):
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=epoch)
+    room.says(member, request, line)
+    rows = None if tps is None else Assignment(topic_partitions=[TopicPartitions(topic_id=ID, partitions=tps)])
+    response = ConsumerGroupHeartbeatResponse(
+        error_code=code, member_id=None if code else "ann-id", member_epoch=gets, assignment=rows
+    )
+    room.learns(member, request, response, read_on or line)
+    return room.views.of[member]
+
+
+def test_a_response_gives_the_epoch_and_perhaps_an_assignment(room, ann):
+    view = beat(room, ann, 0, gets=3, tps=[0])
+    assert (view.member_id, view.generation, view.share) == ("ann-id", 3, {A})
+    view = beat(room, ann, 3, gets=4)
+    assert (view.generation, view.share, view.before) == (4, {A}, ("ann-id", 3))
+
+
+@pytest.mark.parametrize("code", sorted(FENCINGS))
+def test_a_fenced_member_owns_nothing(room, ann, code):
+    beat(room, ann, 0, gets=3, tps=[0])
+    view = beat(room, ann, 3, code=code)
+    assert (view.generation, view.share, view.expelled) == (-1, frozenset(), Code(code).name)
+
+
+def test_other_errors_and_old_responses_change_nothing(room, ann):
+    beat(room, ann, 0, gets=3, tps=[0])
+    assert beat(room, ann, 3, code=Code.NOT_COORDINATOR).generation == 3
+    assert beat(room, ann, 3, gets=9, read_on=7).generation == 3
+
+
+def test_a_member_has_left_when_it_says_so(room, ann):
+    beat(room, ann, 0, gets=3, tps=[0])
+    view = beat(room, ann, -1)
+    assert (view.generation, view.expelled) == (-1, "it has left")
+
+
+def test_the_error_of_a_commit_does_not_end_a_membership(room, ann):
+    beat(room, ann, 0, gets=3, tps=[0])
+    request = OffsetCommitRequest(group_id="g", member_id="ann-id", generation_id_or_member_epoch=3, topics=[])
+    room.says(ann, request)
+    room.learns(ann, request, OffsetCommitResponse(topics=[]))
+    assert room.views.of[ann].generation == 3
+
+
+def test_partitions_are_named_by_their_ids():
+    rows = [TopicPartitions(topic_id=ID, partitions=[0, 1])]
+    assert named(rows, {ID: "t"}.__getitem__) == {A, TopicPartition("t", 1)}
+
+
+@pytest.mark.parametrize(
+    ("between", "is_trusted"),
+    [
+        ("nothing", True),
+        ("an error", False),
+        ("a lost connection", False),
+        ("a second heartbeat", False),
+        ("a join", False),
+    ],
+)
+def test_a_gap_that_the_membership_has_survived_before_needs_no_confirmation(room, ann, between, is_trusted):
+    """The session timeout is 10 s; after a failed heartbeat, the coordinator may be another one."""
+    beat(room, ann, 0, gets=3, tps=[0])
+    room.now += 20
+    if between == "an error":
+        beat(room, ann, 3, code=Code.NOT_COORDINATOR)
+    elif between in ("a lost connection", "a second heartbeat"):
+        room.says(ann, ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=3))
+        if between == "a lost connection":
+            room.tell("connection_closed", ann, 1)
+    beat(room, ann, 3, gets=3, line=2)
+    if between == "a join":
+        beat(room, ann, 0, gets=3, tps=[0])
+    for gap, expected in ((15, is_trusted), (25, False)):
+        room.tell("call_ended", ann)
+        room.now += gap
+        room.tell("call_began", ann, True)
+        assert (room.views.of[ann].doubted_since is None) is expected

@@ -1,0 +1,114 @@
+"""The records of a group: epochs go up, and a partition has one owner."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.broker.group.consumer import records
+from thinconsumer.broker.group.consumer.member import ConsumerGroupMember
+from thinconsumer.broker.group.consumer.states import AssignmentState
+from thinconsumer.testing.simulation.checkers.group_log import GroupLogChecker
+from thinconsumer.types import TopicPartition
+
+ID = b"t" * 16
+
+
+class Log:
+    """The committed records of one partition of ``__consumer_offsets``."""
+
+    def __init__(self, room):
+        self.rows = {}
+        self.room = room
+        self.checker = room.add(GroupLogChecker, truths={(TopicPartition("__consumer_offsets", 0), ID): self})
+
+    def counts(self, offset, epoch):
+        return True
+
+    def write(self, *written):
+        for record in written:
+            row = SimpleNamespace(key=record.record.key, value=record.record.value)
+            self.rows[len(self.rows), 0] = row
+
+    def member(self, who, epoch, owned=(), pending=()):
+        member = ConsumerGroupMember(who).moved(
+            epoch, AssignmentState.STABLE, {ID: dict.fromkeys(owned, 1)}, {ID: dict.fromkeys(pending, 1)}
+        )
+        self.write(records.current_record("g", member))
+
+    def verdict(self):
+        self.room.tell("finish")
+        return self.room.verdict()
+
+    def epochs(self, group, target):
+        self.write(records.epoch_record("g", group, 0), records.target_epoch_record("g", target))
+
+
+@pytest.fixture
+def log(room):
+    return Log(room)
+
+
+def test_correct_log_passes(log):
+    log.epochs(2, 2)
+    log.member("a", 2, [0, 1])
+    log.epochs(3, 3)
+    log.member("a", 2, [0], pending=[1])
+    log.member("a", 3, [0])
+    log.member("b", 3, [1])
+    log.write(*records.removal_of_member("g", "b"))
+    log.member("a", -2, [0])
+    log.member("a", 3, [0, 1])
+    assert log.verdict() == ""
+    log.checker.check_rest()
+    assert log.room.verdict() == ""
+
+
+@pytest.mark.parametrize(
+    ("group", "target", "words"),
+    [(2, 2, "the epoch of group g goes back from 3 to 2"), (3, 2, "the target of group g goes back from 3 to 2")],
+)
+def test_epoch_that_goes_back_is_a_violation(log, group, target, words):
+    log.epochs(3, 3)
+    log.epochs(group, target)
+    assert words in log.verdict()
+
+
+def test_group_that_was_a_classic_one_of_generation_0_begins_with_epoch_0(log):
+    """A member of the new protocol joins while those of the classic one join for the first time."""
+    log.epochs(0, 0)
+    log.epochs(1, 1)
+    assert log.verdict() == ""
+    log.epochs(0, 0)
+    assert "the epoch of group g goes back from 1 to 0" in log.verdict()
+
+
+def test_target_ahead_of_its_group_is_a_violation(log):
+    log.epochs(3, 4)
+    assert "has epoch 4, the group 3" in log.verdict()
+
+
+def test_member_epochs_go_up_to_that_of_the_target(log):
+    log.epochs(3, 3)
+    log.member("a", 3)
+    log.member("a", 2)
+    assert "member a of group g goes back from 3 to 2" in log.verdict()
+    log.member("a", 4)
+    assert "goes back" in log.verdict()
+    log.rows.clear()
+    log.member("a", 2)
+    assert "member a has epoch 2, the target assignment 1" in log.verdict()
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_second_owner_is_a_violation(log, pending):
+    log.epochs(3, 3)
+    log.member("a", 3, *([(), [0]] if pending else [[0], ()]))
+    log.member("b", 3, [0])
+    assert "has two owners: b and a" in log.verdict()
+
+
+def test_member_that_is_behind_is_not_at_rest(log):
+    log.epochs(3, 3)
+    log.member("a", 2)
+    log.checker.check_rest()
+    assert "members that are not in it: a" in log.room.verdict()

@@ -1,0 +1,194 @@
+"""The order of each key's records: what the checker finds, and what it allows."""
+
+import pytest
+
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.testing.cluster import MemoryCluster
+from thinconsumer.testing.simulation.checkers.key_order import KeyOrderChecker, ReportingLog, WrittenRecord
+from thinconsumer.types import ConsumerRecord, TopicPartition
+
+PARENT, CHILD = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Scene:
+    """A checker, and the records that leaders of epoch 5 append at the next offsets of two partitions."""
+
+    def __init__(self, slack=0.0):
+        self.now = 0.0
+        self.checker = KeyOrderChecker(lambda: self.now, slack)
+        self.ends = {PARENT: 0, CHILD: 0}
+
+    def append(self, tp, number, *, producer=1, key=7, epoch=5):
+        offset, self.ends[tp] = self.ends[tp], self.ends[tp] + 1
+        value = WrittenRecord(producer, key, number).value()
+        self.checker.appended(tp, epoch, offset, value)
+        return ConsumerRecord(*tp, epoch, offset, 0, 0, None, value, ())
+
+    def deliver(self, *records, to="ann"):
+        for record in records:
+            self.checker.delivered(to, record)
+        return self.checker.findings
+
+
+@pytest.fixture
+def scene():
+    return Scene()
+
+
+def test_first_deliveries_follow_the_order_of_appends_over_all_partitions(scene):
+    first, second, other = scene.append(PARENT, 1), scene.append(CHILD, 2), scene.append(PARENT, 1, key=8)
+    assert not scene.deliver(other, first, second, first, second)
+    assert scene.checker.counts == {"appended": 3, "delivered": 5, "repeated": 2}
+
+
+def test_a_record_after_one_that_was_appended_later_is_found(scene):
+    first, second = scene.append(PARENT, 1), scene.append(CHILD, 2)
+    (words,) = scene.deliver(second, first)
+    assert "t-0 offset 0" in words and "key=7, number=2" in words and "appended later" in words
+
+
+def test_the_order_of_appends_counts_and_not_that_of_the_producers_numbers(scene):
+    """Two producers write the same key."""
+    first, second = scene.append(PARENT, 9, producer=1), scene.append(CHILD, 1, producer=2)
+    assert not scene.deliver(first, second)
+
+
+def test_the_append_of_a_deposed_leader_does_not_count(scene):
+    """The next leader has another record at this offset, or the same one later."""
+    zombie = scene.append(PARENT, 1, epoch=4)
+    scene.ends[PARENT] = 0
+    between, again = scene.append(CHILD, 1, producer=2), scene.append(PARENT, 1, epoch=5)
+    assert not scene.deliver(between, again)
+    assert scene.checker.counts["appended again"] == 1
+    (words,) = scene.deliver(ConsumerRecord(*PARENT, 6, 0, 0, 0, None, zombie.value, ()))
+    assert "no leader of its epoch has appended" in words
+
+
+def test_a_value_that_was_never_appended_at_this_offset_is_found(scene):
+    scene.append(PARENT, 1)
+    (words,) = scene.deliver(ConsumerRecord(*PARENT, 5, 0, 0, 0, None, b"1:7:2", ()))
+    assert "no leader" in words
+
+
+def test_a_producer_that_appends_out_of_order_is_found(scene):
+    scene.append(PARENT, 2)
+    scene.append(CHILD, 2)
+    assert not scene.checker.findings  # the same record again: its first append was not acknowledged
+    scene.append(CHILD, 1)
+    assert "appended after number 2" in scene.checker.findings[0]
+
+
+class ReportingCluster(MemoryCluster):
+    """A cluster of which all logs report to a checker."""
+
+    def __init__(self, checker, *nodes_and_topics):
+        self.checker = checker
+        super().__init__(*nodes_and_topics)
+
+    def new_log(self, node_id, row, config):
+        return ReportingLog(row.tp, config, self.checker)
+
+
+def opened(scene, *, since, at, generations=(3, 3)):
+    """Let the parent get a new owner, and another member open the child's gate at offset 2 of the parent."""
+    records = [scene.append(PARENT, number) for number in (1, 2, 3)]
+    scene.checker.assigned("sue", [PARENT], generations[0] - 1)
+    scene.now = since
+    scene.checker.assigned("bob", [PARENT], generations[0])
+    scene.now = at
+    scene.checker.opened("ann", CHILD, {PARENT: 2}, generations[1])
+    return records
+
+
+def test_a_gate_that_has_opened_before_the_owner_has_read_so_far_is_found(scene):
+    records = opened(scene, since=10.0, at=10.1)
+    (words,) = scene.deliver(records[1], to="bob")
+    assert "ann has opened the gate of t-1 at 10.100" in words and "read up to 2" in words
+
+
+@pytest.mark.parametrize(
+    ("slack", "since", "at", "generations", "who", "number"),
+    [
+        pytest.param(0.0, 10.0, 10.1, (3, 3), "bob", 2, id="behind the threshold"),
+        pytest.param(0.0, 10.0, 10.1, (3, 3), "eve", 1, id="another member than the owner"),
+        pytest.param(8.0, 10.0, 10.0, (3, 3), "bob", 1, id="opened before"),
+        pytest.param(0.0, 10.0, 10.1, (4, 3), "bob", 1, id="opened in an earlier generation"),
+        pytest.param(8.0, 10.0, 17.9, (3, 3), "bob", 1, id="within the slack of epochs"),
+    ],
+)
+def test_gates_that_have_opened_rightly_or_may_not_be_judged(slack, since, at, generations, who, number):
+    scene = Scene(slack)
+    records = opened(scene, since=since, at=at, generations=generations)
+    assert not scene.deliver(records[number], to=who)
+
+
+def test_a_gate_may_not_open_while_the_awaited_partition_has_no_owner():
+    """Under a cooperative protocol, a partition moves in two generations, and has no owner in the first one."""
+    scene = Scene()
+    record = scene.append(PARENT, 1)
+    scene.checker.assigned("sue", [PARENT], 2)
+    scene.checker.released("eve", [PARENT], 1)  # another member, which is not the owner
+    scene.checker.released("sue", [PARENT], 3)
+    for generation in (2, 3):
+        scene.checker.opened("ann", CHILD, {PARENT: generation}, generation)
+    scene.checker.assigned("bob", [PARENT], 4)
+    (words,) = scene.deliver(record, to="bob")
+    assert "read up to 3" in words
+
+
+def test_an_owner_that_knows_the_next_generation_may_open_a_gate_until_it_gives_the_partition_up():
+    scene = Scene()
+    record = scene.append(PARENT, 1)
+    scene.checker.assigned("sue", [PARENT], 2)
+    scene.checker.opened("sue", CHILD, {PARENT: 1}, 3)
+    scene.checker.released("sue", [PARENT], 3)
+    scene.checker.assigned("bob", [PARENT], 4)
+    assert not scene.deliver(record, to="bob")
+
+
+def test_there_is_no_slack_if_the_owner_before_has_died():
+    scene = Scene(8.0)
+    scene.checker.ended("sue")
+    records = opened(scene, since=10.0, at=10.1)
+    assert scene.deliver(records[0], to="bob")
+
+
+def test_a_later_owner_may_begin_at_its_commit_before_an_open_gate(scene):
+    records = opened(scene, since=10.0, at=10.1)
+    scene.now = 11.0
+    scene.checker.assigned("eve", [PARENT], 4)
+    assert not scene.deliver(*records, to="eve")
+
+
+def test_logs_report_what_leaders_append_and_which_record_was_not_delivered():
+    checker = KeyOrderChecker(lambda: 0.0)
+    cluster = ReportingCluster(checker, 3, {"t": 1})
+    batch = {"producer_id": 4, "producer_epoch": 0, "base_sequence": 0}
+    for _ in range(2):  # the second time it is repeated
+        cluster.produce("t", [NewRecord(b"1:7:1"), NewRecord(b"1:7:2")], **batch)
+    cluster.produce("t", [NewRecord(b"1:7:3")])
+    leader = cluster.leader(PARENT)
+    assert checker.counts == {"appended": 3}  # and the followers' copies do not count
+    assert checker.first_unread(leader) == 0
+    for record in cluster.records("t")[:2]:
+        checker.delivered("ann", record)
+    assert not checker.findings and checker.first_unread(leader) == 2
+    cluster.delete_records(PARENT, 3)
+    assert checker.first_unread(leader) is None
+
+
+def test_a_record_that_compaction_has_removed_needs_no_delivery():
+    checker = KeyOrderChecker(lambda: 0.0)
+    cluster = ReportingCluster(checker, 2)
+    cluster.create_topic("t", 1, 2, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    for number in (1, 2, 3):
+        cluster.produce("t", [NewRecord(b"1:7:%d" % number, b"7")])
+    leader = cluster.leader(PARENT)
+    assert checker.first_unread(leader) == 0
+    down = next(node for node in cluster.nodes if node != leader.node.node_id)
+    cluster.kill(down)
+    cluster.compact(PARENT)
+    assert checker.first_unread(leader) == 2
+    cluster.start(down)
+    cluster.move_leader(PARENT, down)
+    assert len(cluster.records("t")) == 3 and checker.first_unread(cluster.leader(PARENT)) == 2

@@ -1,0 +1,184 @@
+"""A partition moves only after its former owner has given it up, and commits come from the owner."""
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers.reconciliation import ReconciliationChecker
+from thinconsumer.wire.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+ID = b"t" * 16
+
+
+class Coordinator:
+    """Answers the heartbeats of members that are named by one letter."""
+
+    def __init__(self, room):
+        self.room = room
+        self.checker = room.add(ReconciliationChecker, session_timeout_s=10.0, name_of=lambda topic_id: "t")
+
+    def rows(self, numbers):
+        return [TopicPartitions(topic_id=ID, partitions=list(numbers))]
+
+    def ask(self, who, epoch, owned=None, *, node=1, instance=None):
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id=who, member_epoch=epoch, instance_id=instance, rebalance_timeout_ms=5000,
+            topic_partitions=None if owned is None else self.rows(owned),
+        )  # fmt: skip
+        self.room.tell("requested", f"client {who}", node, request, self.room.now)
+        return request
+
+    def beat(self, who, epoch, owned=None, *, gets=None, assigned=None, code=0, node=1, instance=None):
+        request = self.ask(who, epoch, owned, node=node, instance=instance)
+        given = None if assigned is None else Assignment(topic_partitions=self.rows(assigned))
+        response = ConsumerGroupHeartbeatResponse(
+            error_code=code, member_epoch=epoch if gets is None else gets, assignment=given
+        )
+        self.room.tell("answered", f"client {who}", node, request, response, self.room.now)
+
+    def commit(self, who, epoch, number):
+        request = OffsetCommitRequest(group_id="g", member_id=who, generation_id_or_member_epoch=epoch, topics=[])
+        row = OffsetCommitResponsePartition(partition_index=number, error_code=0)
+        response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[row])])
+        self.room.tell("answered", f"client {who}", 1, request, response, self.room.now)
+
+
+@pytest.fixture
+def coordinator(room):
+    found = Coordinator(room)
+    found.beat("a", 0, [], gets=1, assigned=[0, 1])
+    found.beat("b", 0, [], gets=2, assigned=[])
+    return found
+
+
+def moves(coordinator, **more):
+    coordinator.beat("b", 2, assigned=[1], **more)
+    return coordinator.room.verdict()
+
+
+def test_assignment_before_the_acknowledgement_is_a_violation(coordinator):
+    coordinator.beat("a", 1, assigned=[0])
+    assert "assigns t-1 to client b in epoch 2, but client a has not given it up" in moves(coordinator)
+
+
+def test_assignment_after_the_acknowledgement_passes(coordinator):
+    coordinator.beat("a", 1, assigned=[0])
+    coordinator.beat("a", 1, [0], gets=2)
+    assert moves(coordinator) == ""
+
+
+@pytest.mark.parametrize("how", ["leave", "unanswered leave", "unanswered acknowledgement", "fenced"])
+def test_members_that_are_gone_own_nothing(coordinator, how):
+    if how == "leave":
+        coordinator.beat("a", -1)
+    elif how == "unanswered leave":
+        coordinator.ask("a", -1)
+    elif how == "unanswered acknowledgement":
+        coordinator.ask("a", 1, [0])
+    else:
+        coordinator.beat("a", 1, code=Code.FENCED_MEMBER_EPOCH)
+    assert moves(coordinator) == ""
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(9.0, False), (10.0, True)])
+def test_session_has_to_be_over(coordinator, seconds, passes):
+    coordinator.room.now += seconds
+    assert (moves(coordinator) == "") is passes
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(4.0, False), (5.0, True)])
+def test_rebalance_timeout_has_to_be_over(coordinator, seconds, passes):
+    coordinator.beat("a", 1, assigned=[0])
+    coordinator.room.now += seconds
+    coordinator.beat("a", 1)
+    assert (moves(coordinator) == "") is passes
+
+
+def test_heartbeats_to_another_broker_do_not_count(coordinator):
+    coordinator.room.now += 8
+    coordinator.beat("a", 1, node=2)
+    coordinator.room.now += 2
+    assert moves(coordinator, node=1) == ""
+
+
+def test_static_member_that_is_away_keeps_its_partitions(coordinator):
+    coordinator.beat("c", 0, [], gets=2, assigned=[2], instance="i")
+    coordinator.beat("c", -2, instance="i")
+    coordinator.beat("b", 2, assigned=[2])
+    assert "client c has not given it up" in coordinator.room.verdict()
+    coordinator.beat("d", 0, [], gets=2, assigned=[2], instance="i")
+    assert "client b has not given it up" in coordinator.room.verdict()
+
+
+def test_running_static_member_is_not_replaced(coordinator):
+    coordinator.beat("c", 0, [], gets=2, assigned=[2], instance="i")
+    coordinator.beat("d", 0, [], gets=2, assigned=[2], instance="i")
+    assert "lets client d take over i while client c runs" in coordinator.room.verdict()
+
+
+@pytest.mark.parametrize(("seconds", "replaced"), [(4.9, False), (5.1, True)])
+def test_static_member_that_revokes_too_late_may_be_replaced(coordinator, seconds, replaced):
+    """Its rebalance timeout is 5 s, and its session 10 s."""
+    coordinator.beat("c", 0, [], gets=2, assigned=[2], instance="i")
+    coordinator.beat("c", 2, gets=2, assigned=[], instance="i")
+    coordinator.room.now += seconds
+    coordinator.beat("d", 0, [], gets=3, assigned=[], instance="i")
+    assert ("lets client d take over i" not in coordinator.room.verdict()) is replaced
+
+
+def test_epoch_that_goes_back_is_a_violation(coordinator):
+    coordinator.beat("b", 2, gets=1)
+    assert "with epoch 1 after 2" in coordinator.room.verdict()
+
+
+def test_commit_in_an_epoch_before_the_assignment_is_a_violation(coordinator):
+    coordinator.commit("a", 1, 0)
+    assert coordinator.room.verdict() == ""
+    coordinator.commit("a", 0, 0)
+    assert "it has owned that partition since 1 only" in coordinator.room.verdict()
+
+
+def test_commit_of_another_members_partition_is_a_violation(coordinator):
+    coordinator.commit("b", 2, 0)
+    assert "commit of t-0, which client a owns" in coordinator.room.verdict()
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+@pytest.mark.parametrize(("told", "violates"), [([0], False), ([0, 1], True)])
+def test_static_member_that_leaves_for_a_while_keeps_its_assignment_and_not_what_it_had_to_revoke(
+    coordinator, told, violates, is_answered
+):
+    coordinator.beat("s", 0, [], gets=2, assigned=[], instance="i")
+    coordinator.beat("a", 1, assigned=[])
+    coordinator.beat("a", 1, [], gets=2)
+    coordinator.beat("s", 2, assigned=[0, 1], instance="i")
+    coordinator.beat("s", 2, [0, 1], assigned=told, instance="i")
+    if is_answered:
+        coordinator.beat("s", -2, instance="i")
+    else:
+        coordinator.ask("s", -2, instance="i")
+    assert bool(moves(coordinator)) == violates
+
+
+def test_a_partition_is_owned_since_the_first_of_the_assignments_that_have_it(coordinator):
+    """A heartbeat that acknowledges a revocation does not report yet what is added after it."""
+    coordinator.beat("a", -1)
+    coordinator.beat("b", 2, [], gets=2, assigned=[0, 1])
+    coordinator.beat("b", 2, [], gets=3)
+    coordinator.beat("b", 3, [0, 1], gets=4, assigned=[0, 1])
+    coordinator.commit("b", 3, 1)
+    assert coordinator.room.verdict() == ""
+    coordinator.beat("b", 4, gets=5, assigned=[0])
+    coordinator.beat("b", 5, [0], gets=6, assigned=[0, 1])
+    coordinator.commit("b", 5, 1)
+    assert "it has owned that partition since 6 only" in coordinator.room.verdict()

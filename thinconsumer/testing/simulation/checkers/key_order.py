@@ -1,0 +1,237 @@
+"""Checks the order of each key's records while partitions are added and deleted (KIP-253).
+
+The truth is the order in which leaders have appended the records, in virtual time and over all partitions:
+:class:`ReportingLog` reports each append, also of records that no producer got an acknowledgement for. A record's
+partition, offset and leader epoch identify it, since one epoch has one leader. What a deposed leader appends is never
+committed, so no consumer gets it.
+
+* The *first* delivery of each record within the group must follow the first deliveries of the records of its key that
+  were appended before. Repeated deliveries are allowed, as after every crash.
+* A gate that has opened in the generation in which the owner of an awaited partition has got it, or later, must stay
+  true: this owner returns no record of the awaited part any more. The position of an earlier owner, which may have died
+  before it committed it, must not open a gate.
+* Each producer's records of one key are appended in the order of ``send``.
+* In the end, each record that is still in a log must have been delivered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from ....broker.config import TopicConfig
+from ....broker.log.log import AppendInfo, Log
+from ....broker.partition import PartitionReplica
+from ....timers import NEVER
+from ....types import ConsumerRecord, TopicPartition
+
+#: Members of a consumer group (KIP-848) change their epochs one after another. For so many seconds after a partition
+#: has a new owner, others may still use the position of the owner before, if that one gave it up without a commit. One
+#: that has died was removed before the new owner's epoch began.
+EPOCH_SLACK_S = 8.0
+
+
+class OutOfOrder(Exception):
+    """A finding of the checker."""
+
+
+class WrittenRecord(NamedTuple):
+    """The value of a simulated record."""
+
+    producer: int
+    key: int
+    number: int  #: Of this producer and key, counted from 1.
+
+    @staticmethod
+    def of(value: bytes | None) -> WrittenRecord:
+        """Return the record with this value."""
+        return WrittenRecord(*map(int, bytes(value or b"").split(b":")))
+
+    def value(self) -> bytes:
+        """Return the record's value."""
+        return b"%d:%d:%d" % self
+
+
+class Owner(NamedTuple):
+    """The member that was last to get a partition."""
+
+    member: str
+    since: float
+    generation: int  #: In which no earlier owner had the partition any more.
+    judged_from: float  #: Gates that have opened later, in this generation or a later one, need this owner's position.
+
+
+class OpenedGate(NamedTuple):
+    """A gate that a member has opened, as seen from one of the partitions that it waits for."""
+
+    threshold: int
+    tp: TopicPartition
+    member: str
+    at: float
+    generation: int
+
+
+class KeyOrderChecker:
+    """Collects ``findings``; the swarm raises the first one. ``now`` returns the virtual time.
+
+    ``epoch_slack_s`` is 0 if all members use the classic protocol, in which a generation begins for all at once.
+    """
+
+    def __init__(self, now: Callable[[], float], epoch_slack_s: float = 0.0) -> None:
+        self.findings: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.seen: set[tuple[TopicPartition, int]] = set()  #: The records that the group got, by partition and offset.
+        self._now = now
+        self._epoch_slack_s = epoch_slack_s
+        self._ranks: dict[tuple[TopicPartition, int, int], tuple[int, WrittenRecord]] = {}
+        self._latest: dict[int, tuple[int, WrittenRecord]] = {}  #: The latest delivered record of each key.
+        self._numbers: dict[tuple[int, int], int] = {}  #: The highest number by producer and key.
+        self._written: set[WrittenRecord] = set()
+        self._returned: set[WrittenRecord] = set()
+        #: The offsets that may not be delivered yet, by partition.
+        self._unread: dict[TopicPartition, dict[int, None]] = {}
+        self._owners: dict[TopicPartition, Owner] = {}
+        self._released: dict[TopicPartition, int] = {}  #: Partitions without an owner, and since which generation.
+        self._ended: set[str] = set()  #: The members that were closed or killed.
+        self._gates: dict[TopicPartition, list[OpenedGate]] = {}
+
+    def appended(self, tp: TopicPartition, epoch: int, offset: int, value: bytes | None) -> None:
+        """Take a record that the leader of ``epoch`` has appended."""
+        record = WrittenRecord.of(value)
+        self.counts["appended"] += 1
+        self._ranks[tp, offset, epoch] = self.counts["appended"], record
+        self._unread.setdefault(tp, {})[offset] = None
+        if record in self._written:
+            # The producer has lost the response of a deposed leader, or the record's partition was removed meanwhile.
+            self.counts["appended again"] += 1
+            return
+        self._written.add(record)
+        number = self._numbers.get(record[:2], 0)
+        self._numbers[record[:2]] = max(number, record.number)
+        if record.number < number:
+            self._find(f"{_name(tp)} offset {offset}: {record} was appended after number {number}")
+
+    def assigned(self, member: str, tps: Collection[TopicPartition], generation: int) -> None:
+        """Note that a member has got partitions."""
+        now = self._now()
+        for tp in tps:
+            before = self._owners.get(tp)
+            had_slack = self._epoch_slack_s > 0 and before is not None and before.member not in self._ended
+            since = self._released.pop(tp, generation)
+            self._owners[tp] = Owner(member, now, since, now + self._epoch_slack_s if had_slack else -NEVER)
+            self._gates[tp] = [gate for gate in self._gates.get(tp, ()) if gate.generation >= since and not had_slack]
+
+    def released(self, member: str, tps: Collection[TopicPartition], generation: int) -> None:
+        """Note that a member has given up partitions, which it does not own from this generation on.
+
+        The gates that it has opened itself until now are right, although it may give up what it has not committed: it
+        knew its own position.
+        """
+        for tp in tps:
+            owner = self._owners.get(tp)
+            if owner is not None and owner.member == member and not self._epoch_slack_s:
+                self._released[tp] = generation
+                self._gates[tp] = [gate for gate in self._gates.get(tp, ()) if gate.member != member]
+
+    def ended(self, member: str) -> None:
+        """Note that a member was closed or killed."""
+        self._ended.add(member)
+
+    def opened(
+        self, member: str, tp: TopicPartition, thresholds: Mapping[TopicPartition, int], generation: int
+    ) -> None:
+        """Note that a member opens a gate, which waits until each of these partitions is read up to an offset."""
+        self.counts["gates opened"] += 1
+        for awaited, threshold in thresholds.items():
+            gate = OpenedGate(threshold, tp, member, self._now(), generation)
+            self._gates.setdefault(awaited, []).append(gate)
+
+    def delivered(self, member: str, record: ConsumerRecord[Any, Any]) -> None:
+        """Check a record that a poll has returned."""
+        self.counts["delivered"] += 1
+        tp, offset = TopicPartition(record.topic, record.partition), record.offset
+        where = f"{_name(tp)} offset {offset}"
+        rank, written = self._ranks.get((tp, offset, record.leader_epoch), (0, None))
+        if written is None or written != WrittenRecord.of(record.value):
+            self._find(f"{member} got {record.value!r} ({where}), which no leader of its epoch has appended")
+            return
+        self._check_gates(member, tp, offset)
+        if (tp, offset) in self.seen:
+            self.counts["repeated"] += 1
+            return
+        self.seen.add((tp, offset))
+        if written in self._returned:
+            self.counts["written twice"] += 1
+        self._returned.add(written)
+        last_rank, last = self._latest.get(written.key, (0, None))
+        if rank < last_rank:
+            self._find(f"{member} got {written} ({where}) after {last}, which was appended later")
+            return
+        self._latest[written.key] = rank, written
+
+    def compacted(self, tp: TopicPartition, high: int, kept: Collection[int]) -> None:
+        """Note that a replica was compacted below ``high``: the records that it has not ``kept`` need no delivery, even
+        if a later leader, which was down meanwhile, still has them.
+        """
+        offsets = self._unread.get(tp, {})
+        for offset in [offset for offset in offsets if offset < high and offset not in kept]:
+            del offsets[offset]
+
+    def first_unread(self, leader: PartitionReplica) -> int | None:
+        """Return the first offset of a log with a record that was not delivered; None if there is none."""
+        offsets, log = self._unread.get(leader.tp, {}), leader.log
+        for offset in list(offsets):
+            is_in_log = log.start_offset <= offset < log.end_offset
+            if (leader.tp, offset) in self.seen or not is_in_log:
+                del offsets[offset]
+            else:
+                return offset
+        return None
+
+    def _check_gates(self, member: str, tp: TopicPartition, offset: int) -> None:
+        owner = self._owners.get(tp)
+        if owner is None or owner.member != member:
+            return  # a member that was removed from the group and has not noticed it yet
+        for gate in self._gates.get(tp, ()):
+            is_newer = gate.generation >= owner.generation and gate.at > owner.judged_from
+            if offset < gate.threshold and is_newer:
+                self._find(
+                    f"{gate.member} has opened the gate of {_name(gate.tp)} at {gate.at:.3f}, which waits until "
+                    f"{_name(tp)} is read up to {gate.threshold}, but {member}, its owner since {owner.since:.3f}, "
+                    f"got offset {offset} now"
+                )
+
+    def _find(self, words: str) -> None:
+        self.findings.append(f"at {self._now():.3f}: {words}")
+
+
+class ReportingLog(Log):
+    """A replica's log that reports what it appends as leader."""
+
+    def __init__(self, tp: TopicPartition, config: TopicConfig, checker: KeyOrderChecker) -> None:
+        super().__init__(tp, config)
+        self._checker = checker
+
+    def append(
+        self, data: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int, from_client: bool = True
+    ) -> AppendInfo:
+        """Append a batch, and report its records unless it repeats an earlier one."""
+        end = self.end_offset
+        info = super().append(data, leader_epoch=leader_epoch, now_ms=now_ms, from_client=from_client)
+        for batch in self.read_batches(end, self.end_offset):
+            for row in batch.decode(self.tp.topic, self.tp.partition):
+                self._checker.appended(self.tp, leader_epoch, row.offset, row.value)
+        return info
+
+    def compact(self, now_ms: int, high_watermark: int) -> None:
+        """Compact the log, and report the records that remain."""
+        super().compact(now_ms, high_watermark)
+        if self.config.compact:
+            batches = self.read_batches(self.start_offset, high_watermark)
+            kept = {row.offset for batch in batches for row in batch.decode(self.tp.topic, self.tp.partition)}
+            self._checker.compacted(self.tp, high_watermark, kept)
+
+
+def _name(tp: TopicPartition) -> str:
+    return f"{tp.topic}-{tp.partition}"

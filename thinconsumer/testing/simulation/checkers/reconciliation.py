@@ -1,0 +1,191 @@
+"""Checks what coordinators of the consumer group protocol (KIP-848) assign and accept, by their responses alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ....types import TopicPartition
+from ....wire import Message
+from ....wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ....wire.error_codes import Code
+from ....wire.join_group import JoinGroupRequest, JoinGroupResponse
+from ....wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from .base import Checker
+from .consumer_views import FENCINGS, named
+from .views import Share
+
+#: Seconds by which a timer of a broker may be early.
+EARLY_S = 0.01
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One member as its coordinators have seen it."""
+
+    client: str
+    instance_id: str | None
+    rebalance_timeout_s: float = 0.0
+    epoch: int = 0
+    is_away: bool = False  #: Whether it is a static member that has left for a while.
+    #: The partitions that it may own, each with the epoch in which it was assigned.
+    may_own: dict[TopicPartition, int] = field(default_factory=dict)
+    #: The last assignment. A partition has the epoch of the first of the assignments in a row that have it.
+    assigned: dict[TopicPartition, int] = field(default_factory=dict)
+    beats: dict[int, float] = field(default_factory=dict)  #: The time of its last heartbeat by broker id.
+    #: When it was first told to revoke a partition.
+    told: dict[TopicPartition, float] = field(default_factory=dict)
+
+    def depart(self) -> None:
+        """Note that a static member has left for a while: it owns its assignment, and not what it had yet to revoke."""
+        self.is_away = True
+        self.may_own = {tp: since for tp, since in self.may_own.items() if tp in self.assigned}
+        self.told.clear()
+
+
+@dataclass(eq=False)
+class ReconciliationChecker(Checker):
+    """Checks that a partition is assigned only after its former owner acknowledged the revocation, or was fenced.
+
+    A member may own a partition from the response that assigns it until a heartbeat no longer reports it, or until the
+    member has left, was rejected as unknown or fenced, or until the session or the rebalance timeout has passed. A
+    coordinator may only count from a heartbeat that it has handled itself, so times are kept for each broker. It acts
+    on a request before it answers, and never answers if the connection is gone by then: an unanswered request may have
+    released partitions, too.
+    """
+
+    session_timeout_s: float
+    name_of: Callable[[bytes], str]
+    counts: Counter[str] = field(default_factory=Counter, init=False)
+    #: Heartbeats that no broker has answered, each with the broker and the time at which it began to handle it.
+    _unanswered: dict[int, tuple[int, ConsumerGroupHeartbeatRequest, float]] = field(default_factory=dict, init=False)
+    _groups: dict[str, dict[str, _Seen]] = field(default_factory=dict, init=False)
+
+    def requested(self, client: str, node: int, request: Message, now: float) -> None:
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            self._unanswered[id(request)] = node, request, now
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            assert isinstance(response, ConsumerGroupHeartbeatResponse)
+            _, _, asked_at = self._unanswered.pop(id(request), (node, request, now))
+            self._take(client, node, request, response, asked_at)
+        elif isinstance(request, JoinGroupRequest) and request.group_instance_id is not None:
+            assert isinstance(response, JoinGroupResponse)
+            if not response.error_code:
+                self._replace_static(request.group_id, request.group_instance_id)
+        elif isinstance(request, OffsetCommitRequest) and isinstance(response, OffsetCommitResponse):
+            self._check_commit(client, node, request, response, now)
+
+    def _replace_static(self, group_id: str, instance_id: str) -> None:
+        """Note that a static member has restarted with the classic protocol, whose members are not looked at here."""
+        group = self._groups.get(group_id, {})
+        for who in [who for who, seen in group.items() if seen.instance_id == instance_id]:
+            del group[who]
+
+    def _take(
+        self,
+        client: str,
+        node: int,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        now: float,
+    ) -> None:
+        group = self._groups.setdefault(request.group_id, {})
+        who = request.member_id
+        if response.error_code in FENCINGS:
+            self.counts["fencings"] += 1
+            if response.error_code != Code.UNRELEASED_INSTANCE_ID:
+                group.pop(who, None)
+        if response.error_code:
+            return
+        if request.member_epoch == -1:
+            group.pop(who, None)
+            return
+        if request.member_epoch == -2:
+            if who in group:
+                group[who].depart()
+            return
+        seen = self._seen(group, client, node, request, now)
+        seen.beats[node], seen.is_away = now, False
+        if request.rebalance_timeout_ms != -1:
+            seen.rebalance_timeout_s = request.rebalance_timeout_ms / 1000
+        if response.member_epoch < seen.epoch or response.member_epoch < request.member_epoch:
+            self.accuse(f"node {node} answers {client} with epoch {response.member_epoch} after {seen.epoch}")
+        self.counts["epochs"] += seen.epoch != response.member_epoch
+        seen.epoch = response.member_epoch
+        if request.topic_partitions is not None:
+            reported = named(request.topic_partitions, self.name_of)
+            seen.may_own = {tp: since for tp, since in seen.may_own.items() if tp in reported}
+            seen.told = {tp: since for tp, since in seen.told.items() if tp in reported}
+        if response.assignment is not None:
+            self._assign(group, seen, node, named(response.assignment.topic_partitions, self.name_of), now)
+
+    def _seen(
+        self, group: dict[str, _Seen], client: str, node: int, request: ConsumerGroupHeartbeatRequest, now: float
+    ) -> _Seen:
+        """Return the member that sends a request: it may be new, or a static member that has restarted."""
+        who, instance_id = request.member_id, request.instance_id
+        if who not in group:
+            for other, seen in list(group.items()) if instance_id is not None else ():
+                if seen.instance_id == instance_id:
+                    leaves = any(r.member_id == other and r.member_epoch < 0 for _, r, _ in self._unanswered.values())
+                    if not seen.is_away and not leaves and not self._may_be_removed(seen, node, now):
+                        self.accuse(f"node {node} lets {client} take over {instance_id} while {seen.client} runs")
+                    del group[other]
+            group[who] = _Seen(client, instance_id)
+        return group[who]
+
+    def _assign(self, group: Mapping[str, _Seen], seen: _Seen, node: int, share: Share, now: float) -> None:
+        for tp in sorted(share - seen.assigned.keys()):
+            for who, other in group.items():
+                if other is seen or tp not in other.may_own:
+                    continue
+                if not self._is_released(who, other, tp, node, now):
+                    self.accuse(f"node {node} assigns {tp.topic}-{tp.partition} to {seen.client} in epoch"
+                                f" {seen.epoch}, but {other.client} has not given it up")  # fmt: skip
+        for tp in sorted(seen.may_own.keys() - share):
+            seen.told.setdefault(tp, now)
+        # A heartbeat that acknowledges a revocation does not report an assigned partition that is added after it.
+        seen.assigned = {tp: seen.assigned.get(tp, seen.epoch) for tp in share}
+        for tp in sorted(share):
+            seen.may_own.setdefault(tp, seen.assigned[tp])
+            seen.told.pop(tp, None)
+
+    def _may_be_removed(self, seen: _Seen, node: int, now: float) -> bool:
+        """Return whether a member may have been removed because of its session or rebalance timeout."""
+        told = seen.told.values()
+        is_late = bool(told) and now - min(told) >= seen.rebalance_timeout_s - EARLY_S
+        return is_late or now - seen.beats.get(node, -1e9) >= self.session_timeout_s - EARLY_S
+
+    def _is_released(self, who: str, seen: _Seen, tp: TopicPartition, node: int, now: float) -> bool:
+        """Return whether a member may have given up a partition, or may have been removed by one of its timeouts."""
+        for at, request, _ in self._unanswered.values():
+            reported = request.topic_partitions
+            gives_up = reported is not None and tp not in named(reported, self.name_of)
+            gives_up = gives_up or (request.member_epoch == -2 and tp not in seen.assigned)
+            if at == node and request.member_id == who and (request.member_epoch == -1 or gives_up):
+                return True
+        return self._may_be_removed(seen, node, now)
+
+    def _check_commit(
+        self, client: str, node: int, request: OffsetCommitRequest, response: OffsetCommitResponse, now: float
+    ) -> None:
+        group = self._groups.get(request.group_id, {})
+        own, epoch = group.get(request.member_id), request.generation_id_or_member_epoch
+        for topic in response.topics:
+            for row in topic.partitions:
+                if row.error_code:
+                    continue
+                tp = TopicPartition(topic.name or self.name_of(topic.topic_id), row.partition_index)
+                where = f"{tp.topic}-{tp.partition}"
+                if own is not None and epoch < own.may_own.get(tp, -1):
+                    since = own.may_own[tp]
+                    self.accuse(f"node {node} accepts {client}'s commit of {where} in epoch {epoch}: it has owned"
+                                f" that partition since {since} only")  # fmt: skip
+                for who, other in group.items():
+                    is_owner = who != request.member_id and tp in other.may_own and tp in other.assigned
+                    is_shared = own is not None and tp in own.may_own
+                    if is_owner and not is_shared and not self._is_released(who, other, tp, node, now):
+                        self.accuse(f"node {node} accepts {client}'s commit of {where}, which {other.client} owns")
