@@ -7,6 +7,9 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as TheirPartition
 from kafka.structs import OffsetAndMetadata as TheirOffset
 
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.admin import CONSUMER, Admin, GroupDescription, MemberDescription
+
 #: kafka-python does not always close its sockets.
 pytestmark = [
     pytest.mark.once,
@@ -54,8 +57,10 @@ def test_members_are_described(say, cluster, topic, group):
         while not consumer.assignment():
             consumer.poll(timeout_ms=500)
         (row,) = rows(say("groups", "describe", group, "--json")[1])
-        assert (row["group"], row["state"], row["client"]) == (group, "Stable", "till")
+        assert (row["group"], row["type"], row["state"], row["client"]) == (group, "classic", "Stable", "till")
         assert row["host"] == "/127.0.0.1"
+        assert (row["assignor"], row["topics"], row["assignment"]) == ("range", [topic], {topic: [0, 1, 2]})
+        assert row["epoch"] is row["member_epoch"] is row["target"] is None
         code, _, err = say("groups", "delete", group)
         assert code == 1
         assert "NON_EMPTY_GROUP" in err
@@ -63,6 +68,72 @@ def test_members_are_described(say, cluster, topic, group):
         consumer.close()
     (row,) = rows(say("groups", "describe", group, "--json")[1])
     assert (row["state"], row["member"]) == ("Empty", None)
+
+
+def test_a_consumer_group_is_listed_described_and_deleted(say, cluster, topic):
+    name = f"consumers-of-{topic}"
+    options = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": name, "client_id": "tim"}
+    with Consumer(**options, group_protocol="consumer") as consumer:
+        consumer.subscribe([topic])
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=500)
+        consumer.poll(0)
+        (row,) = rows(say("groups", "describe", name, "--json")[1])
+        assert (row["type"], row["client"], row["topics"], row["regex"]) == ("consumer", "tim", [topic], None)
+        assert row["assignor"] == "uniform"
+        assert row["assignment"] == row["target"] == {topic: [0, 1, 2]}
+        assert row["epoch"] == row["assignment_epoch"] == row["member_epoch"]
+        listed = rows(say("groups", "list", "--type", "consumer", "--json")[1])
+        assert {"group": name, "state": "Stable", "type": "consumer", "protocol": "consumer"} in listed
+        assert name not in say("groups", "list", "--type", "classic")[1]
+        consumer.commit({TopicPartition(topic, 1): 0})
+        (lag,) = rows(say("groups", "describe", name, "--lag", "--json")[1])
+        assert (lag["partition"], lag["committed"], lag["lag"]) == (1, 0, 0)
+        code, _, err = say("groups", "delete", name)
+        assert code == 1 and "NON_EMPTY_GROUP" in err
+    (row,) = rows(say("groups", "describe", name, "--json")[1])
+    assert (row["type"], row["state"], row["member"]) == ("consumer", "Empty", None)
+    assert say("groups", "delete", name) == (0, "", f"deleted {name}\n")
+
+
+def test_groups_are_listed_by_type(say, group):
+    assert group in say("groups", "list", "--type", "classic")[1]
+    assert group in say("groups", "list", "--type", "classic", "--type", "consumer")[1]
+    assert group not in say("groups", "list", "--type", "consumer")[1]
+
+
+def test_epochs_and_targets_of_a_consumer_group_are_shown(say, monkeypatch):
+    owned = tuple(TopicPartition("t", number) for number in (0, 1, 2, 5))
+    moving = MemberDescription(
+        "m1", None, "c1", "/h1", CONSUMER, None, 4, ("t", "u"), None, (*owned, TopicPartition("u", 0)), owned
+    )
+    waiting = MemberDescription("m2", "i2", "c2", "/h2", CONSUMER, "r1", 5, (), "u.*", (), (TopicPartition("u", 0),))
+    group = GroupDescription("g", CONSUMER, "Reconciling", "consumer", "uniform", (waiting, moving), 6, 5)
+    monkeypatch.setattr(Admin, "describe_groups", lambda self, names: {"g": group})
+    first, second = rows(say("groups", "describe", "g", "--json")[1])
+    assert first == {
+        "group": "g",
+        "type": "consumer",
+        "state": "Reconciling",
+        "assignor": "uniform",
+        "epoch": 6,
+        "assignment_epoch": 5,
+        "member": "m1",
+        "instance": None,
+        "client": "c1",
+        "host": "/h1",
+        "member_epoch": 4,
+        "topics": ["t", "u"],
+        "regex": None,
+        "assignment": {"t": [0, 1, 2, 5], "u": [0]},
+        "target": {"t": [0, 1, 2, 5]},
+    }
+    assert (second["member"], second["regex"], second["assignment"], second["target"]) == ("m2", "u.*", {}, {"u": [0]})
+    _, _, table = say("groups", "describe", "g")[1].partition("TARGET\n")
+    assert [line.split()[10:] for line in table.splitlines()] == [
+        ["4", "t,u", "-", "t:0-2,5", "u:0", "t:0-2,5"],
+        ["5", "-", "u.*", "-", "u:0"],
+    ]
 
 
 def test_an_unknown_lag_is_null(say, cluster, topic, group):
@@ -89,6 +160,7 @@ def test_a_missing_group_is_reported(fail_on_cluster, action):
         (["lst"], "did you mean 'list'?"),
         (["describe"], "GROUP"),
         (["describe", "g", "--lags"], "did you mean '--lag'?"),
+        (["list", "--type", "consumers"], "did you mean 'consumer'?"),
     ],
 )
 def test_wrong_usage_exits_with_2(fail, words, said):

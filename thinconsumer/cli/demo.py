@@ -1,7 +1,8 @@
 """Show three brokers, a producer, a consumer and a broker crash, within seconds and without any installation.
 
 The brokers run in memory, in a process of their own. One thread writes a shop's orders and reads them while one broker
-is killed. The exit code is 0 only if every order was read once and in order.
+is killed. The exit code is 0 only if every order was read once and in order. With --expand, partitions are added and
+deleted meanwhile, and two consumer groups read: with ordered delivery, and without.
 """
 
 from __future__ import annotations
@@ -9,49 +10,44 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Sequence
 
 from ..broker.process import BrokerProcess
 from ..consumer import Consumer
 from ..net.secured import open_driver
 from ..produce import Producer, ProducerSettings
-from ..produce.batch import SendFuture
 from ..types import TopicPartition
 from .consume_in_group import BytesConsumer
+from .demo_shop import CHUNK, NODES, SHORT_BACKOFFS, STALL_TIMEOUT_S, TOPIC, OrderProducer
 from .order_audit import OrderAudit
-from .orders import Order, orders
+from .orders import orders
 from .output import Progress
 from .parsing import CommandError, Parser, positive
 
-TOPIC, PARTITIONS, NODES = "orders", 6, 3
+PARTITIONS, RATE = 6, 12_000
 #: The fraction of the writing time after which the broker is killed.
 CRASH_AT = 0.3
-#: Orders written at a time, and milliseconds of the poll that follows.
-CHUNK = 500
 POLL_MS = 5
-#: Short backoffs, so that the measured pause is that of the cluster and not of the client.
-SHORT_BACKOFFS: dict[str, Any] = {
-    "retry_backoff_ms": 50,
-    "retry_backoff_max_ms": 100,
-    "reconnect_backoff_ms": 50,
-    "reconnect_backoff_max_ms": 100,
-}
-#: The demo fails if it reads no order for this many seconds.
-STALL_TIMEOUT_S = 10.0
 
 
 def describe(parser: Parser) -> None:
     parser.add_argument("--seconds", type=_seconds, default=2.5, help="how long to write orders (default: %(default)s)")
     parser.add_argument(
-        "--rate", type=positive, default=12_000, help="maximum orders per second (default: %(default)s)"
+        "--rate", type=positive, default=None, help="maximum orders per second (default: 12000, with --expand 3000)"
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of the random orders (default: %(default)s)")
+    parser.add_argument(
+        "--expand",
+        action="store_true",
+        help="double the partitions and halve them again in place of the crash, with two groups of consumers",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.expand:
+        from .demo_expand import run_expansion
+
+        return run_expansion(options)
     screen = Progress(True, stream=sys.stdout)
     started = time.monotonic()
     with BrokerProcess(NODES, {TOPIC: PARTITIONS}) as brokers:
@@ -60,8 +56,8 @@ def run(options: argparse.Namespace) -> int:
         screen.say(f"topic {TOPIC!r}: {PARTITIONS} partitions with {NODES} replicas each", "")
         settings = ProducerSettings.from_options(bootstrap_servers=servers, **SHORT_BACKOFFS)
         with Producer(settings, driver=open_driver(settings)) as producer, connect_consumer(servers) as consumer:
-            count = int(options.seconds * options.rate)
-            shop = OrderProducer(orders(options.seed, count), options.seconds, options.rate, producer)
+            rate = options.rate or RATE
+            shop = OrderProducer(orders(options.seed, int(options.seconds * rate)), options.seconds, rate, producer)
             demo = Demo(brokers, shop, consumer, screen)
             demo.run()
         again = read_again(servers, demo.audit.read)
@@ -88,44 +84,6 @@ def read_again(servers: str, count: int) -> float:
             if time.monotonic() - started > STALL_TIMEOUT_S:
                 raise CommandError(f"the second read stopped {count:,} orders before the end")
         return time.monotonic() - started
-
-
-class OrderProducer:
-    """Writes orders at a steady rate for a limited time, and counts acknowledgements. A slow machine writes fewer."""
-
-    def __init__(self, source: Iterator[Order], open_s: float, rate: int, producer: Producer) -> None:
-        self.open_s = open_s
-        self.is_open = True
-        self.sent = 0
-        self.acknowledged = 0
-        self._source = source
-        self._rate = rate
-        self._producer = producer
-        self._futures: deque[SendFuture] = deque()
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all orders were written and acknowledged."""
-        return not self.is_open and self.acknowledged == self.sent
-
-    def write(self, seconds: float, audit: OrderAudit) -> None:
-        """Write the orders that are due ``seconds`` after the start, and count acknowledgements."""
-        self.is_open = seconds < self.open_s
-        due = min(int(seconds * self._rate), self.sent + CHUNK) if self.is_open else self.sent
-        for order in islice(self._source, due - self.sent):
-            audit.expect(order)
-            self._futures.append(self._producer.send(TOPIC, order.value, key=order.key))
-            self.sent += 1
-        self._producer.poll(0)
-        # Acknowledgements arrive out of order while one partition waits for a new leader.
-        waiting = [future for future in self._futures if not self._is_settled(future)]
-        self._futures = deque(waiting)
-
-    def _is_settled(self, future: SendFuture) -> bool:
-        if future.done:
-            future.result()  # raises the error of a failed write
-            self.acknowledged += 1
-        return future.done
 
 
 class Demo:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..admin import Admin, GroupDescription
+from ..admin import CLASSIC, CONSUMER, Admin, GroupDescription, MemberDescription
 from ..consumer import Consumer
 from ..errors import KafkaError
 from ..types import TopicPartition
 from .cluster import TopicsByName, connected_admin, exit_code, notify, successes
 from .output import print_rows
-from .parsing import Parser, add_action, client_config
+from .parsing import OneOf, Parser, add_action, client_config
 
 LIST = ("group", "state", "type", "protocol")
-MEMBERS = ("group", "state", "protocol", "member", "instance", "client", "host")
+GROUP = ("group", "type", "state", "assignor", "epoch", "assignment_epoch")
+MEMBER = ("member", "instance", "client", "host", "member_epoch", "topics", "regex", "assignment", "target")
 LAG = ("group", "topic", "partition", "committed", "end", "lag")
 Row = tuple[Any, ...]
 
 
 def describe(parser: Parser) -> None:
-    add_action(parser, _list, "List all groups and their states.", has_rows=True)
+    listing = add_action(parser, _list, "List groups, their types and their states.", has_rows=True)
+    listing.add_argument(
+        "--type", action="append", default=[], type=OneOf(CLASSIC, CONSUMER), metavar="TYPE",
+        help=f"list only groups of this type: {CLASSIC} or {CONSUMER}; may be repeated",
+    )  # fmt: skip
     describing = add_action(
-        parser, _describe, "Show the members of groups, or with --lag their offsets.", has_rows=True
+        parser, _describe, "Show members and their assignments, or with --lag the offsets of groups.", has_rows=True
     )
     describing.add_argument("--lag", action="store_true", help="show committed offsets, log ends and lag")
     deleting = add_action(parser, _delete, "Delete groups without members, with their committed offsets.")
@@ -33,7 +38,7 @@ def describe(parser: Parser) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     with connected_admin(options) as (admin, _):
-        listed = admin.list_groups()
+        listed = admin.list_groups(types=options.type)
     rows = [(name, group.state, group.type, group.protocol_type) for name, group in sorted(listed.groups.items())]
     print_rows(LIST, rows, options.json)
     for node_id, error in listed.errors.items():
@@ -49,14 +54,31 @@ def _describe(options: argparse.Namespace) -> int:
             rows, code = _lags(options, admin, topics, list(groups))
             print_rows(LAG, rows, options.json)
             return max(code, exit_code(results))
-    print_rows(MEMBERS, [row for name in groups for row in _members(groups[name])], options.json)
+    print_rows((*GROUP, *MEMBER), [row for name in groups for row in _members(groups[name])], options.json)
     return exit_code(results)
 
 
 def _members(group: GroupDescription) -> list[Row]:
-    common = group.group_id, group.state, group.protocol or None
-    found = [(one.member_id, one.group_instance_id, one.client_id, one.client_host) for one in sorted(group.members)]
-    return [(*common, *member) for member in found] or [(*common, None, None, None, None)]
+    assignor = group.assignor or None
+    common = group.group_id, group.type, group.state, assignor, group.epoch, group.assignment_epoch
+    members = [_member(one) for one in sorted(group.members, key=lambda one: one.member_id)]
+    return [(*common, *member) for member in members or [(None,) * len(MEMBER)]]
+
+
+def _member(one: MemberDescription) -> Row:
+    topics = None if one.subscribed_topics is None else list(one.subscribed_topics)
+    assigned = _by_topic(one.assignment), _by_topic(one.target)
+    ids = one.member_id, one.group_instance_id, one.client_id, one.client_host
+    return *ids, one.epoch, topics, one.subscribed_regex, *assigned
+
+
+def _by_topic(partitions: Iterable[TopicPartition] | None) -> dict[str, list[int]] | None:
+    if partitions is None:
+        return None
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def _lags(options: argparse.Namespace, admin: Admin, topics: TopicsByName, names: list[str]) -> tuple[list[Row], int]:

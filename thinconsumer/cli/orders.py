@@ -45,10 +45,10 @@ class Order(NamedTuple):
     value: bytes
 
 
-def orders(seed: int, count: int) -> Iterator[Order]:
-    """Yield orders number 0 to ``count - 1``."""
+def orders(seed: int, count: int, customers: int = CUSTOMERS) -> Iterator[Order]:
+    """Yield orders number 0 to ``count - 1`` of this many customers."""
     chance = random.Random(seed)
-    countries = chance.choices(list(COUNTRIES), list(COUNTRIES.values()), k=CUSTOMERS)
+    countries = chance.choices(list(COUNTRIES), list(COUNTRIES.values()), k=customers)
     people: list[dict[str, Any]] = [
         {"number": number, "name": f"{chance.choice(FIRST_NAMES)} {chance.choice(LAST_NAMES)}", "country": country}
         for number, country in enumerate(countries, start=10_000)

@@ -9,7 +9,7 @@ import base64
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from ..types import ConsumerRecord
@@ -83,7 +83,10 @@ class Output:
 
 
 def print_rows(heads: Sequence[str], rows: Iterable[Sequence[Any]], as_json: bool) -> None:
-    """Print rows as lines of JSON, or as a table with numbers aligned to the right. Without rows, print nothing."""
+    """Print rows as lines of JSON, or as a table with numbers aligned to the right. Without rows, print nothing.
+
+    In a table, a mapping from topics to partition numbers reads ``orders:0-2,5 payments:1``.
+    """
     if as_json:
         sys.stdout.writelines(_encode(dict(zip(heads, row))) + "\n" for row in rows)
         return
@@ -103,7 +106,20 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value)) or "-"
+    if isinstance(value, Mapping):
+        return " ".join(f"{topic}:{_ranges(numbers)}" for topic, numbers in value.items()) or "-"
     return str(value)
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Return ascending numbers as ranges: ``0-2,5``."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][-1] == number - 1:
+            found[-1] = [found[-1][0], number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, each)) for each in found)
 
 
 def _is_number(cell: str) -> bool:
