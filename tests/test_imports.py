@@ -1,11 +1,42 @@
 """Imports that an exception in the main thread cannot leave half done."""
 
 import signal
+import subprocess
 import sys
 
 import pytest
 
+from thinconsumer.broker import BrokerProcess
 from thinconsumer.imports import import_uninterrupted
+
+READER = """
+import sys
+import threading
+from thinconsumer import Consumer, TopicPartition
+
+class Noticed:
+    imports = []
+
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is threading.main_thread():
+            self.imports.append(name)
+
+bootstrap, protocol = sys.argv[1:]
+if protocol:
+    group = {"group_id": "g", "group_protocol": protocol}
+    consumer = Consumer("t", bootstrap_servers=bootstrap, auto_offset_reset="earliest", **group)
+else:
+    consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    consumer.assign([TopicPartition("t", 0)])
+sys.meta_path.insert(0, Noticed())
+count = 0
+while count < 200:
+    count += sum(map(len, consumer.poll(100).values()))
+if protocol:
+    consumer.commit()
+consumer.close()
+print(Noticed.imports)
+"""
 
 
 @pytest.fixture
@@ -39,3 +70,16 @@ def test_an_exception_of_a_signal_handler_ends_the_wait_and_not_the_import(modul
 def test_errors_of_the_import_are_raised(module):
     with pytest.raises(ImportError, match="not_there_at_all"):
         import_uninterrupted(module("import not_there_at_all\n"))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("protocol", ["", "classic", "consumer"])
+def test_a_poll_imports_nothing_in_the_main_thread(protocol):
+    """Ctrl-C could end such an import while it has Python's import lock, and every later import would wait for ever."""
+    with BrokerProcess(topics={"t": 1}) as broker:
+        broker.produce("t", [b"value"] * 200)
+        done = subprocess.run(
+            [sys.executable, "-c", READER, broker.bootstrap_servers, protocol],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert done.stdout == "[]\n", done.stdout + done.stderr

@@ -199,14 +199,13 @@ def test_poll_metrics(metrics):
 
 def test_connection_metrics(metrics):
     metrics.update_count("connection_opened", 1, 0.0, NOW)
-    metrics.record_request(100, NOW)
-    metrics.record_request(300, NOW)
-    metrics.record_response(5000, 0.01, NOW)
+    metrics.record_exchange(100, 4000, 0.005, NOW)
+    metrics.record_exchange(300, 1000, 0.01, NOW)
     metrics.update_count("connection_closed", 1, 0.0, NOW)
     row = metrics.values(NOW, {"connection-count": 2})[CONSUMER]
     assert (row["connection-creation-total"], row["connection-close-total"], row["connection-count"]) == (1, 1, 2)
     assert (row["request-total"], row["outgoing-byte-total"], row["request-size-avg"]) == (2, 400, 200)
-    assert (row["response-total"], row["incoming-byte-total"]) == (1, 5000)
+    assert (row["response-total"], row["incoming-byte-total"]) == (2, 5000)
     assert row["request-latency-max"] == pytest.approx(10)
 
 

@@ -26,12 +26,13 @@ from .types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
+    SubscriptionPattern,
     TopicPartition,
 )
 
 if _TYPE_CHECKING:
     from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
-    from .group import RebalanceListener
+    from .group import PartitionKeyRebalanceListener, RebalanceListener
     from .member import GroupMember
 
 __all__ = [
@@ -49,9 +50,11 @@ __all__ = [
     "OffsetAndTimestamp",
     "PartitionAssignor",
     "PartitionInfo",
+    "PartitionKeyRebalanceListener",
     "RebalanceListener",
     "RebalanceProtocol",
     "Subscription",
+    "SubscriptionPattern",
     "TopicPartition",
     "__version__",
 ]
@@ -63,6 +66,7 @@ _MODULES = {
     "GroupMember": ".member",
     "GroupMetadata": ".assignors",
     "PartitionAssignor": ".assignors",
+    "PartitionKeyRebalanceListener": ".group",
     "RebalanceListener": ".group",
     "RebalanceProtocol": ".assignors",
     "Subscription": ".assignors",

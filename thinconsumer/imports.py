@@ -1,22 +1,24 @@
-"""Import large modules so that Ctrl-C cannot leave them half imported."""
+"""Import modules so that Ctrl-C cannot leave them half imported."""
 
 import importlib
 import sys
 import threading
+from typing import Any
 
 
-def import_uninterrupted(name: str) -> None:
-    """Import a module in a thread of its own, and wait for it.
+def import_uninterrupted(name: str) -> Any:
+    """Import a module in a thread of its own, wait for it, and return it.
 
     Python runs signal handlers in the main thread only, so a KeyboardInterrupt ends the wait but not the import. An
-    interrupted import of numpy cannot be repeated: its C extension can be loaded only once in a process.
+    interrupted import of numpy cannot be repeated: its C extension can be loaded only once in a process. After an
+    interrupted import of ``email``, which crc32c needs, one of its modules may be missing until the process ends.
 
     Raises:
         ImportError: the module, or another one that it imports, is missing.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return
+        return module
     raised: list[BaseException] = []
 
     def load() -> None:
@@ -30,3 +32,4 @@ def import_uninterrupted(name: str) -> None:
     thread.join()
     if raised:
         raise raised[0]
+    return sys.modules[name]

@@ -1,4 +1,4 @@
-"""A ``dataclass`` whose methods are generated when they are first called.
+"""A ``dataclass`` that generates each of its methods at the first call.
 
 ``dataclasses.dataclass`` compiles up to six functions for each class at import, most of which a client never calls, and
 imports ``inspect``: together a third of the client's start. Classes of this decorator have the same constructor,

@@ -180,7 +180,7 @@ class GroupMember(BaseClient):
 
     def group_metadata(self) -> GroupMetadata:
         """Return the group id, generation id, member id and group instance id."""
-        return GroupMetadata(*self._member.identity)
+        return GroupMetadata(*self._member.identity.public)
 
     def request_rejoin(self, reason: str) -> None:
         """Make this member rejoin the group; ``reason`` is for the coordinator's log (KIP-800)."""

@@ -269,8 +269,7 @@ class ConsumerMetrics:
         self._consumed = self._events("bytes", "records")
         self._positions = self._events("lag", "lead")
         self._polls = self._events("poll", "poll_gap", "poll_idle")
-        self._requests = self._events("request")
-        self._responses = self._events("response", "request_latency")
+        self._exchanges = self._events("request", "response", "request_latency")
         self._counts: dict[str, int] = {}
         self._poll_began: float | None = None
         self._poll_ended: float | None = None
@@ -343,17 +342,13 @@ class ConsumerMetrics:
         """Record the duration of a call; ``name`` is "commit_sync" or "committed"."""
         self._record(name, seconds * 1e9, now)
 
-    def record_request(self, size: int, now: float) -> None:
-        """Record a request of ``size`` bytes."""
-        self._requests.record(now, size)
-
-    def record_response(self, size: int, seconds: float, now: float) -> None:
-        """Record a response of ``size`` bytes and its latency."""
-        self._responses.record(now, size, seconds * 1000)
+    def record_exchange(self, sent_size: int, size: int, seconds: float, now: float) -> None:
+        """Record a request and its response: the bytes of both, and the latency."""
+        self._exchanges.record(now, sent_size, size, seconds * 1000)
 
     def values(self, now: float, gauges: Mapping[str, float]) -> MetricValues:
         """Return all metrics by group and name; ``gauges`` are the current values of the gauges, by name."""
-        mine = (self._fetches, self._consumed, self._positions, self._polls, self._requests, self._responses)
+        mine = (self._fetches, self._consumed, self._positions, self._polls, self._exchanges)
         for events in (*mine, *(found[1] for found in self._topics.values())):
             events.flush()
         values: MetricValues = {}

@@ -48,19 +48,21 @@ class SharedJitter:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._value = random.random()
+        self._value: float | None = None
 
     def redraw(self) -> None:
-        """Draw a new value."""
-        self._value = self._random.random()
+        """Draw a new value when it is next needed: each draw from the system's generator is a system call."""
+        self._value = None
 
     def random(self) -> float:
         """Return the shared value, in [0, 1)."""
+        if self._value is None:
+            self._value = self._random.random()
         return self._value
 
     def randrange(self, stop: int, /) -> int:
         """Return the shared value as an int in [0, stop)."""
-        return int(self._value * stop)
+        return int(self.random() * stop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,12 @@ def test_the_response_gives_the_version_ranges():
     assert ranges == {1: (4, 18), 18: (0, 5)}
 
 
+def test_apis_of_this_project_are_listed_beside_kafkas_and_cannot_replace_them():
+    own = [ApiVersion(api_key=key, min_version=0, max_version=7) for key in (1, 25_300)]
+    _, ranges = Negotiation().take(response({1: (4, 18)}, HIGHEST, extension_api_keys=own), 0)
+    assert ranges == {1: (4, 18), 25_300: (0, 7)}
+
+
 @pytest.mark.parametrize(
     ("offered", "version"),
     [({18: (0, 4)}, 4), ({18: (0, 2)}, 2), ({}, 0), ({18: (0, 0)}, 0), ({3: (0, 9), 18: (0, 3)}, 3)],

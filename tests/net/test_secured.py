@@ -261,7 +261,7 @@ def test_a_session_that_the_server_forgot_ends_in_a_full_handshake(options, make
 
 
 class FailingTls:
-    """A TLS socket whose handshake fails."""
+    """A TLS socket with a handshake that fails."""
 
     def __init__(self, context, error):
         self.context = context
@@ -269,6 +269,9 @@ class FailingTls:
 
     def do_handshake(self):
         raise self._error
+
+    def cipher(self):
+        return None
 
 
 def rejection(error_class, reason):

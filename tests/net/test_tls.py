@@ -19,6 +19,8 @@ from thinconsumer.net.socket_connection import RECEIVES_PER_STEP
 from thinconsumer.net.tls import RECORD_BYTES, tls_transport
 
 READ = selectors.EVENT_READ
+#: A TLS record with a fatal alert: bad_certificate.
+BAD_CERTIFICATE = b"\x15\x03\x03\x00\x02\x02\x2a"
 
 
 class TlsPeer:
@@ -424,6 +426,88 @@ def test_a_missing_client_certificate_shows_after_the_handshake(tls_world, conne
     authority.configure_trust(context)
     authority.issue_cert("localhost").configure_cert(context)
     assert "requires a client certificate" in fail_to_connect(tls_world, context, calls=("made", "lost"))
+
+
+# TLS 1.2: the server checks the client's certificate within the handshake
+
+
+@pytest.fixture
+def asked(tls_world, authority):
+    """Return a stream, and a peer that holds its request for a client certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)
+    authority.issue_cert("localhost").configure_cert(context)
+    listener = tls_world.listen()
+    stream = tls_world.dial(listener)
+    tls_world.step()
+    peer = TlsPeer(tls_world.accept(listener), context)
+    tls_world.run(lambda: peer.take() or peer.held)
+    return stream, peer
+
+
+def answer_without_certificate(world, stream, peer):
+    """Let the client answer the request, and the peer hold its alert."""
+    peer.give()
+    world.run(lambda: peer.take() or peer.held)
+    assert not stream.lost
+
+
+def reset(world, stream, peer):
+    """Close the connection with a reset, and wait until the client's kernel has it."""
+    peer.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.raw.close()
+    world.await_reset(stream)
+
+
+def test_an_alert_before_a_reset_is_the_error(tls_world, asked):
+    stream, peer = asked
+    answer_without_certificate(tls_world, stream, peer)
+    peer.give()
+    reset(tls_world, stream, peer)
+    tls_world.step(1)
+    assert stream.error.is_certificate_rejected
+    assert "a missing client certificate (see ssl_certfile" in str(stream.error)
+
+
+def test_an_alert_is_read_after_a_failed_send(tls_world, asked):
+    """The connection is reset before the client answers: the send fails, and OpenSSL does not read the alert."""
+    stream, peer = asked
+    peer.give()
+    peer.raw.send(BAD_CERTIFICATE)
+    reset(tls_world, stream, peer)
+    tls_world.step(1)
+    assert stream.error.is_certificate_rejected
+    assert "requires a client certificate, or rejects the one it received (see ssl_certfile" in str(stream.error)
+
+
+@pytest.mark.parametrize("unread", [b"", b"\x17\x03\x03\x00\x02\x02\x2a", BAD_CERTIFICATE[:6]])
+def test_a_failed_send_without_an_alert_is_a_reset(tls_world, asked, unread):
+    stream, peer = asked
+    peer.give()
+    peer.raw.send(unread)
+    reset(tls_world, stream, peer)
+    tls_world.step(1)
+    assert not stream.error.is_certificate_rejected
+    assert "reset by the peer: perhaps it requires a client certificate" in str(stream.error)
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_an_end_after_the_request_for_a_certificate_names_the_option(tls_world, asked, is_reset):
+    """The server has answered in TLS, so that the text does not suggest a port without TLS."""
+    stream, peer = asked
+    answer_without_certificate(tls_world, stream, peer)
+    if is_reset:
+        reset(tls_world, stream, peer)
+    else:
+        peer.raw.close()
+    tls_world.run(lambda: stream.lost)
+    text = str(stream.error)
+    assert ("connection reset" if is_reset else "closed the connection") in text
+    assert "perhaps it requires a client certificate, or rejects the one it received (see ssl_certfile" in text
+    assert "security_protocol" not in text
+    assert not stream.error.is_handshake_cut and not stream.error.is_certificate_rejected
 
 
 def test_no_version_in_common(make_world, server_context, authority):

@@ -1,4 +1,4 @@
-"""What each error of OpenSSL means, and which ones a retry cannot change."""
+"""The meaning of each error of OpenSSL, and the errors that a retry cannot change."""
 
 import ssl
 

@@ -1,6 +1,5 @@
 """ConsumerRecord objects and deserializers."""
 
-import gc
 import pickle
 from typing import get_args
 
@@ -124,25 +123,3 @@ def test_failing_deserializer_returns_the_records_before_and_an_error_with_the_b
     assert (error.field, error.partition) == (field, TopicPartition("t", 4))
     assert (error.offset, error.next_offset, error.timestamp) == (offset, offset + 1, offset - 9)
     assert (error.key, error.value, tuple(error.headers)) == built[offset - 10][6:9]
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_garbage_collection_is_paused_and_then_as_before(enabled):
-    seen = []
-
-    @rows.garbage_collection_paused
-    def build(error=None):
-        seen.append(gc.isenabled())
-        if error is not None:
-            raise error
-        return 5
-
-    try:
-        if not enabled:
-            gc.disable()
-        assert build() == 5 and gc.isenabled() is enabled
-        with pytest.raises(KeyboardInterrupt):
-            build(KeyboardInterrupt())
-        assert gc.isenabled() is enabled and seen == [False, False]
-    finally:
-        gc.enable()

@@ -1,4 +1,4 @@
-"""What mechanisms share."""
+"""The code that all mechanisms share."""
 
 import pickle
 

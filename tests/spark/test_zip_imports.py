@@ -13,7 +13,7 @@ from thinconsumer.spark.zip_imports import keep_directories
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Return the paths of all archives whose directory has been read."""
+    """Return the paths of all archives with a directory that has been read."""
     found: list[str] = []
     read = zipimport._read_directory
     monkeypatch.setattr(zipimport, "_read_directory", lambda path: found.append(path) or read(path))

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from ..driver import Address, Resolve
+from ..imports import import_uninterrupted
 
 AF_INET = 2  # The value of ``socket.AF_INET``, which is 2 on every system; this module must not import socket.
 
@@ -91,8 +92,8 @@ class AddressBook:
 
 
 def _numeric(host: str, port: int) -> Address | None:
-    import ipaddress  # on demand: the first connection needs it, and the import of the client would take longer
-
+    # On demand: the first connection needs it, and the import of the client would take longer.
+    ipaddress = import_uninterrupted("ipaddress")
     try:
         return Address(AF_INET, (str(ipaddress.IPv4Address(host)), port))
     except ValueError:

@@ -51,7 +51,7 @@ class Logins(Protocol):
 
 
 class NoLogins:
-    """The :class:`Logins` of a client whose ``security_protocol`` has no SASL."""
+    """The :class:`Logins` of a client with a ``security_protocol`` without SASL."""
 
     new_login = None
 

@@ -24,6 +24,7 @@ from ..errors import (
     SaslAuthenticationFailedError,
     SslAuthenticationFailedError,
 )
+from ..garbage_collection import garbage_collection_paused
 from ..lazy_dataclass import dataclass, field
 from ..timers import NEVER
 from ..wire import Message
@@ -79,6 +80,11 @@ class _InFlight:
     deadline: float
     request: Request | None = None
     size: int = 0
+
+
+@garbage_collection_paused  # Metadata of thousands of partitions becomes as many objects
+def _decode(item: _InFlight, frame: Frame, body: int) -> Message:
+    return item.api.RESPONSE.decode(frame, item.version, body)
 
 
 class Connection:
@@ -528,7 +534,7 @@ class Connection:
         if item.request is None:
             self._take_setup_response(item, frame, body, now)
             return
-        response = item.api.RESPONSE.decode(frame, item.version, body)
+        response = _decode(item, frame, body)
         if getattr(response, "throttle_time_ms", 0) > 0:
             self._throttle(response, now)
         if not self.has_answered:

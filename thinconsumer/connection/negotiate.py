@@ -15,6 +15,7 @@ from ..errors import KafkaProtocolError, UnsupportedVersionError
 from ..wire import Message
 from ..wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..wire.error_codes import Code, to_error
+from ..wire.extensions import FIRST_API_KEY
 from .framing import Frame
 
 SOFTWARE_NAME = "thinconsumer"
@@ -69,6 +70,9 @@ class Negotiation:
         rejected = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
         response = ApiVersionsResponse.decode(frame, 0 if rejected else self.version, body)
         ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        for api in response.extension_api_keys:
+            if api.api_key >= FIRST_API_KEY:
+                ranges[api.api_key] = (api.min_version, api.max_version)
         if rejected:
             self._fall_back(ranges)
             return response, None

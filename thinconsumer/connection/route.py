@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from ..driver import Address, Command, Dial, Hangup, host_and_port
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from ..failures import OutageLog
+from ..imports import import_uninterrupted
 from ..lazy_dataclass import dataclass, field
 from ..timers import NEVER, Backoff, Random
 from .address_race import AddressRace
@@ -386,8 +387,7 @@ class BrokerRoute:
 
         def probe(address: Address) -> Connection:
             # Sends only ApiVersions, without a client id: nothing that TLS would have to protect.
-            from dataclasses import replace  # on demand, since it imports inspect
-
+            replace = import_uninterrupted("dataclasses").replace  # on demand, since it imports inspect
             settings = replace(
                 shared.settings,
                 client_id="",

@@ -13,6 +13,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 
 from .error_text import describe
+from .tls_error_text import PERHAPS_CERTIFICATE_REJECTED
 from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 
 #: Maximum size of a TLS record. Waiting requests are joined up to this size, since each record costs a header and an
@@ -22,7 +23,9 @@ RECORD_BYTES = 16 * 1024
 #: for the header), since Python cannot switch on OpenSSL's read-ahead. A large response therefore takes many calls;
 #: without a maximum, a fast peer would keep other connections waiting.
 RECORDS_PER_RECEIVE = 16
-#: Maximum number of servers whose sessions are kept; a session takes a few kilobytes.
+#: The first byte of a TLS record with an alert.
+ALERT_RECORD = b"\x15"
+#: Sessions are kept for this many servers at most; a session takes a few kilobytes.
 SESSIONS_MAX = 1000
 
 #: Maximum number of times that sessions are read from OpenSSL. Before Python 3.13.1, each time loses the memory of the
@@ -95,17 +98,40 @@ class TlsTransport:
         except ssl.SSLWantWriteError:
             self.read_needs = EVENT_WRITE
             return False
-        except (ssl.SSLCertVerificationError, ssl.SSLEOFError):
-            self._drop_session()
-            raise
-        except ssl.SSLError as error:
-            if self._drop_session():
-                # The error must not count as a rejected certificate: without the session, the handshake may succeed.
-                text = "the peer rejects the TLS session of an earlier connection, so the next one begins anew"
-                raise ConnectionAbortedError(f"{text} ({describe(error)})") from error
-            raise
+        except OSError as error:
+            failure = self._handshake_failure(error)
+            if failure is error:
+                raise
+            raise failure from error
         self.read_needs = EVENT_READ
         return True
+
+    def _handshake_failure(self, error: OSError) -> OSError:
+        """Return the error to raise after ``error`` has ended the handshake, and forget the session that it offered."""
+        had_session = self._drop_session()
+        if isinstance(error, (ConnectionError, ssl.SSLEOFError)):
+            # After a failed send, OpenSSL repeats the send and reads nothing more: an alert with the reason may wait.
+            alert = _unread_alert(self._tls) if isinstance(error, ConnectionError) else None
+            if alert is None:
+                return error if had_session else self._name_cause(error)
+            error = alert
+        if had_session and isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLCertVerificationError):
+            # The error must not count as a rejected certificate: without the session, the handshake may succeed.
+            text = "the peer rejects the TLS session of an earlier connection, so the next one begins anew"
+            return ConnectionAbortedError(f"{text} ({describe(error)})")
+        return error
+
+    def _name_cause(self, error: OSError) -> OSError:
+        """Return an error that names the client certificate as a likely cause, if the handshake had come that far.
+
+        Up to TLS 1.2, the server checks the client's certificate within the handshake. If it then closes with received
+        bytes unread, the reset may overtake its alert. Without this text, the error would suggest that the port does
+        not use TLS, although the server has chosen a cipher suite.
+        """
+        suite = self._tls.cipher()
+        if suite is None or suite[1] == "TLSv1.3":
+            return error
+        return ConnectionResetError(f"{describe(error)}: {PERHAPS_CERTIFICATE_REJECTED}")
 
     def _drop_session(self) -> bool:
         """Forget the session of this server after a failed handshake; return whether the handshake offered one."""
@@ -208,6 +234,24 @@ class TlsTransport:
             self._tls.close()
         except OSError:
             pass  # close() repeats an earlier error, but does close the descriptor
+
+
+def _unread_alert(tls: ssl.SSLSocket) -> ssl.SSLError | None:
+    """Return the error for an unencrypted alert in the receive buffer of the socket; None if there is none."""
+    try:
+        data = socket.socket.recv(tls, RECORD_BYTES)
+    except OSError:
+        return None
+    if data[:1] != ALERT_RECORD:
+        return None
+    received = ssl.MemoryBIO()
+    received.write(data)
+    reader = tls.context.wrap_bio(received, ssl.MemoryBIO(), server_hostname=tls.server_hostname)
+    try:
+        reader.do_handshake()
+    except ssl.SSLError as error:
+        return error if "ALERT" in (error.reason or "") else None
+    return None
 
 
 def tls_transport(context: ssl.SSLContext | Callable[[], ssl.SSLContext]) -> TransportFactory:

@@ -18,7 +18,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 #: read all of them.
 RETRY_S = 1.0
 
-#: What identifies the content of a file: inode, size and time of change. None: the file is missing.
+#: Inode, size and time of change, which identify the content of a file. None: the file is missing.
 _Stamp = tuple[tuple[int, ...] | None, ...]
 
 

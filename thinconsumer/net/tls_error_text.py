@@ -1,4 +1,4 @@
-"""What each error of OpenSSL means for a Kafka client: which option to look at, and whether a retry can help.
+"""The meaning of OpenSSL's errors for a Kafka client: which option to look at, and whether a retry can help.
 
 "The peer" is a broker or the token endpoint of an OAUTHBEARER login. This module does not import ``ssl``, see
 :mod:`.error_text`.
@@ -11,6 +11,7 @@ _NOT_TLS = "the port does not use TLS (set security_protocol='PLAINTEXT', or use
 PERHAPS_NOT_TLS = (
     "perhaps the port does not use TLS (set security_protocol='PLAINTEXT', or use the port of an SSL listener)"
 )
+PERHAPS_CERTIFICATE_REJECTED = f"perhaps it requires a client certificate, or rejects the one it received ({_OWN})"
 CLOSED = "the peer has closed the connection"
 _NO_VERSION = "client and broker share no TLS version (see ssl_enabled_protocols and ssl_protocol)"
 _NO_CIPHER = "client and broker share no cipher suite (see ssl_ciphers and ssl_cipher_suites)"
@@ -61,7 +62,7 @@ _OTHER_NAME = (
     "advertised.listeners"
 )
 
-#: What to do about a rejected certificate, by OpenSSL's X509_V_ERR_ numbers.
+#: The remedy for a rejected certificate, by OpenSSL's X509_V_ERR_ numbers.
 _CERTIFICATE_ADVICE = {
     2: _AUTHORITY,  # UNABLE_TO_GET_ISSUER_CERT
     3: "ssl_crlfile has no revocation list of the authority that signed it",  # UNABLE_TO_GET_CRL

@@ -5,13 +5,13 @@ The package imports argparse, email and importlib.metadata, which would take a q
 
 from collections.abc import Callable
 
+from ..imports import import_uninterrupted
+
 
 def _import_and_compute(data: bytes | bytearray | memoryview) -> int:
     global crc32c
-    from crc32c import crc32c as native
-
-    crc32c = native
-    return native(data)
+    crc32c = import_uninterrupted("crc32c").crc32c
+    return crc32c(data)
 
 
 #: Return the CRC-32C of ``data``. Call it as an attribute of this module: the first call replaces it with the package's

@@ -16,10 +16,10 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
+from ..imports import import_uninterrupted
 
 __all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "CodecError", "MissingCodecError", "available", "compress", "decompress"]
 
@@ -107,7 +107,7 @@ def _load_gzip() -> _CodecFunctions:
 
 
 def _load_snappy() -> _CodecFunctions:
-    cramjam = import_module("cramjam")
+    cramjam = import_uninterrupted("cramjam")
     raw_length, raw = cramjam.snappy.decompress_raw_len, cramjam.snappy.decompress_raw
 
     def block(data: memoryview, room: int, limit: int) -> bytes:
@@ -160,7 +160,7 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
 
 
 def _load_lz4() -> _CodecFunctions:
-    frame = import_module("lz4.frame")
+    frame = import_uninterrupted("lz4.frame")
     #: Contexts that no thread is using. To make one takes as long as to decompress a batch of six records.
     contexts: list[Any] = []
 
@@ -197,7 +197,7 @@ def _load_zstd() -> _CodecFunctions:
 
 
 def _load_stdlib_zstd() -> _CodecFunctions:
-    zstd: Any = import_module("compression.zstd")
+    zstd: Any = import_uninterrupted("compression.zstd")
 
     def decompress(data: memoryview, limit: int) -> bytes:
         return _inflate(zstd.ZstdDecompressor, data, limit, "zstd frame is cut off")
@@ -210,7 +210,7 @@ def _load_stdlib_zstd() -> _CodecFunctions:
 
 
 def _load_zstandard() -> _CodecFunctions:
-    zstd: Any = import_module("zstandard")
+    zstd: Any = import_uninterrupted("zstandard")
     #: Decompressors that no thread is using: one of them must not be used by two threads at the same time.
     inflaters: list[Any] = []
 
@@ -317,7 +317,7 @@ def _correct_lz4_checksum(frame: bytes) -> bytes:
     Kafka 0.8 and 0.9 included the magic number in the checksum. Message format 0 keeps this error, and readers of that
     format must accept both (KIP-57). The package has no function that computes the checksum, which is one byte.
     """
-    get_frame_info = import_module("lz4.frame").get_frame_info
+    get_frame_info = import_uninterrupted("lz4.frame").get_frame_info
     flags = frame[4] if len(frame) > 4 else 0
     at = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
     for checksum in range(256):

@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-import gc
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import wraps
 from itertools import repeat
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ..errors import DeserializationError
 from ..types import ConsumerRecord, TopicPartition
 from .columns import Columns
 
-__all__ = ["build", "deserialize", "garbage_collection_paused", "new_record"]
+__all__ = ["build", "deserialize", "new_record"]
 
-if TYPE_CHECKING:
-    from typing_extensions import ParamSpec
-
-    P = ParamSpec("P")
-
-T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
 #: Makes a record from the tuple of its fields: the fastest way to instantiate a tuple subclass.
 new_record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
-
-
-def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that builds thousands of objects, so that Python collects garbage only after it has returned.
-
-    Python collects after every 700 new objects. It would visit the new records again and again, free none of them, and
-    take them for long-lived ones, whose number triggers collections of the whole heap: a fifth of the time of a poll.
-    """
-
-    @wraps(function)
-    def paused(*args: P.args, **more: P.kwargs) -> T:
-        was_enabled = gc.isenabled()
-        try:
-            gc.disable()  # inside ``try``: Ctrl-C may interrupt after any call
-            return function(*args, **more)
-        finally:
-            if was_enabled:
-                gc.enable()
-
-    return paused
 
 
 def build(

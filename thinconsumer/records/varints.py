@@ -30,18 +30,22 @@ def varint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
 
     Raises: Malformed; IndexError if the data end inside the varint.
     """
+    raw = data[pos]
+    if raw < 0x80:
+        return (raw >> 1) ^ -(raw & 1), pos + 1
     return _zigzag(data, pos, 5, 0xFFFFFFFF)
 
 
 def varlong(data: bytes | memoryview, pos: int) -> tuple[int, int]:
     """Read a varint of up to 64 bits, and otherwise as :func:`varint` does."""
+    raw = data[pos]
+    if raw < 0x80:
+        return (raw >> 1) ^ -(raw & 1), pos + 1
     return _zigzag(data, pos, 10, 0xFFFFFFFFFFFFFFFF)
 
 
 def _zigzag(data: bytes | memoryview, pos: int, length_max: int, mask: int) -> tuple[int, int]:
     raw = data[pos]
-    if raw < 0x80:
-        return (raw >> 1) ^ -(raw & 1), pos + 1
     byte = data[pos + 1]
     raw += (byte << 7) - 0x80
     if byte < 0x80:

@@ -47,7 +47,7 @@ class AwsCredentials(Protocol):
 
 
 class SigningKeys(NamedTuple):
-    """What botocore signs with. A copy, so that credentials that renew themselves do not change between two steps."""
+    """Credentials that botocore signs with: a copy, since some renew themselves, which would change them midway."""
 
     access_key: str
     secret_key: str

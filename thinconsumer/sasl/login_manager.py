@@ -71,7 +71,7 @@ class LoginManager:
         self._options = options
         self._random = random
         self._wall_time = wall_time
-        self._what = "credentials"  #: What is fetched and replaced, for error texts.
+        self._what = "credentials"  #: The name, in error texts, of the credentials that are fetched and replaced.
         self._refresh: Refresh | None = None  #: None if there is nothing to fetch.
         self._call: Callable[[], object] | None = None  #: Returns a token or credentials. May block.
         self._token: Token | None = None

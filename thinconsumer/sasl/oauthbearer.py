@@ -22,7 +22,7 @@ _ERROR_BYTES_MAX = 16_384
 
 
 class BearerToken(Protocol):
-    """What this mechanism needs of a token: :class:`.tokens.Token` has it."""
+    """The attributes of a token that this mechanism uses; :class:`.tokens.Token` has them."""
 
     @property
     def value(self) -> str:

@@ -132,7 +132,7 @@ class TokenFetch:
 
     @property
     def progress(self) -> str:
-        """What the attempt waits for, for the error of a call that has timed out meanwhile."""
+        """The step that the attempt waits for, for the error of a call that has timed out meanwhile."""
         stream = self._stream
         if stream is None:
             return f"{self._endpoint}: resolving the name"

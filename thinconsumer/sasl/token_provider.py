@@ -17,7 +17,7 @@ OPTION = "sasl_oauth_token_provider"
 
 
 class ProviderAnswer(NamedTuple):
-    """What a provider with a method ``extensions()`` returned."""
+    """The result of a provider with a method ``extensions()``."""
 
     token: object
     extensions: object

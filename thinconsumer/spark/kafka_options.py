@@ -1,5 +1,5 @@
-"""What is special about ``kafka.*`` options that Spark passes on: they are text, some are secrets, and some name files
-that the driver and every executor read from their own disks.
+"""The ``kafka.*`` options as Spark passes them on: they are text, some are secrets, and some name files that the driver
+and every executor read from their own disks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PROVIDER = (
     f"{_NO_OBJECTS}: set sasl.oauthbearer.token.endpoint.url, with sasl.oauthbearer.client.credentials.client.id and "
     "client.secret"
 )
-#: Options whose values are Python objects, and the advice to give.
+#: Options that take a Python object, and the advice to give.
 OBJECTS = {"ssl.context": _CONTEXT, "sasl.oauth.token.provider": _PROVIDER, "oauth_cb": _PROVIDER}
 #: Words in an error that advise to set an option of ``OBJECTS``, and the advice to add.
 _ADVICE = {

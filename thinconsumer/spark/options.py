@@ -31,7 +31,7 @@ class TopicNames(NamedTuple):
 
 
 class TopicPattern(NamedTuple):
-    """The option ``subscribePattern``: every partition of topics whose whole name matches a pattern."""
+    """The option ``subscribePattern``: every partition of topics with a name that a pattern matches as a whole."""
 
     pattern: re.Pattern[str]
 

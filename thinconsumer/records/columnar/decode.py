@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import RecordError
+from ...garbage_collection import garbage_collection_paused
 from ...types import ConsumerRecord, TopicPartition
 from .. import checksum, compression
 from ..batch import CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
 from ..fast_decoder import has_equal_sizes
-from ..rows import build, garbage_collection_paused
+from ..rows import build
 from .fields import HeaderPlaces, read
 from .flat_columns import FlatColumns
 from .record_columns import RecordColumns

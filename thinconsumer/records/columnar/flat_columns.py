@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ...garbage_collection import garbage_collection_paused
 from ...types import ConsumerRecord
 from ..headers import NAMES, Header
-from ..rows import garbage_collection_paused, new_record
+from ..rows import new_record
 from .fields import HeaderPlaces
 
 __all__ = ["FlatColumns"]

@@ -1,0 +1,38 @@
+"""Pause Python's garbage collection while many objects are made."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+
+__all__ = ["garbage_collection_paused"]
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
+
+T = TypeVar("T")
+
+
+def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that makes thousands of objects, so that Python collects garbage only after it has returned.
+
+    Python collects after every 700 new objects. It would visit the new objects again and again, free none of them, and
+    count them as long-lived, and many long-lived objects trigger collections of the whole heap. That was a fifth of the
+    time of a poll that returns many records, and of the time until the first record of 10,000 partitions.
+    """
+
+    @wraps(function)
+    def paused(*args: P.args, **more: P.kwargs) -> T:
+        was_enabled = gc.isenabled()
+        try:
+            gc.disable()  # inside ``try``: Ctrl-C may interrupt after any call
+            return function(*args, **more)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    return paused
