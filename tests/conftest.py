@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
-import selectors
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,13 +64,6 @@ LONGEST = {
         )
     )
 }
-SELECTORS = {
-    "epoll": "EpollSelector",
-    "kqueue": "KqueueSelector",
-    "poll": "PollSelector",
-    "select": "SelectSelector",
-    "default": "DefaultSelector",
-}
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -92,6 +84,20 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"the wheel was to be tested, but thinconsumer comes from {place}: run pytest, not python -m"
         )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exempt all tests and their modules from garbage collection, which would visit them again and again.
+
+    With some ten thousand tests that is a fifth of the processor's time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -170,28 +176,3 @@ def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "compiled"))
         yield
-
-
-def chosen_selector() -> type[selectors.BaseSelector]:
-    """Return the selector that ``THINCONSUMER_TEST_SELECTOR`` names; the system's best without it."""
-    name = os.environ.get("THINCONSUMER_TEST_SELECTOR", "default")
-    if name not in SELECTORS:
-        raise pytest.UsageError(f"THINCONSUMER_TEST_SELECTOR={name!r} is none of {', '.join(SELECTORS)}")
-    found: type[selectors.BaseSelector] = getattr(selectors, SELECTORS[name])
-    return found
-
-
-if "THINCONSUMER_TEST_SELECTOR" in os.environ:
-    # The Consumer takes the system's default, by a name bound when it is imported. Nobody else gets ours:
-    # kafka-python's threads, for one, close what select() is waiting for.
-    systems_own, selectors.DefaultSelector = selectors.DefaultSelector, chosen_selector()  # type: ignore[misc]
-    try:
-        import thinconsumer.net.selector_driver  # noqa: F401
-    finally:
-        selectors.DefaultSelector = systems_own  # type: ignore[misc]
-
-
-@pytest.fixture(scope="session")
-def selector_class() -> type[selectors.BaseSelector]:
-    """The selector that this run is about: ``THINCONSUMER_TEST_SELECTOR=select`` for what Windows has."""
-    return chosen_selector()

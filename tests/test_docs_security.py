@@ -160,7 +160,7 @@ def listener(protocol, *, client_auth="none"):
 
 
 def alternate(broker, consumer, done):
-    """Let consumer and broker work in turn until ``done`` says so; the consumer's errors are raised."""
+    """Let consumer and broker work in turn until ``done`` returns True; the consumer's errors are raised."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         records = [record for records in consumer.poll(timeout_ms=0).values() for record in records]

@@ -21,8 +21,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 #: Imports go one way: a room may import from the rungs above its own, and from itself.
 LADDER = (
-    {"lazy_dataclass", "imports"},
-    {"types", "timers", "metrics", "_version"},
+    {"lazy_dataclass", "imports", "garbage_collection"},
+    {"types", "timers", "metrics", "linear_hashing", "_version"},
     {"errors"},
     {"calls"},
     {"wire"},
@@ -35,14 +35,14 @@ LADDER = (
     {"network_client"},
     {"client"},
     {"group", "fetch", "produce"},
-    {"admin"},
+    {"admin", "ordered"},
     {"net"},
     {"consumer", "member"},
     {"testing", "cli", "spark"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}
 #: A second opinion on the protocol, and no echo of the client: it shares the codec and nothing else.
-MAY_IMPORT["broker"] = {"wire", "records", "timers", "types", "errors"}
+MAY_IMPORT["broker"] = {"imports", "garbage_collection", "wire", "records", "timers", "types", "errors"}
 MAY_IMPORT["testing"] |= {"broker"}
 MAY_IMPORT["cli"] |= {"broker", "testing"}
 MAY_IMPORT["__main__"] = {"cli"}

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from worlds import EmbeddedWorld, RealWorld, SimulatedWorld, World
+from worlds import WORLDS, EmbeddedWorld, RealWorld, SimulatedWorld, World
 
 from thinconsumer.broker.process import BrokerProcess
 
-REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.timeout(180)])
-WORLDS = ["simulation", "embedded", REAL]
 HERE = Path(__file__).parent
+#: The session of members that use the consumer group protocol (KIP-848), as on the real brokers.
+SHORT_SESSIONS = {"group_consumer_session_timeout_ms": 6000}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,7 +30,7 @@ def embedded_one() -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="session")
 def embedded_three() -> Iterator[BrokerProcess]:
     """Three of them."""
-    with BrokerProcess(nodes=3) as broker:
+    with BrokerProcess(nodes=3, config=SHORT_SESSIONS) as broker:
         yield broker
 
 

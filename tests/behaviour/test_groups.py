@@ -6,14 +6,31 @@ Members are consumers polled in turn: one thread has them all, as a program may.
 import itertools
 
 import pytest
+from worlds import WORLDS
 
 from thinconsumer import TopicPartition
 from thinconsumer.errors import CommitFailedError, IllegalStateError
 
-EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
-#: As short as brokers allow by default.
+#: The classic protocol by its assignors, and the consumer group protocol (KIP-848).
+EAGER, COOPERATIVE, CONSUMER = ("range",), ("cooperative-sticky",), ()
+NAMES = {EAGER: "eager", COOPERATIVE: "cooperative", CONSUMER: "consumer"}
+#: As short as brokers allow by default. With the consumer protocol the session is the broker's, 6 s too.
 SHORT = {"session_timeout_ms": 6000, "max_poll_interval_ms": 6000}
-STYLES = pytest.mark.parametrize("style", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
+CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms")
+
+
+def in_each_world(argument, *styles):
+    """Run a test in each world with each of the styles."""
+    cases = []
+    for style, world in itertools.product(styles, WORLDS):
+        name, marks = (world, ()) if isinstance(world, str) else (world.values[0], world.marks)
+        cases.append(pytest.param(name, style, marks=marks, id=f"{name}-{NAMES[style]}"))
+    return pytest.mark.parametrize(("world3", argument), cases, indirect=["world3"])
+
+
+IN_EVERY_STYLE = in_each_world("style", EAGER, COOPERATIVE, CONSUMER)
+IN_BOTH_PROTOCOLS = in_each_world("eager", EAGER, CONSUMER)
+WHERE_PARTITIONS_ARE_KEPT = in_each_world("gradual", COOPERATIVE, CONSUMER)
 
 
 class Member:
@@ -24,7 +41,12 @@ class Member:
         self.heard = []
         self.records = []
         options = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 300, **options}
-        self.consumer = world.consumer(group_id=group, partition_assignment_strategy=list(style), **options)
+        if style is CONSUMER:
+            options = {name: value for name, value in options.items() if name not in CLASSIC_ONLY}
+            options["group_protocol"] = "consumer"
+        else:
+            options["partition_assignment_strategy"] = list(style)
+        self.consumer = world.consumer(group_id=group, **options)
         self.consumer.subscribe(topics, pattern=pattern, listener=listener or self)
 
     def on_partitions_assigned(self, assigned):
@@ -84,23 +106,24 @@ def group(world3):
     return world3.name()
 
 
-def test_one_member_gets_everything_and_its_commits_are_found_by_the_next(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_one_member_gets_everything_and_its_commits_are_found_by_the_next(world3, member, group, eager):
     topic = world3.topic(2, 3)
     for partition in range(2):
         world3.write(topic, [b"%d" % n for n in range(5)], partition)
-    first = member([topic], group, EAGER, enable_auto_commit=False)
+    first = member([topic], group, eager, enable_auto_commit=False)
     together(world3, first, until=lambda: len(first.records) == 10)
     assert first.heard == [("assigned", {TopicPartition(topic, 0), TopicPartition(topic, 1)})]
     first.consumer.commit({TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 5})
     assert first.consumer.committed(TopicPartition(topic, 0)) == 3
     first.consumer.close()
     assert first.heard[-1][0] == "revoked"
-    second = member([topic], group, EAGER)
+    second = member([topic], group, eager)
     together(world3, second, until=lambda: len(second.records) == 2)
     assert [(r.partition, r.offset) for r in second.records] == [(0, 3), (0, 4)]
 
 
-@STYLES
+@IN_EVERY_STYLE
 def test_two_share_and_hear_deltas_that_match_what_they_own(world3, member, group, style):
     """Revoked partitions are owned ones, and assigned partitions are not owned before."""
     topic = world3.topic(4, 3)
@@ -120,14 +143,14 @@ def test_two_share_and_hear_deltas_that_match_what_they_own(world3, member, grou
             else:
                 assert what == "revoked" and tps <= owned
                 owned -= tps
-    if style is COOPERATIVE:
+    if style is not EAGER:
         revoked = [tps for what, tps in first.heard if what == "revoked"]
         assert [len(tps) for tps in revoked] == [2], "only what moves is revoked"
     else:
         assert [what for what, _ in first.heard][:4] == ["assigned", "revoked", "assigned", "revoked"]
 
 
-@STYLES
+@IN_EVERY_STYLE
 def test_nothing_is_lost_or_doubled_while_members_come_and_go(world3, member, group, style):
     """Delivered offsets are committed before their partition moves to another member."""
     topic = world3.topic(3, 3)
@@ -156,26 +179,28 @@ def test_nothing_is_lost_or_doubled_while_members_come_and_go(world3, member, gr
     assert sorted(v for m in everyone for v in m.values()) == sorted(written)
 
 
-def test_retained_partitions_deliver_during_a_cooperative_rebalance(world3, member, group):
+@WHERE_PARTITIONS_ARE_KEPT
+def test_retained_partitions_deliver_during_a_cooperative_rebalance(world3, member, group, gradual):
     """The newcomer does not answer for a while, and the group waits for it."""
     topic = world3.topic(2, 3)
-    first = member([topic], group, COOPERATIVE)
+    first = member([topic], group, gradual)
     together(world3, first, until=lambda: len(first.owned()) == 2)
-    second = member([topic], group, COOPERATIVE)
-    third = member([topic], group, COOPERATIVE)
+    second = member([topic], group, gradual)
+    third = member([topic], group, gradual)
     together(
         world3, first, second, third, until=lambda: len(first.owned()) == 1 and len(second.owned() | third.owned())
     )
     kept = first.owned()
     (tp,) = kept
-    fourth = member([topic], group, COOPERATIVE)
+    fourth = member([topic], group, gradual)
     fourth.poll(100)
     world3.write(topic, [b"during"], tp.partition)
     together(world3, first, until=lambda: b"during" in first.values(), seconds=20)
     together(world3, first, second, third, fourth, until=lambda: True)
 
 
-def test_a_listener_may_ask_seek_pause_and_commit(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_a_listener_may_ask_seek_pause_and_commit(world3, member, group, eager):
     topic = world3.topic(1, 3)
     tp = TopicPartition(topic, 0)
     world3.write(topic, [b"%d" % n for n in range(10)])
@@ -192,7 +217,7 @@ def test_a_listener_may_ask_seek_pause_and_commit(world3, member, group):
             seen.append(found.consumer.position(tp))
             found.consumer.commit({tp: 6})
 
-    found = member([topic], group, EAGER, listener=Listener(), enable_auto_commit=False)
+    found = member([topic], group, eager, listener=Listener(), enable_auto_commit=False)
     together(world3, found, until=lambda: found.owned() == {tp})
     assert seen == [0, None] and found.consumer.paused() == {tp}
     found.consumer.resume(tp)
@@ -203,7 +228,8 @@ def test_a_listener_may_ask_seek_pause_and_commit(world3, member, group):
     assert found.consumer.committed(tp) == 6
 
 
-def test_an_assigned_callback_that_raises_is_called_again_and_nothing_comes_before(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_an_assigned_callback_that_raises_is_called_again_and_nothing_comes_before(world3, member, group, eager):
     topic = world3.topic(1, 3)
     world3.write(topic, [b"x"])
     raised = []
@@ -217,7 +243,7 @@ def test_an_assigned_callback_that_raises_is_called_again_and_nothing_comes_befo
         def on_partitions_revoked(self, revoked):
             pass
 
-    found = member([topic], group, EAGER, listener=Listener())
+    found = member([topic], group, eager, listener=Listener())
     errors = 0
     deadline = world3.now() + 60
     while not found.records:
@@ -229,9 +255,10 @@ def test_an_assigned_callback_that_raises_is_called_again_and_nothing_comes_befo
     assert (errors, raised) == (2, [0, 0, 0])
 
 
-def test_topics_may_come_later_grow_and_match_a_pattern(world3, member, group):
+@WHERE_PARTITIONS_ARE_KEPT
+def test_topics_may_come_later_grow_and_match_a_pattern(world3, member, group, gradual):
     base = world3.name()
-    found = member([], group, COOPERATIVE, pattern=f"{base}-.*", metadata_max_age_ms=500, auto_offset_reset="latest")
+    found = member([], group, gradual, pattern=f"{base}-.*", metadata_max_age_ms=500, auto_offset_reset="latest")
     for _ in range(5):
         found.poll(50)
     first = world3.topic(1, 3, f"{base}-first")
@@ -244,25 +271,27 @@ def test_topics_may_come_later_grow_and_match_a_pattern(world3, member, group):
     assert found.consumer.subscription() == {first, second}
 
 
-def test_auto_commit_covers_what_earlier_polls_returned_and_nothing_more(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_auto_commit_covers_what_earlier_polls_returned_and_nothing_more(world3, member, group, eager):
     topic = world3.topic(1, 3)
     tp = TopicPartition(topic, 0)
     world3.write(topic, [b"%d" % n for n in range(10)])
-    found = member([topic], group, EAGER, max_poll_records=4, auto_commit_interval_ms=0)
+    found = member([topic], group, eager, max_poll_records=4, auto_commit_interval_ms=0)
     together(world3, found, until=lambda: len(found.records) >= 8)
     assert found.consumer.committed(tp) in (None, 0, 4)
     found.poll(100)
     with pytest.raises(ZeroDivisionError), found.consumer:
         raise ZeroDivisionError
-    heir = member([topic], group, EAGER)
+    heir = member([topic], group, eager)
     together(world3, heir, until=lambda: heir.records)
     assert heir.records[0].offset in (4, 8), "what the last poll returned may not have been processed"
 
 
-def test_without_auto_commit_offsets_do_not_move(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_without_auto_commit_offsets_do_not_move(world3, member, group, eager):
     topic = world3.topic(1, 3)
     world3.write(topic, [b"a"])
-    found = member([topic], group, EAGER, enable_auto_commit=False)
+    found = member([topic], group, eager, enable_auto_commit=False)
     together(world3, found, until=lambda: found.records)
     found.consumer.close()
     asking = world3.consumer(group_id=group)
@@ -270,12 +299,13 @@ def test_without_auto_commit_offsets_do_not_move(world3, member, group):
     asking.close()
 
 
-def test_commits_in_the_background_come_in_order_and_tell(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_commits_in_the_background_come_in_order_and_tell(world3, member, group, eager):
     topic = world3.topic(1, 3)
     tp = TopicPartition(topic, 0)
     world3.write(topic, [b"%d" % n for n in range(10)])
     told = []
-    found = member([topic], group, EAGER, enable_auto_commit=False)
+    found = member([topic], group, eager, enable_auto_commit=False)
     together(world3, found, until=lambda: len(found.records) == 10)
     for offset in (5, 9, 7):
         found.consumer.commit_async({tp: offset}, lambda offsets, error: told.append((offsets[tp].offset, error)))
@@ -301,10 +331,11 @@ def test_partitions_by_hand_commit_without_being_a_member(world3, group):
         assert consumer.group_metadata().generation_id == -1
 
 
-def test_by_hand_a_group_with_members_takes_no_commit(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_by_hand_a_group_with_members_takes_no_commit(world3, member, group, eager):
     topic = world3.topic(1, 3)
     tp = TopicPartition(topic, 0)
-    found = member([topic], group, EAGER)
+    found = member([topic], group, eager)
     together(world3, found, until=lambda: found.owned())
     with world3.consumer(group_id=group, enable_auto_commit=False) as consumer:
         consumer.assign([tp])
@@ -313,26 +344,30 @@ def test_by_hand_a_group_with_members_takes_no_commit(world3, member, group):
         assert caught.value.reason == "unknown_member"
 
 
-def test_a_member_that_was_away_for_too_long_loses_everything_and_comes_back(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_a_member_that_was_away_for_too_long_loses_everything_and_comes_back(world3, member, group, eager):
     """Pains A1, B5."""
     topic = world3.topic(1, 3)
     tp = TopicPartition(topic, 0)
-    slow = member([topic], group, EAGER, **SHORT, enable_auto_commit=False)
+    slow = member([topic], group, eager, **SHORT, enable_auto_commit=False)
     together(world3, slow, until=lambda: slow.owned())
-    heir = member([topic], group, EAGER, enable_auto_commit=False)
+    heir = member([topic], group, eager, enable_auto_commit=False)
     together(world3, heir, until=lambda: heir.owned())
     world3.write(topic, [b"x"])
     together(world3, heir, until=lambda: heir.records)
     assert slow.heard == [("assigned", {tp})]
     heir.consumer.close()
-    together(world3, slow, until=lambda: len(slow.heard) >= 3)
-    assert slow.heard[1:] == [("lost", {tp}), ("assigned", {tp})]
+    together(world3, slow, until=lambda: len(slow.heard) >= 3 and slow.owned())
+    # The coordinator of a consumer group may answer a join before it has computed the next assignment (KIP-1263).
+    heard = [said for said in slow.heard if eager is EAGER or said != ("assigned", set())]
+    assert heard[1:] == [("lost", {tp}), ("assigned", {tp})]
 
 
-def test_the_coordinator_dies_and_reading_goes_on(world3, member, group):
+@WHERE_PARTITIONS_ARE_KEPT
+def test_the_coordinator_dies_and_reading_goes_on(world3, member, group, gradual):
     """Members find the next coordinator, keep reading, and commit there."""
     topic = world3.topic(3, 3)
-    found = [member([topic], group, COOPERATIVE, **SHORT) for _ in range(2)]
+    found = [member([topic], group, gradual, **SHORT) for _ in range(2)]
     together(world3, *found, until=settled(*found, partitions=3))
     dead = world3.kill_coordinator(group)
     for partition in range(3):
@@ -343,15 +378,16 @@ def test_the_coordinator_dies_and_reading_goes_on(world3, member, group):
     found[0].consumer.commit(timeout_ms=30_000)
 
 
-def test_a_static_member_comes_back_without_a_rebalance(world3, member, group):
+@IN_BOTH_PROTOCOLS
+def test_a_static_member_comes_back_without_a_rebalance(world3, member, group, eager):
     topic = world3.topic(2, 3)
     static = SHORT
-    first = member([topic], group, EAGER, group_instance_id="one", **static)
-    second = member([topic], group, EAGER, group_instance_id="two", **static)
+    first = member([topic], group, eager, group_instance_id="one", **static)
+    second = member([topic], group, eager, group_instance_id="two", **static)
     together(world3, first, second, until=settled(first, second, partitions=2))
     before, generation = first.owned(), second.consumer.group_metadata().generation_id
     first.consumer.close()
-    again = member([topic], group, EAGER, group_instance_id="one", **static)
+    again = member([topic], group, eager, group_instance_id="one", **static)
     together(world3, again, second, until=lambda: again.owned())
     assert again.owned() == before
     assert second.consumer.group_metadata().generation_id == generation

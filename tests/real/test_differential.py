@@ -12,8 +12,23 @@ from collections.abc import Iterator
 from pprint import pformat
 
 import pytest
-from differential import acls, admin, commits, fetching, frames, groups, offsets, producing, transactions  # noqa: F401 - they put their scripts on the list
-from differential.scripts import ACL_SCRIPTS, SCRIPTS
+from differential import (  # noqa: F401 - they put their scripts on the list
+    acls,
+    admin,
+    commits,
+    consumer_group_acls,
+    consumer_group_migration,
+    consumer_group_offsets,
+    consumer_groups,
+    fetching,
+    frames,
+    groups,
+    offsets,
+    producing,
+    transactions,
+)
+from differential.consumer_group_limits import LIMITS, NO_INTERVAL
+from differential.scripts import ACL_SCRIPTS, CONSUMER_GROUP_SCRIPTS, SCRIPTS
 from differential.talk import PLANS, MemoryWorld, SocketWorld, World
 from realkafka.admin import Administration
 from realkafka.cluster import KafkaCluster
@@ -26,7 +41,7 @@ NUMBERS = itertools.count(1)
 def conversation(world: World, name: str) -> list[tuple[str, str]]:
     """Hold it, and return the notes as text."""
     try:
-        {**SCRIPTS, **ACL_SCRIPTS}[name](world)
+        {**SCRIPTS, **CONSUMER_GROUP_SCRIPTS, **ACL_SCRIPTS}[name](world)
     finally:
         world.close()
     return [(label, pformat(note, width=110, sort_dicts=False)) for label, note in world.notes]
@@ -47,6 +62,29 @@ def test_both_answer_the_same(kafka: Administration, name: str, plan: str):
     compare(MemoryWorld(plan, prefix, base_ms), SocketWorld(host, int(port), plan, prefix, base_ms), name)
 
 
+@pytest.fixture(scope="session")
+def consumer_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """One broker with limits for consumer groups."""
+    yield from start(request, config=LIMITS)
+
+
+#: With time to pass, so that one version has to do.
+SLOW = {"sessions_of_consumers_end"}
+
+
+@pytest.mark.parametrize(
+    ("name", "plan"),
+    [(name, plan) for name in sorted(CONSUMER_GROUP_SCRIPTS) for plan in ("lowest", "highest")[name in SLOW :]],
+)
+def test_both_answer_the_same_in_consumer_groups(consumer_kafka: KafkaCluster, name: str, plan: str):
+    """The APIs of consumer groups have two versions."""
+    prefix = f"c{os.getpid()}-{next(NUMBERS)}"
+    base_ms = int(time.time() * 1000)
+    host, port = consumer_kafka.bootstrap.rsplit(":", 1)
+    embedded = MemoryWorld(plan, prefix, base_ms, config=LIMITS)
+    compare(embedded, SocketWorld(host, int(port), plan, prefix, base_ms), name)
+
+
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 
 
@@ -54,17 +92,24 @@ USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 def authorizing_kafka(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """One broker with an authorizer, and a listener on which users log in."""
     security = Security([Listener("LOGIN", "SASL_PLAINTEXT", ("PLAIN",))], USERS, authorizes=True)
-    yield from start(request, security=security)
+    yield from start(request, security=security, config=NO_INTERVAL)
 
 
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", sorted(ACL_SCRIPTS))
+@pytest.mark.parametrize(
+    ("name", "plan"),
+    [
+        (name, plan)
+        for name, script in sorted(ACL_SCRIPTS.items())
+        for plan in PLANS
+        if script.__module__ != consumer_group_acls.__name__ or plan != "middle"  # the APIs have two versions
+    ],
+)
 def test_both_authorize_the_same(authorizing_kafka: KafkaCluster, name: str, plan: str):
     host, port = authorizing_kafka.address("LOGIN").rsplit(":", 1)
     base_ms = int(time.time() * 1000)
     prefix = f"a{os.getpid()}-{next(NUMBERS)}"
-    real = SocketWorld(host, int(port), plan, prefix, base_ms, USERS)
-    compare(MemoryWorld(plan, prefix, base_ms, USERS), real, name)
+    embedded = MemoryWorld(plan, prefix, base_ms, USERS)
+    compare(embedded, SocketWorld(host, int(port), plan, prefix, base_ms, USERS), name)
 
 
 def compare(embedded: MemoryWorld, real: World, name: str) -> None:

@@ -14,6 +14,7 @@ from groups import Local, Locals
 from realkafka import KafkaCluster, wait_for
 from realkafka.produce import SteadyProducer
 
+from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.offset_commit import OffsetCommitRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
@@ -29,25 +30,29 @@ SILENCE = 3.0
 CASES = [(step, how) for step in ("join", "sync", "heartbeat", "commit") for how in ("kill", "pause")]
 SHORT = [("join", "kill"), ("sync", "pause"), ("commit", "kill")]
 STEPS = {"sync": SyncGroupRequest, "heartbeat": HeartbeatRequest, "commit": OffsetCommitRequest}
+#: The same with the consumer group protocol (KIP-848), which has no SyncGroup.
+CONSUMER_STEPS = {"heartbeat": ConsumerGroupHeartbeatRequest, "commit": OffsetCommitRequest}
+CLASSIC_CASES = [("classic", step, how) for step, how in CASES]
+CONSUMER_CASES = [("consumer", step, how) for step, how in CASES if step != "sync"]
+SHORT_CASES = [("classic", step, how) for step, how in SHORT]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run all cases with ``--soak`` only."""
-    metafunc.parametrize(("step", "how"), CASES if metafunc.config.getoption("--soak") else SHORT)
+    cases = [*CLASSIC_CASES, *CONSUMER_CASES] if metafunc.config.getoption("--soak") else SHORT_CASES
+    metafunc.parametrize(("protocol", "step", "how"), cases)
 
 
 @pytest.fixture
-def group(kafka3: KafkaCluster, new_topic: Callable[..., str]) -> Iterator[tuple[Locals, SteadyProducer, str]]:
+def group(
+    kafka3: KafkaCluster, new_topic: Callable[..., str], protocol: str
+) -> Iterator[tuple[Locals, SteadyProducer, str]]:
     """A stable group of two members, and a producer that writes to all partitions."""
     topic = new_topic(kafka3, PARTITIONS, 1, {"min.insync.replicas": 1})
+    cooperative = {"partition_assignment_strategy": ["cooperative-sticky"]}
+    options = {"group_protocol": "consumer"} if protocol == "consumer" else cooperative
     crew = Locals(
-        kafka3.bootstrap,
-        topic,
-        topic,
-        PARTITIONS,
-        partition_assignment_strategy=["cooperative-sticky"],
-        auto_commit_interval_ms=500,
-        request_timeout_ms=5000,
+        kafka3.bootstrap, topic, topic, PARTITIONS, auto_commit_interval_ms=500, request_timeout_ms=5000, **options
     )
     with SteadyProducer(kafka3.bootstrap, topic, PARTITIONS, records_per_second=300) as producer:
         try:
@@ -80,8 +85,13 @@ class CoordinatorFailure:
             self._cluster.resume(self._node)
 
 
-def fail_coordinator(crew: Locals, step: str, failure: CoordinatorFailure) -> None:
+def fail_coordinator(crew: Locals, protocol: str, step: str, failure: CoordinatorFailure) -> None:
     """Let the coordinator fail at that step."""
+    if protocol == "consumer":
+        for member in [crew.join()] if step == "join" else crew.members:
+            member.when_written(CONSUMER_STEPS.get(step, ConsumerGroupHeartbeatRequest), failure)
+        crew.poll_until(lambda: failure.at is not None, 20, f"a {step}")
+        return
     if step == "join":
         newcomer = crew.join()
         # The coordinator has parked the JoinGroup, and the other members have not learned of the rebalance yet.
@@ -108,6 +118,7 @@ def test_a_group_survives_the_failure_of_its_coordinator(
     kafka3: KafkaCluster,
     group: tuple[Locals, SteadyProducer, str],
     record_property: Callable[..., None],
+    protocol: str,
     step: str,
     how: str,
 ) -> None:
@@ -118,7 +129,7 @@ def test_a_group_survives_the_failure_of_its_coordinator(
     led = {partition for partition, found in kafka3.describe(topic).items() if found.leader not in (-1, coordinator)}
     failure = CoordinatorFailure(kafka3, coordinator, how)
     owned = [set(member.owned) for member in crew.members]
-    fail_coordinator(crew, step, failure)
+    fail_coordinator(crew, protocol, step, failure)
     assert failure.at is not None
     try:
         crew.poll_until(lambda: crew.is_stable(failure.at), BOUND + 30, "stable again")
@@ -135,8 +146,8 @@ def test_a_group_survives_the_failure_of_its_coordinator(
     silence = max((ledger.longest_silence(p, failure.at - 0.5, stable) for p in kept), default=0.0)
     errors = [event.words for event in ledger.events if event.what == "trouble"]
     text = (
-        f"{how} at {step}: stable after {took:.2f} s; {len(kept)} partitions of living brokers kept, silent "
-        f"for at most {silence:.2f} s; slowest poll {max(m.slowest_poll for m in crew.members):.3f} s; {errors}"
+        f"{protocol}: {how} at {step}: stable after {took:.2f} s; {len(kept)} partitions of living brokers kept, "
+        f"silent for at most {silence:.2f} s; slowest poll {max(m.slowest_poll for m in crew.members):.3f} s; {errors}"
     )
     print(text)
     record_property("coordinator", text)

@@ -98,15 +98,23 @@ def poll_for_long(consumer):
         consumer.poll(1000)
 
 
-def failure(record_property, *, names_broker: bool = True, **options) -> Failure:
-    """Poll until an error is raised, and check what all such errors have in common."""
+def first_error(options) -> tuple[KafkaError, float]:
+    """Poll until an error is raised; return it, and after how many seconds."""
     with Consumer(**options) as consumer:
         consumer.assign([TopicPartition("any", 0)])
         began = time.monotonic()
         with pytest.raises(KafkaError) as caught:
             poll_for_long(consumer)
-        seconds = time.monotonic() - began
-    error = caught.value
+        return caught.value, time.monotonic() - began
+
+
+def failure(record_property, *, names_broker: bool = True, **options) -> Failure:
+    """Poll until an error is raised, and check what all such errors have in common."""
+    error, seconds = first_error(options)
+    if seconds >= ERROR_SECONDS:
+        # A busy machine is slow once. A client that waits for something is slow each time.
+        print(f"again, after {seconds:.1f} s: {error}")
+        error, seconds = first_error(options)
     record_property("time to the error", f"{seconds * 1000:.0f} ms: {error}")
     print(f"{seconds * 1000:.0f} ms: {type(error).__name__}: {error}")
     assert seconds < ERROR_SECONDS, error

@@ -12,6 +12,7 @@ from thinconsumer import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordError,
+    SubscriptionPattern,
     TopicPartition,
 )
 from thinconsumer.config.typed import ConsumerOptions
@@ -113,3 +114,13 @@ def committing() -> int:
         noted: OffsetAndMetadata | None = consumer.committed(tp, metadata=True)
         all_noted: dict[TopicPartition, OffsetAndMetadata | None] = consumer.committed({tp}, metadata=True)
     return (one or 0) + len(several) + len(all_noted) + (noted.offset if noted else 0) + int(total)
+
+
+def subscribing() -> set[str]:
+    """Names, a pattern of Python, or one for the broker."""
+    with Consumer(group_id="billing", group_protocol="auto", group_remote_assignor="uniform") as consumer:
+        consumer.subscribe(["orders"])
+        consumer.subscribe(pattern="orders-.*")
+        pattern = SubscriptionPattern("orders-.*")
+        consumer.subscribe(pattern=pattern)
+        return {*consumer.subscription(), pattern.pattern}

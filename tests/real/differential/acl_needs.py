@@ -11,6 +11,8 @@ from thinconsumer.wire.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from thinconsumer.wire.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
+from thinconsumer.wire.consumer_group_describe import ConsumerGroupDescribeRequest
+from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.create_acls import AclCreation, CreateAclsRequest
 from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
@@ -70,7 +72,7 @@ class Row(NamedTuple):
 
 
 class Resources:
-    """What the requests are about."""
+    """The resources that the requests name."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -135,6 +137,11 @@ def _groups(on: Resources) -> Iterator[Row]:
     yield Row(SyncGroupRequest(group_id=group, protocol_type="c", protocol_name="p"), read)
     yield Row(HeartbeatRequest(group_id=group, member_id="m"), read)
     yield Row(LeaveGroupRequest(group_id=group, member_id="m", members=[MemberIdentity(member_id="m")]), read)
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id=group, member_id="m", member_epoch=1, subscribed_topic_names=[topic], topic_partitions=[]
+    )
+    yield Row(beat, [*read, ("DESCRIBE", on.of_topic)])
+    yield Row(ConsumerGroupDescribeRequest(group_ids=[group]), [("DESCRIBE", on.of_group)])
     described = DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
     yield Row(described, [("DESCRIBE", on.of_group)])
 

@@ -1,7 +1,7 @@
-"""Scripts with ACLs: requests that change them, and what every API does for a user who lacks one.
+"""Scripts with ACLs: requests that change them, and every API's response to a user without one.
 
 Both clusters let everyone use resources without any ACL. A script that wants everything denied by default therefore
-first creates an ACL of somebody else for all resources of every type.
+first creates an ACL of another user for all resources of every type.
 """
 
 from dataclasses import is_dataclass
@@ -84,7 +84,7 @@ def _wait_for(world: World, line: Line, wanted: dict[str, Any], count: int) -> N
 
 
 def deny_by_default(world: World) -> None:
-    """Give every resource an ACL, of somebody who is not there, and take away all others of earlier scripts."""
+    """Give every resource an ACL of a user that does not log in, and delete all other ACLs of earlier scripts."""
     revoke(world, ALICE, "User:*", NOBODY)
     for resources in ({"topic": "*"}, {"group": "*"}):
         grant(world, NOBODY, "READ", **resources)
@@ -281,7 +281,7 @@ def patterns(world: World) -> None:
 
 @acl_script
 def resources_without_acls(world: World) -> None:
-    """They are open to everyone; one ACL of somebody else closes them."""
+    """They are open to everyone; one ACL of another user closes them."""
     revoke(world, ALICE, "User:*", NOBODY)
     topic, group = world.topic(), world.group()
     line = world.connect("alice")

@@ -31,7 +31,7 @@ from .talk import Line, World
 TOLD_OTHERWISE = ("retention.ms", "file.delete.delay.ms")
 STATIC = 4
 #: Features that the embedded broker has, too.
-FEATURES = ("metadata.version", "transaction.version")
+FEATURES = ("group.version", "metadata.version", "transaction.version")
 
 
 @script
@@ -43,6 +43,7 @@ def api_versions(world: World) -> None:
         request = ApiVersionsRequest(client_software_name=name, client_software_version=software)
         answer = line.send(request, version).quiet_answer()
         answer.api_keys = [one for one in answer.api_keys if one.api_key in APIS]
+        answer.extension_api_keys = []  # Only the embedded broker has any.
         answer.supported_features = [one for one in answer.supported_features if one.name in FEATURES]
         answer.finalized_features = [one for one in answer.finalized_features if one.name in FEATURES]
         answer.finalized_features_epoch = min(answer.finalized_features_epoch, 0)

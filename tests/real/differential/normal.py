@@ -92,6 +92,10 @@ class Normal:
         near = abs(value - self.base_ms) < NEAR_MS
         return f"base{value - self.base_ms:+d}" if near else value
 
+    def names(self, values: list[str]) -> list[str]:
+        """Return the names in a set, sorted."""
+        return sorted(map(self._text, values))
+
     def batches(self, data: Any) -> Any:
         """Return what is in record batches."""
         if data is None:
@@ -154,4 +158,5 @@ RULES: Mapping[str, Callable[[Normal, Any], Any]] = {
     "log_append_time_ms": _positive,
     "timestamp": Normal.time,
     "records": Normal.batches,
+    "subscribed_topic_names": Normal.names,
 }

@@ -14,6 +14,8 @@ from .talk import World
 Script = Callable[[World], None]
 
 SCRIPTS: dict[str, Script] = {}
+#: The scripts of the consumer group protocol, for a broker with the settings of ``consumer_group_limits``.
+CONSUMER_GROUP_SCRIPTS: dict[str, Script] = {}
 #: The scripts that need ACLs, and users that log in.
 ACL_SCRIPTS: dict[str, Script] = {}
 
@@ -22,6 +24,13 @@ def script(function: Script) -> Script:
     """Put a script on the list."""
     assert function.__name__ not in SCRIPTS
     SCRIPTS[function.__name__] = function
+    return function
+
+
+def consumer_group_script(function: Script) -> Script:
+    """Put a script on the list of those of the consumer group protocol."""
+    assert function.__name__ not in CONSUMER_GROUP_SCRIPTS
+    CONSUMER_GROUP_SCRIPTS[function.__name__] = function
     return function
 
 

@@ -412,13 +412,22 @@ class _Transport:
 class MemoryWorld(World):
     """The embedded broker, without a socket."""
 
-    def __init__(self, plan: str, prefix: str, base_ms: int, users: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        plan: str,
+        prefix: str,
+        base_ms: int,
+        users: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
         self.users = users or {}
+        # The embedded broker has no lower bounds for the settings of consumer groups.
+        more = {name.replace(".", "_"): value for name, value in (config or {}).items() if ".min." not in name}
         secured = {"security_protocol": "SASL_PLAINTEXT", "sasl_enabled_mechanisms": ("PLAIN",), "users": self.users}
         self.cluster = Cluster(
             1,
             random=random.Random(1),
-            config=BrokerConfig(**LIKE_REALKAFKA, **(LIKE_REALKAFKA_WITH_ACLS if users else {})),
+            config=BrokerConfig(**LIKE_REALKAFKA, **(LIKE_REALKAFKA_WITH_ACLS if users else {}), **more),
             security=ListenerSecurity.of(secured) if users else None,
             hosts=[("127.0.0.1", 9092)],
             racks=["r1"],

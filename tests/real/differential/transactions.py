@@ -104,9 +104,18 @@ class Producer:
         for name, value in options.items():
             setattr(request, name, value)
         version = BUMPING if self.is_new_kind else self.world.version(EndTxnRequest, at_most=BUMPING - 1)
-        answer = self._settled(lambda: self.line.send(request, version).quiet_answer())
+
+        def ask() -> Any:
+            return self.line.send(request, version).quiet_answer()
+
+        answer = self._settled(ask)
         self.world.note(f"EndTxn {version} {about} {committed}", self.world.normal.of(answer))
-        if answer is not None and not answer.error_code and version >= BUMPING:
+        if answer is None or answer.error_code:
+            return answer
+        # The answer says that the transaction will end. Asked again, the coordinator says so for a second time only
+        # after it has written the markers, which `seen` is to find in the log.
+        self._settled(ask)
+        if version >= BUMPING:
             if (answer.producer_id, answer.producer_epoch) != (self.producer_id, self.epoch):
                 self.sequences.clear()
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -167,7 +176,6 @@ def _codes(answer: Any) -> set[int]:
 
 def seen(world: World, topic: str, *, partition: int = 0) -> None:
     """Note what is in the log, what may be read of it, and where reading ends."""
-    world.wait(0.3)  # for markers under way
     line = world.connect()
     for isolation in (0, 1):
         request = fetch(topic, 0, partition=partition, isolation_level=isolation)
@@ -259,7 +267,6 @@ def transactions_that_are_aborted(world: World) -> None:
     write(two, topic, b"d")
     write(one, topic, b"e")
     one.end(False)
-    world.wait(0.3)  # or the two markers race each other
     two.end(False)
     seen(world, topic)
 
@@ -369,7 +376,6 @@ def offsets_in_transactions(world: World) -> None:
     producer = began(world)
 
     def committed(about: str) -> None:
-        world.wait(0.3)
         for stable_only in (False, True):
             request = OffsetFetchRequest(
                 group_id=group,

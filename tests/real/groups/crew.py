@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,20 +32,24 @@ JAVA_ASSIGNORS = {
 }
 
 
+#: In place of assignors: the consumer group protocol, in which the broker assigns.
+CONSUMER_PROTOCOL = "consumer protocol"
+
+
 def options_of(kind: str, strategy: str) -> dict[str, Any]:
     """Return the options that all members share, under the names that this kind of client takes."""
     assignors = strategy.split(",")
-    options: dict[str, Any] = {
-        "session.timeout.ms": SESSION_MS,
-        "heartbeat.interval.ms": HEARTBEAT_MS,
-        "max.poll.interval.ms": MAX_POLL_MS,
-    }
+    options: dict[str, Any] = {"max.poll.interval.ms": MAX_POLL_MS}
     if kind == "thinauto":
         options |= {"enable.auto.commit": True, "auto.commit.interval.ms": 50}
-    if kind == "java":
-        options["partition.assignment.strategy"] = ",".join(JAVA_ASSIGNORS[name] for name in assignors)
-    elif kind != "kafkapython":  # its default is range and roundrobin
-        options["partition.assignment.strategy"] = strategy if kind == "confluent" else assignors
+    if strategy == CONSUMER_PROTOCOL:
+        options["group.protocol"] = "consumer"
+    else:
+        options |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+        if kind == "java":
+            options["partition.assignment.strategy"] = ",".join(JAVA_ASSIGNORS[name] for name in assignors)
+        else:
+            options["partition.assignment.strategy"] = strategy if kind == "confluent" else assignors
     if kind in ("java", "confluent"):
         return options
     return {name.replace(".", "_"): value for name, value in options.items()}
@@ -137,11 +141,20 @@ def _parsed(line: str, member: str) -> Event:
 class Crew:
     """The members of one group."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int, folder: Path) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        partitions: int,
+        folder: Path,
+        more_options: Callable[[str], Mapping[str, Any]] = lambda kind: {},
+    ) -> None:
         self.group, self.partitions = group, partitions
         self.members: list[Member] = []
         self.log: list[str] = []
         self._bootstrap, self._topic, self._folder = bootstrap, topic, folder
+        self._more_options = more_options  #: By the kind of member.
 
     def __enter__(self) -> Crew:
         return self
@@ -158,7 +171,7 @@ class Crew:
         """Start a member."""
         name = f"{kind}-{len(self.members) + 1}"
         diary = self._folder / f"{name}.diary"
-        command = self._command(kind, diary, {**options_of(kind, strategy), **options})
+        command = self._command(kind, diary, {**options_of(kind, strategy), **self._more_options(kind), **options})
         paths = [str(Path(thinconsumer.__file__).parents[1])] if kind.startswith("thin") else []
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         with (self._folder / f"{name}.log").open("wb") as output:

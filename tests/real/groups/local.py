@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from thinconsumer import Consumer, KafkaError, TopicPartition
-from thinconsumer.group.classic.states import MemberState
 from thinconsumer.wire import Message
 
 from .ledger import Event, Ledger
+
+CLASSIC = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 1000}
 
 
 class Local:
@@ -24,7 +25,7 @@ class Local:
             bootstrap_servers=bootstrap,
             group_id=group,
             auto_offset_reset="earliest",
-            **{"session_timeout_ms": 6000, "heartbeat_interval_ms": 1000, "max_poll_interval_ms": 6000, **options},
+            **{**(CLASSIC if "group_protocol" not in options else {}), "max_poll_interval_ms": 6000, **options},
         )
         self._watch_sends()
         self._when_written: tuple[type[Message], Callable[[], None]] | None = None
@@ -88,7 +89,7 @@ class Local:
     def is_stable_since(self, when: float) -> bool:
         """Return whether it is a member, and the coordinator has said so after that moment."""
         stats = self.group.member.stats
-        return self.group.member.state is MemberState.STABLE and (stats.answered_at or 0.0) > when
+        return self.group.member.is_settled and (stats.answered_at or 0.0) > when
 
     def when_written(self, api: type[Message], do: Callable[[], None]) -> None:
         """Do this once, at the moment when the next request of that kind is written to the coordinator."""

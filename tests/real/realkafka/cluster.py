@@ -6,6 +6,7 @@ Starts and ends the processes. Their properties are in ``layout``, requests to b
 from __future__ import annotations
 
 import base64
+import hashlib
 import shutil
 import socket
 import tempfile
@@ -61,6 +62,7 @@ class KafkaCluster(Administration):
         self.listener_ports = {node: dict(zip(names, others[index::brokers])) for index, node in enumerate(nodes)}
         self._config = dict(config or {})
         self._options = [f"-Xmx{heap}", "-XX:+UseSerialGC", *(QUICK if quick else ())]
+        self._loads_archive = quick and start_process is processes.Process and not jars.is_legacy(version)
         self._start_process = start_process
         self._class_path = class_path
         self._processes: dict[int, processes.Process] = {}
@@ -74,6 +76,8 @@ class KafkaCluster(Administration):
         """Start all brokers and wait until they form a cluster."""
         if self._class_path is None:
             self._class_path = jars.class_path(self.version)
+        if self._loads_archive:
+            self._options += archived_classes(self.version, self._class_path)
         self.folder = Path(tempfile.mkdtemp(prefix=f"thinconsumer-kafka-{self.version}-"))
         try:
             self._write_files()
@@ -162,6 +166,14 @@ class KafkaCluster(Administration):
 
     # -- inside
 
+    def _archive_classes(self, archive: Path) -> None:
+        """Start the brokers and end them, so that Java writes the classes that they have loaded to a file."""
+        self._loads_archive = False
+        self._options.append(f"-XX:ArchiveClassesAtExit={archive}")
+        with self:
+            for process in self._processes.values():
+                process.terminate(START_SECONDS)
+
     def _write_files(self) -> None:
         loggers = DEBUG_LOGGERS if self.security else ()
         (self.folder / "log4j2.xml").write_text(layout.log4j2(*loggers), encoding="utf-8")
@@ -238,6 +250,22 @@ class KafkaCluster(Administration):
 
     def _log_file(self, node: int) -> Path:
         return self.folder / f"node-{node}.log"
+
+
+def archived_classes(version: str, class_path: str) -> list[str]:
+    """Return the options by which Java loads Kafka's classes from an archive, and make the archive if there is none.
+
+    To load and verify some eight thousand classes is most of what a broker does while it starts.
+    """
+    jar_folder = Path(class_path).parent
+    java = hashlib.sha256(str(Path(jars.java()).resolve()).encode()).hexdigest()[:8]  # another Java ignores the archive
+    archive = jar_folder.with_name(f"{jar_folder.name}-{java}.jsa")
+    with jars.alone(jar_folder.parent / ".lock-archive"):
+        if not archive.exists():
+            unfinished = archive.with_suffix(".unfinished")
+            KafkaCluster(version, class_path=class_path)._archive_classes(unfinished)
+            unfinished.rename(archive)
+    return [f"-XX:SharedArchiveFile={archive}"]
 
 
 def _picture(port: int) -> Picture | None:

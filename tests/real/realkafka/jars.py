@@ -92,15 +92,15 @@ def _folder(name: str, artifacts: tuple[str, ...], *options: str) -> Path:
     if maven is None:
         raise NoJars(f"{name} is not in {folder}, and there is no mvn on the PATH to download it")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(folder.parent / ".lock"):
+    with alone(folder.parent / ".lock"):
         if not folder.is_dir():
             _download(maven, name, folder, artifacts, options)
     return folder
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process downloads: Maven's own cache is not made for two, and once is enough."""
+def alone(lock: Path) -> Iterator[None]:
+    """Wait until no other process is in here: Maven's own cache is not made for two, and once is enough."""
     with lock.open("w") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)

@@ -15,6 +15,11 @@ PORTS = range(20000, 32000)
 #: Test runs with so many workers at once, or fewer.
 WORKERS = 4
 
+#: Session timeout of groups that use the consumer group protocol.
+CONSUMER_SESSION_MS = 6000
+#: How fast a dead or paused broker loses its leaderships: the default, 9 s, makes failover tests slow.
+BROKER_SESSION_MS = 3000
+
 LOG4J2 = """\
 <Configuration status="ERROR">
   <Appenders><Console name="out"><PatternLayout pattern="%d{ISO8601} %p %c{1} %m%n"/></Console></Appenders>
@@ -71,7 +76,7 @@ def _escaped(value: str) -> str:
 def with_listeners(properties: Mapping[str, object], listeners: Mapping[str, tuple[str, int]]) -> dict[str, object]:
     """Return the properties of a KRaft broker with more listeners: security protocol and port by name.
 
-    Clients are told the name "localhost", which certificates and Kerberos principals can have.
+    Clients get the name "localhost", which certificates and Kerberos principals can have.
     """
 
     def joined(name: str, values: list[str]) -> str:
@@ -105,6 +110,11 @@ def common(brokers: int) -> dict[str, object]:
         "transaction.state.log.num.partitions": 4,
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
+        # The consumer group protocol (KIP-848), in which the broker decides; the defaults are 45 and 5 s.
+        "group.consumer.min.session.timeout.ms": 1000,
+        "group.consumer.session.timeout.ms": CONSUMER_SESSION_MS,
+        "group.consumer.min.heartbeat.interval.ms": 100,
+        "group.consumer.heartbeat.interval.ms": 500,
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
         "replica.lag.time.max.ms": 5000,
         # Tests wait for compaction and retention, which otherwise look every 15 s and 5 min.
@@ -113,7 +123,9 @@ def common(brokers: int) -> dict[str, object]:
         "log.retention.check.interval.ms": 1000,
         # With the default, records with old timestamps would be deleted within a second.
         "log.retention.ms": -1,
-        "log.segment.delete.delay.ms": 0,
+        # Also the interval at which a broker looks for deleted logs: with 0 it looks all the time, which takes more CPU
+        # time than all else of an idle broker.
+        "log.segment.delete.delay.ms": 500,
         "num.network.threads": 2,
         "num.io.threads": 4,
     }
@@ -133,8 +145,7 @@ def kraft(node: int, ports: Mapping[int, int], voters: Mapping[int, int], folder
         "broker.rack": f"r{node}",
         "log.dirs": folder,
         **common(len(ports)),
-        # How fast a dead or paused broker loses its leaderships: the default, 9 s, makes failover tests slow.
-        "broker.session.timeout.ms": 3000,
+        "broker.session.timeout.ms": BROKER_SESSION_MS,
         "broker.heartbeat.interval.ms": 500,
         "log.initial.task.delay.ms": 500,
     }

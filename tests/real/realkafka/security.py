@@ -69,7 +69,7 @@ class Listener:
 
 @dataclass
 class Security:
-    """What makes a cluster secure. The listener PLAINTEXT stays: brokers and administration use it as a super user.
+    """A cluster's security settings. The listener PLAINTEXT stays: brokers and administration use it as a super user.
 
     ``authorizes`` starts StandardAuthorizer; every principal may use resources without an ACL.
     """

@@ -20,6 +20,7 @@ class Member:
                 "group.id": self.settings["group"],
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
+                "on_commit": self.committed,
                 **self.settings["options"],
             }
         )
@@ -28,10 +29,16 @@ class Member:
         """Commit how far every partition of ours was read."""
         offsets = [TopicPartition(self.topic, partition, offset) for partition, offset in self.next.items()]
         try:
-            if offsets:
-                self.consumer.commit(offsets=offsets, asynchronous=not wait)
+            found = self.consumer.commit(offsets=offsets, asynchronous=not wait) if offsets else None
         except KafkaException as error:
             self.diary.say("trouble", [repr(error)])
+        else:
+            self.committed(None, found or [])
+
+    def committed(self, error: Any, partitions: list[TopicPartition]) -> None:
+        """Note what could not be committed; a commit that is waited for raises no error of a single partition."""
+        if failed := [str(tp.error) for tp in partitions if tp.error] or [str(error)] * (error is not None):
+            self.diary.say("trouble", failed[:1])
 
     def assigned(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         self.diary.say("assigned", sorted(tp.partition for tp in partitions))

@@ -5,7 +5,11 @@ from typing import Any
 
 from diary import Diary, orders, settings
 from kafka import AsyncConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
+
+ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
 
 class Listener(AsyncConsumerRebalanceListener):
@@ -35,12 +39,15 @@ class Listener(AsyncConsumerRebalanceListener):
 def main() -> None:
     told = settings()
     diary = Diary(told["diary"])
+    options = told["options"]
+    if names := options.pop("partition_assignment_strategy", ()):
+        options["partition_assignment_strategy"] = [ASSIGNORS[name] for name in names]
     consumer = KafkaConsumer(
         bootstrap_servers=told["bootstrap"].split(","),
         group_id=told["group"],
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        **told["options"],
+        **options,
     )
     listener = Listener(consumer, diary)
     consumer.subscribe([told["topic"]], listener=listener)
