@@ -3,7 +3,8 @@
 Records are written one at a time with a pause after each, so every Fetch response holds one record. Each reader runs in
 a fresh process, in turns. A value is the time of the producer's call: writer and reader share the machine's clock. CPU
 is the reader's process, all its threads, from before the first record to the last. For thinconsumer, the engine's steps
-for each record are counted, too: one step handles the response and sends the next Fetch.
+for each record are counted, too: one step handles the response and sends the next Fetch. The floor is a plain socket
+(``floor.py``): the time of the producer, the broker and the system, of which no reader can take anything away.
 
 A second table shows polls that return 500 of 5,000 buffered records, which is what a poll costs besides decoding.
 ``--tree OLD`` measures the thinconsumer of another checkout in the same rounds, to compare two versions.
@@ -24,6 +25,8 @@ from clusters import broker, environment, unique
 
 #: Records of one batch in the second table, and records that one poll returns.
 BATCH, POLL = 5000, 500
+#: Bytes of a value in the first table: nanoseconds since the epoch in decimal digits.
+VALUE_BYTES = 19
 
 
 class Probe:
@@ -131,7 +134,25 @@ def aiokafka(bootstrap: str, topic: str, probe: Probe) -> None:
     asyncio.run(read())
 
 
-READERS = {each.__name__: each for each in (thinconsumer, kafka_python, confluent, aiokafka)}
+def floor(bootstrap: str, topic: str, probe: Probe) -> None:
+    """Read with a socket that waits for each response, and a request made by hand. The rest of a reader's time is its
+    own.
+    """
+    from floor import Floor
+
+    reader = Floor(bootstrap, topic, 1)
+    reader.send()
+    probe.ready()
+    while True:
+        batches = list(reader.batches(reader.receive()))
+        reader.send()
+        for batch in batches:
+            # The batch has one record without headers: its last byte is the number of headers.
+            if probe.took(bytes(batch[-1 - VALUE_BYTES : -1])):
+                return
+
+
+READERS = {each.__name__: each for each in (thinconsumer, kafka_python, confluent, aiokafka, floor)}
 OTHER = "other tree"
 
 

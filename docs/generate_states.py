@@ -20,6 +20,7 @@ from thinconsumer.connection import states
 from thinconsumer.connection.states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
 from thinconsumer.group import coordinator
 from thinconsumer.group.classic import states as member_states
+from thinconsumer.group.consumer import states as epoch_states
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchState
 
 PAGE = Path(__file__).with_name("states.md")
@@ -82,6 +83,13 @@ MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]],
         "thinconsumer/group/classic/states.py",
         member_states.MemberState,
         member_states.TRANSITIONS,
+        {},
+    ),
+    (
+        "A member of a group, consumer protocol (KIP-848)",
+        "thinconsumer/group/consumer/states.py",
+        epoch_states.MemberState,
+        epoch_states.TRANSITIONS,
         {},
     ),
     ("Producer: a batch", "thinconsumer/produce/batch.py", BatchState, BATCH_TRANSITIONS, {}),
