@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from thinconsumer.testing.simulation import ReaderSwarm, Violation
+from thinconsumer.testing.simulation.swarm import log_lines_dropped
 
 
 def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(calm_knobs):
@@ -14,6 +15,18 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_do_not(calm_knobs):
         return run.sim.trace.digest()
 
     assert trace(1) == trace(1) != trace(2)
+
+
+def test_log_lines_are_dropped_for_as_long_as_a_run_lasts(caplog):
+    """Loggers that have logged before the run are silent in it, and those that log first in it are heard after it."""
+    before, within = logging.getLogger(f"{__name__}.before"), logging.getLogger(f"{__name__}.within")
+    before.warning("one")
+    with log_lines_dropped():
+        before.warning("two")
+        within.warning("three")
+    before.warning("four")
+    within.warning("five")
+    assert caplog.messages == ["one", "four", "five"]
 
 
 def test_failures_show_seed_knobs_trace_and_the_command_that_repeats_them(calm_knobs, tmp_path, monkeypatch):

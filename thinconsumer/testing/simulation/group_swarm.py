@@ -68,9 +68,10 @@ class GroupSwarm(Swarm):
     @contextmanager
     def logging(self) -> Iterator[None]:
         """Return the context of a run: log lines about groups are counted per member, and all others dropped."""
-        logger, above, manager = logging.getLogger(LOGGER), logging.getLogger("thinconsumer"), logging.root.manager
+        logger, above = logging.getLogger(LOGGER), logging.getLogger("thinconsumer")
         before = [(one, one.level, one.propagate) for one in (logger, above)]
-        disabled, manager.disable = manager.disable, logging.DEBUG
+        disabled = logging.root.manager.disable
+        logging.disable(logging.DEBUG)
         logger.propagate = False
         logger.setLevel(logging.INFO)
         logger.addHandler(self.log_volume)
@@ -79,7 +80,7 @@ class GroupSwarm(Swarm):
             yield
         finally:
             logger.removeHandler(self.log_volume)
-            manager.disable = disabled
+            logging.disable(disabled)
             for one, level, propagate in before:
                 one.setLevel(level)
                 one.propagate = propagate

@@ -37,11 +37,13 @@ FAULTS_S = 60.0
 @contextmanager
 def log_lines_dropped() -> Iterator[None]:
     """Drop all log lines for as long as the block runs: simulated clients would warn of thousands of faults."""
-    disabled, logging.root.manager.disable = logging.root.manager.disable, logging.CRITICAL
+    disabled = logging.root.manager.disable
+    # Setting the manager's attribute would not do: each logger remembers which levels were enabled when it logged last.
+    logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        logging.root.manager.disable = disabled
+        logging.disable(disabled)
 
 
 class Swarm:
