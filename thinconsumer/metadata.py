@@ -96,6 +96,8 @@ class Metadata:
         self.controller_id = -1
         self.rebootstrap_reason: str | None = None  #: If set, the engine rebootstraps (KIP-1102) and resets it to None.
         self.version = 0  #: Incremented with each change of nodes or topics.
+        self._refreshes_sent = 0
+        self.refreshed = 0  #: The number of the last refresh that has succeeded, counted as they were sent.
 
     def leader(self, tp: TopicPartition) -> PartitionInfo | None:
         """Return the partition's metadata if it has a leader with a known address, else None."""
@@ -188,6 +190,14 @@ class Metadata:
             log.debug("metadata refresh requested: %s", why)
             self._reason = why
 
+    def refresh_from_now(self, why: str) -> int:
+        """Request a refresh, and return its number: :attr:`refreshed` reaches it when what is known is newer than now.
+
+        A refresh in flight does not count, since the broker may have answered it already.
+        """
+        self.request_update(why)
+        return self._refreshes_sent + 1
+
     def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, TopicMetadata]]:
         """Request these topics (``None``: all) for a user's call; the result omits topics that do not exist."""
         call: Call[dict[str, TopicMetadata]] = Call(what)
@@ -249,6 +259,7 @@ class Metadata:
         requests = []
         if self._refresh_due(now):
             self._retry.sent()
+            self._refreshes_sent += 1
             self._demanded = self._reason is not None
             requests.append(self._request(None, now, None))
             self._reason = None
@@ -296,6 +307,7 @@ class Metadata:
         if inquiry is None and self._listing:
             self._take_listing({raw.name for raw in response.topics})
         if inquiry is None:
+            self.refreshed = self._refreshes_sent
             self._after_refresh(changed, now)
         else:
             self._settle(inquiry, response, now)

@@ -171,6 +171,7 @@ class Partition:
         "last_error",
         "last_stable_offset",
         "leader_epoch",
+        "least_refresh",
         "log_start_offset",
         "number",
         "out_of_range",
@@ -227,6 +228,8 @@ class Partition:
         #: The position that the leader rejected as out of range; None if the reset has another cause. The reset looks
         #: up both ends of the log first, to tell a position before the log start from one past the log end.
         self.out_of_range: int | None = None
+        #: The number of the metadata refresh that must have succeeded before an out-of-range position is looked into.
+        self.least_refresh = 0
         self.committed: OffsetAndMetadata | None = None  #: The last known committed offset.
         #: The latest failure since the last success; named by health reports and timeout errors.
         self.last_error: KafkaError | None = None

@@ -414,6 +414,23 @@ def test_topic_created_again_starts_anew(world, read, lines):
     assert len([line for line in lines() if "created again" in line]) <= 2
 
 
+def test_a_topic_created_again_is_read_from_its_start_from_brokers_that_fetch_by_name(world, read):
+    """An end below the position would look like a truncated log, and the position would be taken to it."""
+    w = world()
+    w.cluster.set_versions(FetchRequest, (4, 12))
+    w.append(6)
+    consumer = w.consumer(metadata_max_age_ms=1_000_000)
+    assert read(consumer, 6) == {0: list(range(6))}
+    consumer.pause(T0)  # no Fetch is in flight when the topic is deleted, so no answer tells of that
+    assert consumer.poll(2000) == {}
+    w.cluster.delete_topic("t")
+    w.cluster.create_topic("t", 1)
+    w.append(3)
+    consumer.resume(T0)
+    assert read(consumer, 3) == {0: [0, 1, 2]}
+    assert consumer.poll(2000) == {}
+
+
 def test_refused_arguments_of_skip(world):
     w = world()
     with pytest.raises(IllegalArgumentError):

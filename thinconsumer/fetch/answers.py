@@ -18,6 +18,7 @@ from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX, RecordBatch, split
 from ..timers import Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
+from ..wire import ZERO_UUID
 from ..wire.current_leader import NodeEndpoint
 from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -246,6 +247,10 @@ class Answers:
             self._pause(partition, now)
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
+        if asked.by_name and self._metadata.topic_id(partition.tp.topic) != ZERO_UUID:
+            # The position may belong to a deleted topic of the same name. Only newer metadata tells: without it the
+            # position would be taken to the end of the new topic, as if records of the old one were truncated.
+            partition.least_refresh = self._metadata.refresh_from_now(f"a position of {partition.tp} is out of range")
         # A broker may reject offsets that its own ListOffsets response reports. Without a backoff, the client would
         # fetch, reset and log in a tight loop.
         partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._shared_jitter)

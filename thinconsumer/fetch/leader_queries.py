@@ -31,9 +31,10 @@ class PartitionQuery(ABC):
         argument: ListOffsets: a timestamp (ms; -1: log end, -2: log start). OffsetForLeaderEpoch: an epoch.
         least_epoch: until ``outdated_until``, a leader with an epoch below this gets no query, since metadata may be
             outdated.
+        least_refresh: the number of the metadata refresh that must have succeeded before the query is sent.
     """
 
-    __slots__ = ("argument", "leaderless_in", "least_epoch", "outdated_until", "retry", "tp")
+    __slots__ = ("argument", "leaderless_in", "least_epoch", "least_refresh", "outdated_until", "retry", "tp")
 
     retry: Retry
 
@@ -42,6 +43,7 @@ class PartitionQuery(ABC):
         self.argument = argument
         self.least_epoch = least_epoch
         self.outdated_until = outdated_until
+        self.least_refresh = 0
         #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
         self.leaderless_in = -1
 
@@ -147,7 +149,9 @@ class LeaderQueries(ABC):
         for query in due:
             query.leaderless_in = -1
             info = self._metadata.leader(query.tp)
-            if info is None and self._metadata.awaits(query.tp.topic):
+            if query.least_refresh > self._metadata.refreshed or (
+                info is None and self._metadata.awaits(query.tp.topic)
+            ):
                 unknown += 1
                 query.leaderless_in = self._metadata.version
                 query.retry.not_before = NEVER

@@ -56,6 +56,7 @@ class Asked:
     held: HeldPartitions = field(default_factory=HeldPartitions)
     epoch: int = 0  #: The session epoch sent.
     at: float = 0.0  #: When the request was written, in monotonic seconds.
+    by_name: bool = False  #: Whether the request names topics, and not their ids: a broker before 3.1 knows no ids.
     refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
 
     @property
@@ -242,6 +243,7 @@ class Planner:
         for partition in partitions:
             asked.held.expect(partition)
         asked.epoch = plan.epoch
+        asked.by_name = not uses_ids
         asked.at = self._now
         return self._message(plan, session.reserved)
 

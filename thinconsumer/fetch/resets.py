@@ -143,7 +143,9 @@ class Resets:
             partition.error = None
             found(answer, now)
 
-        self._lookups.add(LeaderQuery(partition.tp, timestamp, wanted, found_and_cured, failed))
+        query = LeaderQuery(partition.tp, timestamp, wanted, found_and_cured, failed)
+        query.least_refresh = partition.least_refresh
+        self._lookups.add(query)
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
         # If a broker rejects every offset as out of range, this line would fill the log; ``OutageLog`` logs that error.
