@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from thinconsumer import partitions
+from thinconsumer import position_states
 from thinconsumer.broker.group import states as group_states
 from thinconsumer.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
 from thinconsumer.broker.txn.states import TransactionState
@@ -62,7 +62,13 @@ group.
 """
 
 MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
-    ("Position of a partition", "thinconsumer/partitions.py", partitions.PositionState, partitions.TRANSITIONS, {}),
+    (
+        "Position of a partition",
+        "thinconsumer/position_states.py",
+        position_states.PositionState,
+        position_states.TRANSITIONS,
+        {},
+    ),
     (
         "One connection",
         "thinconsumer/connection/states.py",

@@ -6,16 +6,8 @@ import random
 import pytest
 
 from thinconsumer.errors import IllegalStateError, KafkaError
-from thinconsumer.partitions import (
-    TRANSITIONS,
-    Confirmation,
-    Cursor,
-    Partition,
-    Partitions,
-    PositionEvent,
-    PositionState,
-    Reset,
-)
+from thinconsumer.partitions import Confirmation, Cursor, Partition, Partitions, Reset
+from thinconsumer.position_states import TRANSITIONS, PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
 

@@ -22,7 +22,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Imports go one way: a room may import from the rungs above its own, and from itself.
 LADDER = (
     {"lazy_dataclass", "imports", "garbage_collection"},
-    {"types", "timers", "metrics", "linear_hashing", "_version"},
+    {"types", "timers", "metrics", "linear_hashing", "position_states", "_version"},
     {"errors"},
     {"calls"},
     {"wire"},

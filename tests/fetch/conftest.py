@@ -21,7 +21,8 @@ from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
 from thinconsumer.fetch.validation import Validation
 from thinconsumer.metadata import Metadata
-from thinconsumer.partitions import Partition, Partitions, PositionEvent
+from thinconsumer.partitions import Partition, Partitions
+from thinconsumer.position_states import PositionEvent
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import ZERO_UUID, Message

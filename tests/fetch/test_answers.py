@@ -14,7 +14,7 @@ from thinconsumer.errors import (
     UnsupportedVersionError,
 )
 from thinconsumer.failures import Action, Scope, rule
-from thinconsumer.partitions import PositionEvent, PositionState
+from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.buffer import Buffer, Fetched, Frame
-from thinconsumer.partitions import Partition, PositionEvent, PositionState, Reset
+from thinconsumer.partitions import Partition, Reset
+from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.types import TopicPartition
 
 

@@ -7,7 +7,8 @@ import pytest
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
 from thinconsumer.fetch import chunks
 from thinconsumer.fetch.collector import Collector, PollResult
-from thinconsumer.partitions import PositionEvent, Reset
+from thinconsumer.partitions import Reset
+from thinconsumer.position_states import PositionEvent
 from thinconsumer.records.batch import ControlType, RecordBatch
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.rows import deserialize
@@ -560,8 +561,7 @@ def test_a_paused_partition_keeps_its_batches_while_memory_suffices(world, kit):
 
 def test_an_empty_buffer_gives_an_empty_poll_result(world):
     world.simple(0)
-    poll_result = Collector(world.config, world.partitions, world.buffer, None).gather(5)
-    assert poll_result == PollResult()
+    assert Collector(world.config, world.partitions, world.buffer, None).gather(5) == PollResult()
 
 
 def take_one_by_one(world, found):

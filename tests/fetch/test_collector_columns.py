@@ -8,7 +8,8 @@ from crc32c import crc32c
 pytest.importorskip("numpy")
 
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
-from thinconsumer.partitions import PositionEvent, Reset
+from thinconsumer.partitions import Reset
+from thinconsumer.position_states import PositionEvent
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.rows import deserialize

@@ -8,7 +8,7 @@ from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING
 from thinconsumer.fetch.sessions import FINAL_EPOCH
-from thinconsumer.partitions import PositionEvent
+from thinconsumer.position_states import PositionEvent
 from thinconsumer.timers import NEVER
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.fetch import FetchResponse

@@ -5,7 +5,8 @@ import random
 import pytest
 
 from thinconsumer.fetch.targets import FetchTargets
-from thinconsumer.partitions import PositionEvent, Reset
+from thinconsumer.partitions import Reset
+from thinconsumer.position_states import PositionEvent
 from thinconsumer.types import TopicPartition
 
 COUNT = 12

@@ -6,7 +6,8 @@ import pytest
 
 from thinconsumer.errors import LogTruncationError, SaslAuthenticationFailedError, UnsupportedVersionError
 from thinconsumer.failures import Action, Scope, rule
-from thinconsumer.partitions import PositionEvent, PositionState, Reset
+from thinconsumer.partitions import Reset
+from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.types import OffsetAndMetadata
 from thinconsumer.wire.error_codes import Code

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from thinconsumer.group.auto_commit import REFRESH, AutoCommit
-from thinconsumer.partitions import PositionEvent, PositionState
+from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code
 

@@ -15,7 +15,8 @@ from thinconsumer.group.classic.states import MemberState
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata
-from thinconsumer.partitions import Partitions, PositionEvent, PositionState
+from thinconsumer.partitions import Partitions
+from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

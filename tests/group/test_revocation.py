@@ -3,7 +3,8 @@
 import pytest
 
 from thinconsumer.group.revocation import COMMIT_TIMEOUT, PartitionRevocation, RevocationStep
-from thinconsumer.partitions import Partitions, PositionEvent, PositionState
+from thinconsumer.partitions import Partitions
+from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
 

@@ -15,7 +15,8 @@ from thinconsumer.metadata import Metadata
 from thinconsumer.ordered.group_positions import QUIET_PACE, QUIET_RESPONSES, READ, SILENT_RESPONSES, GroupPositions
 from thinconsumer.ordered.holds import NOTHING, Hold
 from thinconsumer.ordered.topics import OrderedTopic, Shape
-from thinconsumer.partitions import Partitions, PositionEvent
+from thinconsumer.partitions import Partitions
+from thinconsumer.position_states import PositionEvent
 from thinconsumer.types import Node, OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.consumer_group_positions import (
     ConsumerGroupPositionsRequest,

@@ -5,7 +5,8 @@ import pytest
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.ordered.gates import END, START, Gate, Requirement
 from thinconsumer.ordered.holds import NOTHING, TRANSITIONS, Hold, HoldEvent, HoldState
-from thinconsumer.partitions import Partition, PositionEvent, PositionState
+from thinconsumer.partitions import Partition
+from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.types import TopicPartition
 
 S = HoldState

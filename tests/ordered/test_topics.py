@@ -7,7 +7,8 @@ from thinconsumer.metadata import TopicMetadata
 from thinconsumer.ordered.gates import START, Gate, Requirement
 from thinconsumer.ordered.holds import Hold, HoldState
 from thinconsumer.ordered.topics import OrderedTopic, Shape, Threshold
-from thinconsumer.partitions import Partition, PositionState
+from thinconsumer.partitions import Partition
+from thinconsumer.position_states import PositionState
 from thinconsumer.types import PartitionInfo, TopicPartition
 from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochs
 

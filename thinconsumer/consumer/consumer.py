@@ -17,7 +17,8 @@ from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfiguration
 from ..fetch.lookups import ListedOffset
 from ..imports import import_uninterrupted
 from ..metrics import MetricValues
-from ..partitions import PositionEvent, PositionState, Reset
+from ..partitions import Reset
+from ..position_states import PositionEvent, PositionState
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import is_whole, to_seconds, topic_name, topic_partition, topic_partitions
 from .group_calls import GroupCalls

@@ -13,7 +13,8 @@ from ..connection.request import Answer
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
-from ..partitions import Partition, Partitions, PositionEvent, PositionState
+from ..partitions import Partition, Partitions
+from ..position_states import PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX, RecordBatch, split
 from ..timers import Backoff, Random, SharedJitter

@@ -10,7 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..lazy_dataclass import dataclass, field
-from ..partitions import Cursor, Partition, PositionState
+from ..partitions import Cursor, Partition
+from ..position_states import PositionState
 
 if TYPE_CHECKING:
     from ..errors import RecordError

@@ -16,7 +16,8 @@ from ..connection.request import Request, Target
 from ..errors import KafkaError
 from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
-from ..partitions import Cursor, Partition, Partitions, PositionState
+from ..partitions import Cursor, Partition, Partitions
+from ..position_states import PositionState
 from ..timers import Backoff, Random, Retry
 from ..types import TopicPartition
 from ..wire import Message

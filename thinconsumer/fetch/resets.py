@@ -11,7 +11,8 @@ from collections.abc import Callable
 from ..config import ConsumerConfig, OffsetResetPolicy, OffsetResetStrategy
 from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from ..metadata import Metadata
-from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
+from ..partitions import Cursor, Partition, Partitions, Reset
+from ..position_states import PositionEvent, PositionState
 from ..wire.error_codes import Code
 from .leader_queries import LeaderQuery, PartitionQuery
 from .lookups import ListedOffset, OffsetLookups

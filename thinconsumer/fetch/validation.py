@@ -11,7 +11,8 @@ from ..config import ConsumerConfig
 from ..connection.request import Request
 from ..errors import KafkaError, LogTruncationError, UnsupportedVersionError
 from ..metadata import Metadata
-from ..partitions import Partition, Partitions, PositionEvent, PositionState
+from ..partitions import Partition, Partitions
+from ..position_states import PositionEvent, PositionState
 from ..timers import NEVER, Random
 from ..wire import ZERO_UUID
 from ..wire.offset_for_leader_epoch import EpochEndOffset

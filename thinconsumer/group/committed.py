@@ -20,7 +20,8 @@ from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
-from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
+from ..partitions import Cursor, Partition, Partitions
+from ..position_states import PositionEvent, PositionState
 from ..timers import NEVER, Backoff, Random, Retry, SharedJitter
 from ..types import OffsetAndMetadata, TopicPartition
 from ..wire import Message

@@ -14,7 +14,8 @@ from ..client import Manager, ManagerParts
 from ..connection.request import Answer
 from ..errors import IllegalArgumentError, KafkaError
 from ..metadata import Metadata
-from ..partitions import Partitions, PositionState
+from ..partitions import Partitions
+from ..position_states import PositionState
 from ..timers import NEVER, Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .assignment_check import AssignmentCheck

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from ..calls import Call
-from ..partitions import Partition, Partitions, PositionEvent, PositionState
+from ..partitions import Partition, Partitions
+from ..position_states import PositionEvent, PositionState
 from ..timers import NEVER
 from ..types import TopicPartition
 from .listener import call_listener

@@ -11,7 +11,8 @@ import enum
 from collections.abc import Mapping, Sequence
 
 from ..errors import IllegalStateError
-from ..partitions import Cursor, Partition, PositionEvent
+from ..partitions import Cursor, Partition
+from ..position_states import PositionEvent
 from ..timers import NEVER
 from .gates import START, Epochs, Gate
 

@@ -7,7 +7,8 @@ import pytest
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.group.consumer.assignment import MemberAssignment, Progress
 from thinconsumer.metadata import Metadata, TopicMetadata
-from thinconsumer.partitions import Partitions, PositionState
+from thinconsumer.partitions import Partitions
+from thinconsumer.position_states import PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.types import TopicPartition
 

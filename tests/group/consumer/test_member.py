@@ -14,7 +14,8 @@ from thinconsumer.group.consumer.states import MemberState as S
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata, TopicMetadata
-from thinconsumer.partitions import Partitions, PositionState
+from thinconsumer.partitions import Partitions
+from thinconsumer.position_states import PositionState
 from thinconsumer.types import Node
 from thinconsumer.wire.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions
 from thinconsumer.wire.error_codes import Code

@@ -1,0 +1,61 @@
+"""The state machine of an assigned partition: the step that it waits for before records can be fetched."""
+
+from __future__ import annotations
+
+import enum
+
+
+class PositionState(enum.Enum):
+    """The step that a partition waits for before it has a valid position, or FETCHING."""
+
+    AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
+    AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
+    AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or for a seek.
+    VALIDATING = "validating"  #: The leader changed; its log is checked for truncation (KIP-320).
+    FETCHING = "fetching"  #: Has a position: records are fetched and returned.
+
+    __hash__ = object.__hash__  # that of enums calls a function in Python, several times for each partition
+
+
+class PositionEvent(enum.Enum):
+    """An event of a partition, caused by the user, the group or a broker."""
+
+    CALLBACK_DONE = "callback done"
+    COMMITTED_FOUND = "committed found"
+    COMMITTED_MISSING = "committed missing"
+    SEEK = "seek"
+    SEEK_VALIDATED = "seek with a leader epoch"
+    RESET_ASKED = "reset asked"
+    RESET_FOUND = "reset found"
+    LEADER_CHANGED = "leader changed"
+    VALIDATED = "validated"
+    TRUNCATED = "truncated"
+
+    __hash__ = object.__hash__  # as above
+
+
+_S = PositionState
+_E = PositionEvent
+
+#: The transitions by which the user sets or looks up another position; possible in every state.
+_BY_USER = {_E.SEEK: _S.FETCHING, _E.SEEK_VALIDATED: _S.VALIDATING, _E.RESET_ASKED: _S.AWAITING_RESET}
+
+#: Legal transitions. Any other is a bug in this client and raises ``IllegalStateError``.
+TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
+    _S.AWAITING_CALLBACK: {
+        _E.CALLBACK_DONE: _S.AWAITING_COMMITTED,
+        # A seek inside ``on_partitions_assigned`` sets the start position, so the committed offset is not fetched
+        # after the callback.
+        **_BY_USER,
+    },
+    _S.AWAITING_COMMITTED: {_E.COMMITTED_FOUND: _S.VALIDATING, _E.COMMITTED_MISSING: _S.AWAITING_RESET, **_BY_USER},
+    _S.AWAITING_RESET: {
+        _E.RESET_FOUND: _S.FETCHING,
+        # The lookup for an out-of-range position has shown that it is past the log end. If its leader epoch is known,
+        # OffsetForLeaderEpoch finds the offset at which the log was truncated, in place of a reset.
+        _E.LEADER_CHANGED: _S.VALIDATING,
+        **_BY_USER,
+    },
+    _S.VALIDATING: {_E.VALIDATED: _S.FETCHING, _E.TRUNCATED: _S.FETCHING, _E.LEADER_CHANGED: _S.VALIDATING, **_BY_USER},
+    _S.FETCHING: {_E.LEADER_CHANGED: _S.VALIDATING, **_BY_USER},
+}
