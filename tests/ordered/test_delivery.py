@@ -1,5 +1,6 @@
 """Consumers of topics with changing partition counts: the partitions that they hold, until when, and their requests."""
 
+import contextlib
 import logging
 
 import pytest
@@ -295,6 +296,44 @@ def test_a_listener_that_raises_is_called_again_and_nothing_is_returned_before(w
     assert {n for key, n in w.read if key == 1} == {1, 2, 3, 4, 5}
     w.poll(one, seconds=5)
     assert len(w.read) == 20 and one.listener.of("keys assigned") == [[1]]
+
+
+def test_a_gate_that_waits_for_the_listener_stays_closed_if_an_awaited_partition_is_given_up(world):
+    """Its next owner begins at the committed offset."""
+    w = world(1)
+    w.resize(3)
+    w.write(1, 2, times=10)
+    w.resize(1)
+    w.write(1, 2, times=5)
+    one = w.consumer(enable_auto_commit=False)
+    call, raising = one.listener._call, [True]
+
+    def raise_for_heir(what, tps):
+        if raising and what == "keys assigned" and P0 in tps:
+            raise ValueError("no state")
+        call(what, tps)
+
+    def poll(**how):
+        with contextlib.suppress(ValueError):
+            w.take(one.poll(100, **how))
+
+    one.listener._call = raise_for_heir
+    for _ in range(100):
+        poll()
+    assert sorted(w.read) == [(key, n) for key in (1, 2) for n in range(1, 11)]
+    assert "t-0 is held until on_partition_keys_assigned has succeeded" in one.health().reason
+    other = w.consumer(enable_auto_commit=False)
+    for _ in range(100):
+        poll(update_offsets=False)
+        other.poll(100, update_offsets=False)
+    assert P0 in one.assignment() and len(one.assignment()) == 2
+    [given_up] = other.assignment()
+    raising.clear()
+    assert w.poll(one) == []
+    assert f"t-0 is held until t-{given_up.partition} is read up to 10 (the position is 0)" in one.health().reason
+    w.read.clear()
+    w.poll(one, other, seconds=20)
+    assert len(w.read) == 20 and w.wrong() == []
 
 
 def test_a_new_coordinator_gets_the_positions_again(world):

@@ -43,16 +43,16 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
         129,
     ),
     "threshold exclusive for inclusive": (
-        (Edit(OrderedDelivery, "_compare_positions", "if threshold > max(", "if threshold - 1 > max("),),
+        (Edit(OrderedDelivery, "_is_read", "threshold.offset > max(", "threshold.offset - 1 > max("),),
         3,
     ),
     "a position that is not known counts as read": (
         (
             Edit(
                 OrderedDelivery,
-                "_compare_positions",
+                "_is_read",
                 "self.positions.of(topic, one.partition) or 0",
-                "self.positions.of(topic, one.partition) or threshold",
+                "self.positions.of(topic, one.partition) or threshold.offset",
             ),
         ),
         3,

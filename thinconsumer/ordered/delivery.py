@@ -281,8 +281,8 @@ class OrderedDelivery:
                 self._find_thresholds(topic, hold, now)
             elif before is HoldState.AWAITING_POSITIONS:
                 self._compare_positions(topic, hold, now)
-            elif before is HoldState.AWAITING_CALLBACK and not self._has_key_listener:
-                hold.called()
+            elif before is HoldState.AWAITING_CALLBACK:
+                self._await_callback(topic, hold)
 
     @property
     def _has_key_listener(self) -> bool:
@@ -345,11 +345,26 @@ class OrderedDelivery:
                 topic.thresholds.pop(one, None)
             hold.thresholds_outdated()
             return
+        if self._is_read(topic, hold):
+            hold.passed()
+
+    def _await_callback(self, topic: OrderedTopic, hold: Hold) -> None:
+        """Open the gate at once without a listener. Otherwise wait for its call, which a later poll makes: a rebalance
+        that ends before this poll may have given an awaited partition to a member that reads from the last commit on.
+        """
+        if not self._has_key_listener:
+            hold.called()
+        elif hold.gates and not self._is_read(topic, hold):
+            hold.positions_lost()
+
+    def _is_read(self, topic: OrderedTopic, hold: Hold) -> bool:
+        """Return whether the group has read all that the gate requires; False if a threshold is not known."""
         for one in hold.gate.requires:
-            threshold = topic.thresholds[one].offset
-            if threshold > max(topic.first_offsets.get(one.partition, 0), self.positions.of(topic, one.partition) or 0):
-                return
-        hold.passed()
+            threshold = topic.thresholds.get(one)
+            first_offset = topic.first_offsets.get(one.partition, 0)
+            if threshold is None or threshold.offset > max(first_offset, self.positions.of(topic, one.partition) or 0):
+                return False
+        return True
 
     def _look_up_stalled(self, topic: OrderedTopic, hold: Hold, now: float) -> None:
         """Look up the log starts of awaited partitions in which the group makes no progress, with ``assign()``.

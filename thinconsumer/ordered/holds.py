@@ -42,6 +42,7 @@ class HoldEvent(enum.Enum):
     THRESHOLDS_OUTDATED = "thresholds outdated"
     POSITION_CHANGED = "position changed"
     PASSED = "passed"
+    POSITIONS_LOST = "positions lost"
     CALLED = "called"
 
 
@@ -72,7 +73,12 @@ TRANSITIONS: Mapping[HoldState, Mapping[HoldEvent, HoldState]] = {
         _E.POSITION_CHANGED: _S.AWAITING_START,
         **_ALWAYS,
     },
-    _S.AWAITING_CALLBACK: {_E.CALLED: _S.AWAITING_START, **_ALWAYS},
+    _S.AWAITING_CALLBACK: {
+        _E.CALLED: _S.AWAITING_START,
+        # An awaited partition was given up, or gets another owner, which begins at the committed offset.
+        _E.POSITIONS_LOST: _S.AWAITING_POSITIONS,
+        **_ALWAYS,
+    },
     _S.FREE: _ALWAYS,
 }
 
@@ -193,6 +199,10 @@ class Hold:
     def passed(self) -> None:
         """Note that the group has consumed all that the gate requires."""
         self._move(HoldEvent.PASSED)
+
+    def positions_lost(self) -> None:
+        """Wait for the group's positions again: those with which the gate was passed do not count any more."""
+        self._move(HoldEvent.POSITIONS_LOST)
 
     def called(self) -> None:
         """Open the gate, after the listener was called."""
