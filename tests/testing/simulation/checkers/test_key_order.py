@@ -192,3 +192,24 @@ def test_a_record_that_compaction_has_removed_needs_no_delivery():
     cluster.start(down)
     cluster.move_leader(PARENT, down)
     assert len(cluster.records("t")) == 3 and checker.first_unread(cluster.leader(PARENT)) == 2
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_record_that_compaction_had_removed_when_the_group_passed_it_counts_as_delivered(scene, was_there):
+    """A leader that has not compacted its log may return it to a group that begins at its commit again. A record that
+    was still there at the first time was skipped.
+    """
+    records = [scene.append(PARENT, number) for number in (1, 2, 3)]
+    if was_there:
+        scene.deliver(records[1])
+    scene.checker.compacted(PARENT, 3, {1, 2})
+    assert not scene.deliver(*records[1:])
+    assert bool(scene.deliver(*records)) == was_there
+
+
+def test_a_record_that_compaction_has_removed_counts_as_not_delivered_until_the_group_has_passed_it(scene):
+    records = [scene.append(PARENT, 1), scene.append(CHILD, 2)]
+    scene.append(PARENT, 3)
+    scene.checker.compacted(PARENT, 2, {1})
+    (words,) = scene.deliver(records[1], records[0])
+    assert "appended later" in words

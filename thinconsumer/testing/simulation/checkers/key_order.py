@@ -6,7 +6,9 @@ partition, offset and leader epoch identify it, since one epoch has one leader. 
 committed, so no consumer gets it.
 
 * The *first* delivery of each record within the group must follow the first deliveries of the records of its key that
-  were appended before. Repeated deliveries are allowed, as after every crash.
+  were appended before. Repeated deliveries are allowed, as after every crash. A record that compaction has removed
+  before the group read the next one in its partition counts as delivered then: a group that reads these offsets again
+  may get it from a leader that has not compacted its log.
 * A gate that has opened in the generation in which the owner of an awaited partition has got it, or later, must stay
   true: this owner returns no record of the awaited part any more. The position of an earlier owner, which may have died
   before it committed it, must not open a gate.
@@ -91,6 +93,9 @@ class KeyOrderChecker:
         self._returned: set[WrittenRecord] = set()
         #: The offsets that may not be delivered yet, by partition.
         self._unread: dict[TopicPartition, dict[int, None]] = {}
+        #: The offsets that compaction has removed in a replica, and that the group has not passed yet, by partition.
+        self._compacted: dict[TopicPartition, set[int]] = {}
+        self._highest: dict[TopicPartition, int] = {}  #: The highest delivered offset by partition.
         self._owners: dict[TopicPartition, Owner] = {}
         self._released: dict[TopicPartition, int] = {}  #: Partitions without an owner, and since which generation.
         self._ended: set[str] = set()  #: The members that were closed or killed.
@@ -161,6 +166,7 @@ class KeyOrderChecker:
             self.counts["repeated"] += 1
             return
         self.seen.add((tp, offset))
+        self._pass_compacted(tp, offset)
         if written in self._returned:
             self.counts["written twice"] += 1
         self._returned.add(written)
@@ -177,6 +183,8 @@ class KeyOrderChecker:
         offsets = self._unread.get(tp, {})
         for offset in [offset for offset in offsets if offset < high and offset not in kept]:
             del offsets[offset]
+            if offset > self._highest.get(tp, -1):
+                self._compacted.setdefault(tp, set()).add(offset)
 
     def first_unread(self, leader: PartitionReplica) -> int | None:
         """Return the first offset of a log with a record that was not delivered; None if there is none."""
@@ -188,6 +196,14 @@ class KeyOrderChecker:
             else:
                 return offset
         return None
+
+    def _pass_compacted(self, tp: TopicPartition, offset: int) -> None:
+        """Count the records before ``offset`` that compaction has removed as delivered."""
+        compacted = self._compacted.get(tp, set())
+        passed = {one for one in compacted if one < offset}
+        compacted -= passed
+        self._highest[tp] = max(offset, self._highest.get(tp, -1))
+        self.seen.update((tp, one) for one in passed)
 
     def _check_gates(self, member: str, tp: TopicPartition, offset: int) -> None:
         owner = self._owners.get(tp)
