@@ -160,6 +160,49 @@ def test_a_later_owner_may_begin_at_its_commit_before_an_open_gate(scene):
     assert not scene.deliver(*records, to="eve")
 
 
+def made_anew(scene):
+    """Let a member open a gate by its own position and die, and another one start after that. Return a record of the
+    awaited part.
+    """
+    record = scene.append(PARENT, 1)
+    scene.checker.started("sue")
+    scene.checker.assigned("sue", [PARENT], 8)
+    scene.checker.opened("sue", CHILD, {PARENT: 1}, 9)
+    scene.checker.ended("sue")
+    scene.checker.started("bob")
+    return record
+
+
+def test_gates_are_not_judged_by_the_generations_of_a_group_that_was_made_anew():
+    scene = Scene(8.0)
+    record = made_anew(scene)
+    scene.checker.assigned("bob", [PARENT], 4)
+    assert not scene.deliver(record, to="bob")
+    assert scene.checker.counts["groups made anew"] == 1
+
+
+def test_gates_of_the_new_group_are_judged():
+    scene = Scene()
+    record = made_anew(scene)
+    scene.checker.assigned("bob", [PARENT], 4)
+    scene.checker.opened("bob", CHILD, {PARENT: 1}, 4)
+    assert scene.deliver(record, to="bob")
+
+
+def test_a_member_that_was_in_the_group_before_may_report_its_lower_generation_late():
+    """The group is the same: members change their epochs one after another."""
+    scene = Scene()
+    record = scene.append(PARENT, 1)
+    for member in ("sue", "bob"):
+        scene.checker.started(member)
+    scene.checker.assigned("bob", [], 2)
+    scene.checker.assigned("sue", [CHILD], 4)
+    scene.checker.opened("sue", CHILD, {PARENT: 1}, 4)
+    scene.checker.assigned("bob", [PARENT], 3)
+    assert scene.deliver(record, to="bob")
+    assert not scene.checker.counts["groups made anew"]
+
+
 def test_logs_report_what_leaders_append_and_which_record_was_not_delivered():
     checker = KeyOrderChecker(lambda: 0.0)
     cluster = ReportingCluster(checker, 3, {"t": 1})

@@ -64,6 +64,7 @@ class SimulatedMember(SimulatedClient):
     ) -> None:
         super().__init__(f"member{number}", seed, knobs, cluster)
         self.checker = checker
+        checker.started(self.name)
         self.consumer: Consumer[Any, Any] = SimConsumer(
             driver=self.driver,
             client_id=self.name,

@@ -11,7 +11,8 @@ committed, so no consumer gets it.
   may get it from a leader that has not compacted its log.
 * A gate that has opened in the generation in which the owner of an awaited partition has got it, or later, must stay
   true: this owner returns no record of the awaited part any more. The position of an earlier owner, which may have died
-  before it committed it, must not open a gate.
+  before it committed it, must not open a gate. Generations begin again if a group that was empty is made anew, as by a
+  member with the classic protocol after ones with the consumer group protocol: gates of before are not judged then.
 * Each producer's records of one key are appended in the order of ``send``.
 * In the end, each record that is still in a log must have been delivered.
 """
@@ -99,6 +100,8 @@ class KeyOrderChecker:
         self._owners: dict[TopicPartition, Owner] = {}
         self._released: dict[TopicPartition, int] = {}  #: Partitions without an owner, and since which generation.
         self._ended: set[str] = set()  #: The members that were closed or killed.
+        self._generation = 0  #: The highest generation that was reported.
+        self._least_generations: dict[str, int] = {}  #: By member: the least one that it can have in the same group.
         self._gates: dict[TopicPartition, list[OpenedGate]] = {}
 
     def appended(self, tp: TopicPartition, epoch: int, offset: int, value: bytes | None) -> None:
@@ -117,8 +120,13 @@ class KeyOrderChecker:
         if record.number < number:
             self._find(f"{_name(tp)} offset {offset}: {record} was appended after number {number}")
 
+    def started(self, member: str) -> None:
+        """Note that a process begins, which is not a member yet: the group then has a higher generation than now."""
+        self._least_generations[member] = self._generation
+
     def assigned(self, member: str, tps: Collection[TopicPartition], generation: int) -> None:
         """Note that a member has got partitions."""
+        self._follow_generation(member, generation)
         now = self._now()
         for tp in tps:
             before = self._owners.get(tp)
@@ -196,6 +204,17 @@ class KeyOrderChecker:
             else:
                 return offset
         return None
+
+    def _follow_generation(self, member: str, generation: int) -> None:
+        """Forget the gates if the group was made anew: the member then has a lower generation than it can have."""
+        if generation < self._least_generations.get(member, 0):
+            self._gates.clear()
+            self._released.clear()
+            self._least_generations.clear()
+            self._generation = 0
+            self.counts["groups made anew"] += 1
+        self._generation = max(generation, self._generation)
+        self._least_generations[member] = generation
 
     def _pass_compacted(self, tp: TopicPartition, offset: int) -> None:
         """Count the records before ``offset`` that compaction has removed as delivered."""
