@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from thinconsumer import TopicPartition
 from thinconsumer.broker import Disconnect
+from thinconsumer.broker.faults import Edit
 from thinconsumer.errors import KafkaError
 from thinconsumer.linear_hashing import partition_of
 from thinconsumer.produce.batch import NO_SEQUENCE, BatchEvent, ProducerBatch, SendFuture
@@ -299,6 +300,30 @@ def test_a_batch_whose_response_was_lost_is_found_in_the_log(world):
     w.cluster.on("Metadata", Disconnect(), times=1)
     futures = send_all(producer, 1, 240)
     producer.poll(0)
+    w.cluster.expand("t", 8)
+    futures += send_all(producer, 240, 480)
+    producer.flush()
+    order, _ = everything(w)
+    assert sorted(value for found in order.values() for value in found) == list(range(480))
+    assert all(future.error is None for future in futures)
+
+
+def test_a_batch_whose_leader_was_deposed_before_the_other_replicas_had_it_is_found_in_the_log(world):
+    """The response has an error, and the offset of the batch, as Kafka's DelayedProduce writes it."""
+
+    def depose(call, response):
+        for topic in response.responses:
+            for one in topic.partition_responses:
+                assert one.base_offset >= 0
+                one.error_code = Code.NOT_LEADER_OR_FOLLOWER
+
+    w, producer = ordered_world(world)
+    w.cluster.on("Produce", Edit(depose), times=1)
+    futures = send_all(producer, 0, 240)
+    for _ in range(100):
+        producer.poll(1)
+        if any(w.values(partition=number) for number in (0, 1)):
+            break
     w.cluster.expand("t", 8)
     futures += send_all(producer, 240, 480)
     producer.flush()
