@@ -86,7 +86,7 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
     ),
     "a partition that was added again keeps its gate open": (
         (Edit(Hold, "epochs_found", "self.opened.discard(START)", "pass"),),
-        290,
+        124,
     ),
     "the gate of an heir is one epoch late": (
         (Edit(gates, "_awaited", "yield epochs[partition], Requirement", "yield epochs[partition] + 1, Requirement"),),
@@ -111,10 +111,10 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
         ),
         212,
     ),
-    "gates of awaited partitions forgotten": ((FORGOTTEN_GATES,), 50),
+    "gates of awaited partitions forgotten": ((FORGOTTEN_GATES,), 15),
     "a held empty partition has a position, and its gates are forgotten": (
         (FORGOTTEN_GATES, Edit(GroupPositions, "_own", " or partition.delivery_end == NOTHING", "")),
-        50,
+        15,
     ),
 }
 

@@ -77,6 +77,11 @@ class PartitionReplica:
         """
         return count == UNKNOWN_COUNT or (count == self.image.undeleted_partition_count and not self.image.is_closed)
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether each in-sync replica has fetched in this leader epoch, and so has nothing that this leader lacks."""
+        return all(self.follower_ends.get(n, -1) >= 0 for n in self.image.isr if n != self.node.node_id)
+
     def apply_image(self, image: PartitionImage, config: TopicConfig) -> None:
         """Take over the leader, epoch, ISR and config of a metadata delta; become leader or follower accordingly."""
         self.config = config

@@ -429,6 +429,30 @@ def test_a_broker_that_does_not_lead_the_partition_says_so_first(new_cluster, cl
     assert refusal(client_of(cluster, other).ask(counted(cluster, 0, 7))) == Code.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_batch_is_rejected_for_good_once_an_earlier_leader_that_may_have_it_has_followed(new_cluster, client_of):
+    """If that leader were elected again before, the batch would be in the log, and not only where it was moved to."""
+    cluster = new_cluster(2, replication_s=1.0)
+    cluster.create_topic("o", 1, 2, {"enable.ordered.delivery": "true"})
+    place = TopicPartition("o", 0)
+    cluster.advance(5.0)
+    clients = {node_id: client_of(cluster, node_id) for node_id in (1, 2)}
+    request = counted(cluster, 0, 1)
+    request.topic_data[0].partition_data[0].records = batch(producer_id=7, producer_epoch=0, base_sequence=0)
+    request.timeout_ms = 10_000
+    first = cluster.controller.image.partition(*place).leader
+    clients[first].send(request)
+    cluster.move_leader(place)
+    cluster.expand("o", 2)
+    (answer,) = clients[first].answers()
+    assert (the_row(answer).error_code, the_row(answer).base_offset) == (Code.NOT_LEADER_OR_FOLLOWER, 0)
+    second = clients[3 - first]
+    assert refusal(second.ask(request)) == Code.NOT_ENOUGH_REPLICAS
+    assert cluster.nodes[first].partitions[place].log.end_offset == 1
+    cluster.advance(10.0)
+    assert refusal(second.ask(request)) == Code.INVALID_PARTITION_METADATA
+    assert cluster.nodes[first].partitions[place].log.end_offset == 0
+
+
 def test_batches_of_topics_with_and_without_a_count_are_judged_apart(ordered, client):
     request = produce(ordered, ("o", 0, batch()), ("t", 0, batch()))
     request.topic_data[0].undeleted_partition_count = 2

@@ -93,6 +93,17 @@ _TRANSACTION_ERROR_MESSAGES = {
 }
 
 
+def _count_code(partition: PartitionReplica, batch: StoredBatch) -> Code:
+    """Return the error code for a batch with another partition count, which is not in the leader's log.
+
+    INVALID_PARTITION_METADATA tells an idempotent producer that the batch was not written, so that it may move the
+    records to other partitions. An earlier leader may have the batch, which would be in the log if that leader were
+    elected again before it has followed this one. Until then the producer has to repeat the batch.
+    """
+    is_final = batch.producer_id < 0 or partition.is_followed
+    return Code.INVALID_PARTITION_METADATA if is_final else Code.NOT_ENOUGH_REPLICAS
+
+
 @dataclass(slots=True)
 class _PartitionProduce:
     """The batch for one partition of a Produce request, and the partition's entry in the response."""
@@ -235,7 +246,7 @@ class _ProduceRequest:
                 done = partial(self._appended, entry, partition)
                 if partition.is_leader and not partition.accepts_count(entry.count):
                     if not partition.acknowledge_repeated(entry.batch, acks, done, timeout_s):
-                        done(int(Code.INVALID_PARTITION_METADATA), None)
+                        done(_count_code(partition, entry.batch), None)
                     continue
                 on_refused = partial(_add_record_errors, entry.response)
                 partition.append(entry.batch.data, acks, done, timeout_s=timeout_s, on_refused=on_refused)

@@ -78,6 +78,13 @@ def test_a_producer_that_appends_out_of_order_is_found(scene):
     assert "appended after number 2" in scene.checker.findings[0]
 
 
+def test_a_record_that_is_in_two_places_is_found(scene):
+    first, again = scene.append(PARENT, 1), scene.append(CHILD, 1)
+    assert not scene.deliver(first, first)
+    (words,) = scene.deliver(again)
+    assert "(t-1 offset 0), which is also in t-0 offset 0" in words
+
+
 class ReportingCluster(MemoryCluster):
     """A cluster of which all logs report to a checker."""
 

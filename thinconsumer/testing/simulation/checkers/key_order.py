@@ -13,7 +13,8 @@ committed, so no consumer gets it.
   true: this owner returns no record of the awaited part any more. The position of an earlier owner, which may have died
   before it committed it, must not open a gate. Generations begin again if a group that was empty is made anew, as by a
   member with the classic protocol after ones with the consumer group protocol: gates of before are not judged then.
-* Each producer's records of one key are appended in the order of ``send``.
+* Each producer's records of one key are appended in the order of ``send``, and delivered from one place only: what the
+  producer has appended again did not stay in the log the first time.
 * In the end, each record that is still in a log must have been delivered.
 """
 
@@ -91,7 +92,7 @@ class KeyOrderChecker:
         self._latest: dict[int, tuple[int, WrittenRecord]] = {}  #: The latest delivered record of each key.
         self._numbers: dict[tuple[int, int], int] = {}  #: The highest number by producer and key.
         self._written: set[WrittenRecord] = set()
-        self._returned: set[WrittenRecord] = set()
+        self._places: dict[WrittenRecord, str] = {}  #: Where each delivered record is.
         #: The offsets that may not be delivered yet, by partition.
         self._unread: dict[TopicPartition, dict[int, None]] = {}
         #: The offsets that compaction has removed in a replica, and that the group has not passed yet, by partition.
@@ -175,9 +176,10 @@ class KeyOrderChecker:
             return
         self.seen.add((tp, offset))
         self._pass_compacted(tp, offset)
-        if written in self._returned:
-            self.counts["written twice"] += 1
-        self._returned.add(written)
+        before = self._places.setdefault(written, where)
+        if before != where:
+            self._find(f"{member} got {written} ({where}), which is also in {before}")
+            return
         last_rank, last = self._latest.get(written.key, (0, None))
         if rank < last_rank:
             self._find(f"{member} got {written} ({where}) after {last}, which was appended later")
