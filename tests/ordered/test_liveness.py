@@ -4,10 +4,14 @@ Members commit nothing, so that committed offsets cannot open a gate in place of
 """
 
 import pytest
+from order_bugs import planted
+from planting import Edit
 
 from thinconsumer import TopicPartition
 from thinconsumer.broker.faults import Silence
-from thinconsumer.ordered.delivery import STALLED_INTERVALS
+from thinconsumer.ordered.delivery import STALLED_INTERVALS, OrderedDelivery
+from thinconsumer.ordered.group_positions import GroupPositions
+from thinconsumer.ordered.positions import PositionExchange
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsRequest
 from thinconsumer.wire.metadata import MetadataRequest
@@ -360,3 +364,45 @@ def test_with_assign_the_progress_of_a_reader_counts_for_more_than_the_log_start
         assert g.poll(STALLED_INTERVALS / 2, child) == []
     reader.commit({P0: THRESHOLD})
     assert g.intervals_until(LAST, by=[child]) <= 2
+
+
+# -- deliberate bugs that hold a partition for ever, each with a test that must fail
+
+
+def restarted(world):
+    test_a_coordinator_that_restarts_gets_the_positions_again(lambda: Group(world, "classic"))
+
+
+def rarely_polled(world):
+    test_an_owner_that_polls_rarely_sends_its_position(lambda: Group(world, "classic"), drives=True)
+
+
+def emptied(world):
+    group = Group(world, "classic")
+    test_with_assign_a_parent_that_retention_has_emptied_up_to_the_threshold_holds_no_longer(lambda: group, THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("fails", "edit"),
+    [
+        pytest.param(
+            restarted,
+            Edit(PositionExchange, "due_reports", "None if self.requested[place] < 0 else ", ""),
+            id="a position that the coordinator has lost is not sent again",
+        ),
+        pytest.param(
+            rarely_polled,
+            Edit(GroupPositions, "step", "self._waits_since is not None and not self._has_polled", "False"),
+            id="a poll after a request that could not wait for it adds no positions",
+        ),
+        pytest.param(
+            emptied,
+            Edit(OrderedDelivery, "_look_up_stalled", "not self.positions.counts_commits(tp)", "True"),
+            id="the log start of a partition that nobody reads is not looked up",
+        ),
+    ],
+)
+def test_a_bug_that_holds_a_partition_is_noticed(world, fails, edit):
+    fails(world)
+    with planted((edit,)), pytest.raises(AssertionError, match=r"\(200 \* "):
+        fails(world)
