@@ -4,7 +4,8 @@ import pytest
 
 from thinconsumer.testing.simulation.__main__ import main
 from thinconsumer.testing.simulation.checkers.key_order import OutOfOrder
-from thinconsumer.testing.simulation.order_swarm import CHANGES_MIN, OrderKnobs, OrderSwarm
+from thinconsumer.testing.simulation.order_knobs import OrderKnobs
+from thinconsumer.testing.simulation.order_swarm import CHANGES_MIN, OrderSwarm
 
 
 @pytest.mark.parametrize("seed", [3, 58, 66, 113, 138])

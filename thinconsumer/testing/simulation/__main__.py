@@ -18,7 +18,8 @@ from functools import partial
 
 from .consumer_group_swarm import ConsumerGroupSwarm
 from .group_swarm import GroupSwarm
-from .order_swarm import OrderKnobs, OrderSwarm
+from .order_knobs import OrderKnobs
+from .order_swarm import OrderSwarm
 from .reader_swarm import ReaderSwarm
 from .swarm import Swarm
 from .world import Violation

@@ -6,7 +6,8 @@ import pytest
 
 from thinconsumer.testing.simulation.actors.ordered import TOPIC, SimulatedMember, SimulatedWriter
 from thinconsumer.testing.simulation.checkers.key_order import KeyOrderChecker, WrittenRecord
-from thinconsumer.testing.simulation.order_swarm import OrderCluster, OrderKnobs
+from thinconsumer.testing.simulation.order_knobs import OrderKnobs
+from thinconsumer.testing.simulation.order_swarm import OrderCluster
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

@@ -24,7 +24,7 @@ from ..observed import SimConsumer
 
 if TYPE_CHECKING:
     from ...cluster import MemoryCluster
-    from ..order_swarm import OrderKnobs
+    from ..order_knobs import OrderKnobs
 
 TOPIC, GROUP = "orders", "group"
 #: The brokers' session timeout and heartbeat interval of both group protocols.
