@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from thinconsumer.fetch import chunks
+from thinconsumer.fetch.record_sequence import RecordSequence
 
 decode = pytest.importorskip("thinconsumer.records.columnar.decode", exc_type=ImportError)
 
@@ -43,6 +44,32 @@ def test_many_records_are_decoded_once_and_returned_in_slices(world, kit, calls)
     while more := take(world, 7):
         got += more[0]
     assert got == list(range(3000)) and calls == [300]
+
+
+def test_a_poll_of_many_records_returns_them_unbuilt(world, kit, calls):
+    """Records that were all built before the program reads the first have left the processor's caches by then."""
+    parts = world.simple(0, 0)
+    for p in parts:
+        world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(300))})
+    poll_result = world.collector.gather(5000)
+    found = [poll_result.records[p.tp] for p in parts]
+    assert [type(records) for records in found] == [RecordSequence] * 2 and poll_result.count == 5000
+    world.collector.settle(poll_result)
+    rest = world.collector.gather(5000)
+    world.collector.settle(rest)
+    assert not world.buffer
+    # The position has passed these records, but they stay as they were.
+    assert [record.offset for record in found[0]] == list(range(3000))
+    assert [r.offset for some in (found[1], rest.records[parts[1].tp]) for r in some] == list(range(3000))
+
+
+def test_a_list_that_the_application_changes_is_its_own(world, kit, calls):
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(30))})
+    poll_result = world.collector.gather(200)
+    poll_result.records[a.tp].clear()
+    world.collector.settle(poll_result)
+    assert take(world, 200) == {0: list(range(200, 300))}
 
 
 def test_few_records_are_decoded_batch_by_batch(world, kit, calls):

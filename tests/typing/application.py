@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thinconsumer import (
@@ -43,7 +44,7 @@ def raw() -> int:
     tp = TopicPartition("orders", 0)
     with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
         consumer.assign([tp])
-        polled: dict[TopicPartition, list[ConsumerRecord[bytes | None, bytes | None]]] = consumer.poll(
+        polled: dict[TopicPartition, Sequence[ConsumerRecord[bytes | None, bytes | None]]] = consumer.poll(
             timeout_ms=1000, max_records=500
         )
         for records in polled.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
@@ -165,10 +165,12 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
-    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+    ) -> dict[TopicPartition, Sequence[ConsumerRecord[K, V]]]:
         """Return available records, waiting up to ``timeout_ms`` for the first ones; ``{}`` if none arrive.
 
         Returns at most ``max_records`` (default: option ``max_poll_records``), in offset order within each partition.
+        The records of a partition are a list. With numpy, more than 500 of them can be a read-only sequence instead,
+        which builds its records while you iterate over it: make it a list if you iterate more than once.
         With ``update_offsets=False`` the positions do not change, and the next poll returns the same records again.
 
         Raises:

@@ -14,6 +14,8 @@ from ..partitions import Cursor, Partition
 from ..position_states import PositionState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..errors import RecordError
     from ..records.aborted import AbortedTransactions
     from ..records.batch import RecordBatch
@@ -31,7 +33,7 @@ class Frame:
 class Chunk(NamedTuple):
     """Decoded batches: their records from the position on, and the position (offset and epoch) after them."""
 
-    records: list[ConsumerRecord[Any, Any]]
+    records: Sequence[ConsumerRecord[Any, Any]]
     next_offset: int
     epoch: int
     error: RecordError | None = None  #: Why the record right after ``records`` cannot be returned.

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import DeserializationError, RecordError
 from ..imports import import_uninterrupted
 from ..partitions import Partition
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
+from .record_sequence import LIST_MAX
 
 if TYPE_CHECKING:
     from ..records.columnar.decode import DecodedRows, Decoder
+    from ..records.columnar.lazy_rows import LazyRows
 
 log = logging.getLogger(__name__)
 
-Records = list[ConsumerRecord[Any, Any]]
+Records = Sequence[ConsumerRecord[Any, Any]]
 #: Some batches of one response, added to a decoder. For each: its number there; None if it is aborted; or its error.
 Added = tuple[Fetched, "list[int | RecordError | None]"]
 #: Deserializes the records of one batch. Returns those before the first failure, and that failure or ``None``.
@@ -39,7 +41,23 @@ TOGETHER_MIN = 80
 #: at a time. Otherwise the decoded records could take much more memory than the buffered batches.
 HELD_BACK_MAX = 8
 
-offset_of = attrgetter("offset")
+_offset = attrgetter("offset")
+
+
+def find_offset(records: Records, offset: int) -> int:
+    """Return the index of the first record with at least this offset; the count of records if there is none."""
+    if not isinstance(records, list):
+        return cast("LazyRows", records).find(offset)
+    if not records or records[0].offset >= offset:
+        return 0
+    return bisect_left(records, offset, key=_offset)
+
+
+def part_of(records: Records, begin: int, end: int) -> Records:
+    """Return the records ``begin`` to ``end`` (exclusive); many records are not built yet."""
+    if isinstance(records, list) or end - begin <= LIST_MAX:
+        return records[begin:end]  # a copy, since applications may change the list
+    return cast("LazyRows", records).part(begin, end)
 
 
 class ChunkDecoder:
@@ -153,7 +171,7 @@ class ChunkDecoder:
     ) -> list[Chunk | None]:
         """Return an item for each batch: mostly one chunk for all of them, and None for those after the first."""
         chunks: list[Chunk | None] = []
-        known, first, errors = len(source.chunks), decoded.first, decoded.errors
+        known, errors = len(source.chunks), decoded.errors
         # Deserializers are user code, and are called for one batch at a time.
         most = len(numbers) if self._deserialize is None else 1
         while len(chunks) < len(numbers):
@@ -169,7 +187,7 @@ class ChunkDecoder:
                 chunks.append(self._chunk_of(source, known + begin, error))
                 continue
             run = [number for number in numbers[begin:end] if isinstance(number, int)]
-            rows = decoded.rows[first[run[0]] : first[run[-1] + 1]] if run else []
+            rows = decoded.records(source.partition.tp, run[0], run[-1] + 1) if run else []
             chunks.append(self._chunk_of(source, known + end - 1, rows, end - begin))
             chunks += [None] * (end - begin - 1)
         return chunks
@@ -218,8 +236,8 @@ class ChunkDecoder:
         # The batch may begin below the fetch offset, or below the position if ``poll_batches`` has returned a part of a
         # chunk of several batches.
         start = max(fetched.start, fetched.cursor.offset)
-        if decoded and decoded[0].offset < start:
-            decoded = decoded[bisect_left(decoded, start, key=offset_of) :]
+        if skipped := find_offset(decoded, start):
+            decoded = decoded[skipped:]
         is_deserialized = self._deserialize is None or not decoded
         return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized, batches)
 
@@ -229,4 +247,4 @@ class ChunkDecoder:
         tp = fetched.partition.tp
         raw = batch.decode(*tp, self._check_crcs, start=fetched.start)
         records, failure = self._deserialize(tp, raw[len(known.records) :])
-        return known._replace(records=known.records + records, error=failure)
+        return known._replace(records=[*known.records, *records], error=failure)

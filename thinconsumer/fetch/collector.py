@@ -9,7 +9,6 @@ included, therefore neither skips nor repeats a record.
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -19,7 +18,8 @@ from ..lazy_dataclass import dataclass, field
 from ..partitions import Partition, Partitions, RecordInHand
 from ..types import OffsetAndMetadata, TopicPartition
 from .buffer import Buffer, Fetched
-from .chunks import ChunkDecoder, Deserialize, Records, offset_of
+from .chunks import ChunkDecoder, Deserialize, Records, find_offset, part_of
+from .record_sequence import as_list_or_sequence
 
 if TYPE_CHECKING:
     from ..records.columnar.decode import Decoded, Decoder
@@ -205,31 +205,30 @@ class Collector:
         raise error
 
     def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> None:
-        found: Records = []
+        parts: list[Records] = []
         self._buffer.head(partition)  # drops stale and drained entries
         for fetched in self._buffer.queue(partition):
             if not fetched.fresh:
                 break
-            error = self._drain(fetched, max_records - poll_result.count - len(found), end, found, poll_result)
+            error = self._drain(fetched, max_records - poll_result.count, end, parts, poll_result)
             if error is not None:
-                if not found and not poll_result.count and not poll_result.moves:
+                if not parts and not poll_result.count and not poll_result.moves:
                     self._raise(fetched, error)
                 self._overdue = fetched
                 break
-            if poll_result.count + len(found) >= max_records:
+            if poll_result.count >= max_records:
                 break
-        if found:
-            poll_result.records[partition.tp] = found
-            poll_result.count += len(found)
+        if parts:
+            poll_result.records[partition.tp] = as_list_or_sequence(parts)
         poll_result.turns.append(partition)
 
     def _drain(
-        self, fetched: Fetched, room: int, end: int | None, found: Records, poll_result: PollResult
+        self, fetched: Fetched, room: int, end: int | None, parts: list[Records], poll_result: PollResult
     ) -> RecordError | None:
-        """Append up to ``room`` records to ``found``; return the error right after them, if any."""
+        """Append up to ``room`` records to ``parts``, and count them; return the error right after them, if any."""
         index, record = fetched.chunk, fetched.record
         offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
-        before = len(found)
+        adds = 0
         error: RecordError | None = None
         while room > 0 and index < len(fetched.batches):
             if end is not None and offset >= end:
@@ -237,11 +236,13 @@ class Collector:
             chunk = self.chunk_decoder.chunk(fetched, index, record, room)
             stop = min(len(chunk.records), record + room)
             if end is not None and chunk.next_offset > end:
-                stop = min(stop, bisect_left(chunk.records, end, key=offset_of))
+                stop = min(stop, find_offset(chunk.records, end))
             if stop > record:
-                found += chunk.records[record:stop] if record or stop < len(chunk.records) else chunk.records
-                last = chunk.records[stop - 1]
+                part = part_of(chunk.records, record, stop)
+                parts.append(part)
+                last = part[-1]
                 offset, epoch = last.offset + 1, last.leader_epoch
+                adds += stop - record
                 room -= stop - record
                 record = stop
             if stop < len(chunk.records):
@@ -260,9 +261,10 @@ class Collector:
             index, record = index + chunk.batches, 0
         if error is None and room > 0 and index >= len(fetched.batches) and (end is None or offset < end):
             error = fetched.error
+        poll_result.count += adds
         begin = fetched.chunk, fetched.record
         if (index, record) != begin or offset > fetched.cursor.offset:
-            poll_result.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch, begin))
+            poll_result.moves.append(Move(fetched, adds, index, record, offset, epoch, begin))
         return error
 
     def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:

@@ -21,7 +21,7 @@ from typing import Any
 from .headers import Header, HeaderReader
 from .varints import LENGTH_TABLES, NO_VARINT, NUMBER_TABLES, WIDTH_LIMITS, Malformed, raw_offsets, varint
 
-__all__ = ["ColumnsBuilder", "has_equal_sizes", "read_run"]
+__all__ = ["ColumnsBuilder", "read_run"]
 
 _LENGTH_1, _LENGTH_2 = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _FORMAT = {1: "B", 2: "H"}
@@ -89,22 +89,6 @@ def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
     if keyless:
         return _keyless(data, pos, count, builder, 1 + long, width, offset_width)
     return _keyed(data, pos, count, builder, 1 + long, width, offset_width)
-
-
-def has_equal_sizes(data: bytes | memoryview, count: int) -> bool:
-    """Whether ``count`` records probably have the same size, and no headers: :func:`read_run` is fastest for these."""
-    try:
-        low = data[0]
-        length = _LENGTH_1[low] if low < 128 else _LENGTH_2[low | data[1] << 8]
-        stride = length + (1 if low < 128 else 2)
-        return (
-            # Varints of timestamps and offsets get wider within a batch.
-            stride <= len(data) / count <= stride + 3
-            and data[:2] == data[stride : stride + 2] == data[2 * stride : 2 * stride + 2]
-            and not data[stride - 1]
-        )
-    except IndexError:
-        return False
 
 
 def _reject(data: bytes, pos: int) -> tuple[Any, ...]:

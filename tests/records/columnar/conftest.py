@@ -81,7 +81,7 @@ def together(batches, check_crcs, records_min):
     decoder, found, numbers = add_all(batches, check_crcs)
     decoded = decoder.rows(records_min)
     for number, place in enumerate(numbers):
-        rows = decoded.rows[decoded.first[number] : decoded.first[number + 1]]
+        rows = list(decoded.records(TP, number, number + 1))
         assert not rows or number not in decoded.errors
         found[place] = shown(decoded.errors[number]) if number in decoded.errors else rows
     return found

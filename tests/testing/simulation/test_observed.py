@@ -125,7 +125,7 @@ def test_end_offsets_are_not_reported(watch):
 def test_records_are_reported_with_their_limit_and_the_buffered_bytes(watch, args, limit):
     found = {TP: [record(3), record(4)]}
     records, heard = watch.does("poll", *args, answer=found)
-    assert records is found
+    assert records == found
     assert heard[1:] == [("delivered", watch.reader, found, limit), ("polled", watch.reader, 77)]
     assert str(watch.trace.lines[-1]).endswith("t-0: 2 from offset 3")
 

@@ -8,7 +8,7 @@ alone rejects bytes and raises errors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,10 +21,10 @@ from .. import checksum, compression
 from ..batch import CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
-from ..fast_decoder import has_equal_sizes
 from ..rows import build
 from .fields import HeaderPlaces, read
 from .flat_columns import FlatColumns
+from .lazy_rows import LazyRows, RowBuilder
 from .record_columns import RecordColumns
 from .walk import walk
 
@@ -40,8 +40,6 @@ SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
 #: The decompressed size from which on more batches do not make decoding to rows faster, but only take more memory.
 FULL_BYTES = 2 << 20
-#: A batch of fewer records is not checked for records of equal size.
-EQUAL_MIN = 32
 
 
 class Decoded(NamedTuple):
@@ -65,9 +63,14 @@ class Decoded(NamedTuple):
 class DecodedRows(NamedTuple):
     """The records of all batches, as in :class:`Decoded`, but as ``ConsumerRecord`` objects."""
 
-    rows: Rows
+    rows: Rows | RowBuilder
     first: list[int]
     errors: dict[int, RecordError]
+
+    def records(self, tp: TopicPartition, begin: int, end: int) -> Rows | LazyRows:
+        """Return the records of batches ``begin`` to ``end`` (exclusive), which are all of this partition."""
+        first, stop = self.first[begin], self.first[end]
+        return self.rows[first:stop] if isinstance(self.rows, list) else LazyRows(self.rows, tp, first, stop)
 
 
 class Decoder:
@@ -146,59 +149,45 @@ class Decoder:
 
     def finish(self) -> Decoded:
         """Decode the added batches."""
-        plain = [(batch, body) for batch, body in zip(self._batches, self._bodies) if body]
-        small = sum(batch.count for batch, _ in plain) <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
-        if not small and not self._row_decoded:
-            batches, bodies = zip(*plain)
-            found = _decode(batches, *_locate_bodies(batches, bodies))
-            if found is not None:
-                counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
-                return Decoded(found, [0, *accumulate(counts)], {})
+        is_small = self.records <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
+        together = None if is_small else self._decode_together()
+        if together is not None:
+            return Decoded(together[0], self._first_records(), {})
         errors: dict[int, RecordError] = {}
         rows = [self._decode_alone(number, body, errors) for number, body in enumerate(self._bodies)]
         counts = [len(columns.offsets) for columns in rows]
         return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
 
-    @garbage_collection_paused
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
-        together = [number for number, body in enumerate(self._bodies) if body and not self._has_equal_sizes(number)]
-        counts = [self._batches[number].count for number in together]
-        rows = self._rows_together(together, counts) if together and sum(counts) >= records_min else None
-        if rows is None:
-            return self._rows_of_parts({})
-        if len(together) == len(self):
-            return DecodedRows(rows, [0, *accumulate(counts)], {})
-        parts = zip(together, counts, accumulate(counts))
-        return self._rows_of_parts({number: rows[stop - count : stop] for number, count, stop in parts})
+        together = None if self.records < records_min else self._decode_together()
+        if together is not None:
+            return DecodedRows(RowBuilder(*together), self._first_records(), {})
+        return self._rows_alone()
 
-    def _has_equal_sizes(self, number: int) -> bool:
-        count = self._batches[number].count
-        return count >= EQUAL_MIN and has_equal_sizes(self._bodies[number], count)
-
-    def _rows_together(self, numbers: Sequence[int], counts: list[int]) -> Rows | None:
-        """Return the records of these batches; None unless every batch is proven to be well-formed."""
-        bodies = [self._bodies[number] for number in numbers]
-        ends = _int64s(list(accumulate(map(len, bodies))))
-        begins = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-        data = b"".join(bodies)
-        flat = _decode([self._batches[number] for number in numbers], data, begins, ends)
-        if flat is None:
+    def _decode_together(self) -> tuple[FlatColumns, bytes | memoryview] | None:
+        """Return the columns, and their bytes; None unless all batches are of format 2 and proven to be well-formed."""
+        plain = [(batch, body) for batch, body in zip(self._batches, self._bodies) if body]
+        if not plain or self._row_decoded:
             return None
-        tps = [self._partitions[number] for number in numbers]
-        topics = chain.from_iterable(map(repeat, [tp.topic for tp in tps], counts))
-        partitions = chain.from_iterable(map(repeat, [tp.partition for tp in tps], counts))
-        return flat.rows(topics, partitions, data)
+        batches, bodies = zip(*plain)
+        data, begins, ends = _locate_bodies(batches, bodies)
+        flat = _decode(batches, data, begins, ends)
+        return None if flat is None else (flat, data)
 
-    def _rows_of_parts(self, found: dict[int, Rows]) -> DecodedRows:
-        """Return all records in the order of their batches; batches that are not in ``found`` are decoded alone."""
+    def _first_records(self) -> list[int]:
+        """Return the index of each batch's first record, and the count of records, if no batch was decoded alone."""
+        counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
+        return [0, *accumulate(counts)]
+
+    @garbage_collection_paused
+    def _rows_alone(self) -> DecodedRows:
+        """Decode each batch alone."""
         errors: dict[int, RecordError] = {}
+        parts: list[Rows] = []
         for number, batch in enumerate(self._batches):
-            if number in found:
-                continue
             columns = self._decode_alone(number, self._bodies[number], errors)
-            found[number] = build(*self._partitions[number], batch.leader_epoch, batch.timestamp_type, columns)
-        parts = [found[number] for number in range(len(self))]
+            parts.append(build(*self._partitions[number], batch.leader_epoch, batch.timestamp_type, columns))
         return DecodedRows(list(chain.from_iterable(parts)), [0, *accumulate(map(len, parts))], errors)
 
     def _decode_alone(self, number: int, body: bytes | memoryview, errors: dict[int, RecordError]) -> Columns:

@@ -7,16 +7,16 @@ nullability or time zone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ...types import ConsumerRecord
+from ...types import ConsumerRecord, TopicPartition
 from ..headers import NAMES, Header
 from .fields import HeaderPlaces
 from .flat_columns import FlatColumns
+from .lazy_rows import RowBuilder
 
 if TYPE_CHECKING:
     import pyarrow
@@ -100,7 +100,8 @@ class RecordColumns:
             self.offsets, self.timestamps, self.timestamp_types, self.leader_epochs, self.data, self.key_starts,
             self.key_lengths, self.value_starts, self.value_lengths, self.header_places,
         )  # fmt: skip
-        return flat.rows(repeat(self.topic), repeat(self.partition), self.data.tobytes())
+        tp = TopicPartition(self.topic, self.partition)
+        return RowBuilder(flat, self.data.data).build(tp, 0, len(self))
 
     def to_arrow(self, include_headers: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.

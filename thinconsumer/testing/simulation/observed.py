@@ -43,7 +43,11 @@ class ObservedConsumer:
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
         limit = self.reader.max_poll_records if max_records is None else max_records
-        return self._received("poll", lambda: self.raw.poll(timeout_ms, max_records), limit)
+
+        def receive() -> dict[TopicPartition, list[Record]]:
+            return {tp: list(found) for tp, found in self.raw.poll(timeout_ms, max_records).items()}
+
+        return self._received("poll", receive, limit)
 
     def poll_batches(self, timeout_ms: float = 0) -> dict[TopicPartition, list[Record]]:
         """Poll column batches; return them as records, as the checkers expect."""

@@ -1,0 +1,108 @@
+"""Records that are built when they are read; test_decode.py compares them with the row decoder's, too."""
+
+import gc
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+from thinconsumer.records.batch import split  # noqa: E402
+from thinconsumer.records.builder import NewRecord, build_batch  # noqa: E402
+from thinconsumer.records.columnar import lazy_rows  # noqa: E402
+from thinconsumer.records.columnar.decode import Decoder  # noqa: E402
+from thinconsumer.types import TopicPartition  # noqa: E402
+
+TP = TopicPartition("topic", 3)
+COUNT = 3 * lazy_rows.BLOCK + 10
+
+
+def decoded(*batches):
+    """Return the lazy rows of all batches, and the rows that the row decoder makes of them."""
+    decoder, expected = Decoder(), []
+    for batch in split(memoryview(b"".join(batches)))[0]:
+        decoder.add(batch, TP)
+        expected += batch.decode(*TP)
+    rows = decoder.rows(1).records(TP, 0, len(decoder))
+    assert isinstance(rows, lazy_rows.LazyRows)
+    return rows, expected
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Return a list that grows by the number of records with each call that builds some."""
+    seen = []
+    original = lazy_rows.RowBuilder.build
+
+    def spy(self, tp, begin, end):
+        seen.append(end - begin)
+        return original(self, tp, begin, end)
+
+    monkeypatch.setattr(lazy_rows.RowBuilder, "build", spy)
+    return seen
+
+
+HEADERS = {
+    "none": lambda n: (),
+    "one": lambda n: (("a", b"%d" % n),),
+    "some": lambda n: (("a", None),) if n % 3 == 0 else (),
+    "several": lambda n: tuple((f"name {i}", b"%d" % i) for i in range(n % 4)),
+    "late": lambda n: (("z", b""),) if n == COUNT - 1 else (),
+}
+KEYS = {"no": lambda n: None, "all": lambda n: b"%d" % n, "some": lambda n: b"k" if n % 10 else None}
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("headers", HEADERS)
+def test_every_range_has_the_records_of_the_row_decoder(headers, key):
+    records = [
+        NewRecord(None if n % 7 == 3 else bytes(n % 50), KEYS[key](n), HEADERS[headers](n), 1000 + n % 13)
+        for n in range(COUNT)
+    ]
+    half = COUNT // 2
+    rows, expected = decoded(
+        build_batch(records[:half], leader_epoch=1), build_batch(records[half:], base_offset=half, leader_epoch=2)
+    )
+    assert list(rows) == rows[:] == expected and len(rows) == COUNT
+    for begin, end in ((0, 1), (5, 5), (half - 2, half + 3), (lazy_rows.BLOCK - 1, COUNT - 1), (COUNT - 1, COUNT)):
+        assert rows[begin:end] == list(rows.part(begin, end)) == expected[begin:end]
+        assert rows.part(begin, end)[:] == expected[begin:end]
+    assert (rows[0], rows[-1], rows[half]) == (expected[0], expected[-1], expected[half])
+    assert rows[::-5] == expected[::-5]
+    with pytest.raises(IndexError):
+        rows[COUNT]
+
+
+def test_find_skips_offsets_without_records():
+    rows, expected = decoded(
+        build_batch([NewRecord(b"")] * 5, base_offset=10), build_batch([NewRecord(b"")] * 5, base_offset=40)
+    )
+    for offset in range(8, 48):
+        assert rows.find(offset) == sum(row.offset < offset for row in expected)
+    assert rows.part(6, 9).find(42) == 1
+
+
+def test_reading_one_record_after_another_builds_them_in_blocks(built):
+    """With ``max_poll_records=1`` each poll reads one; to build each alone would take fifty times as long."""
+    rows, expected = decoded(build_batch([NewRecord(b"%d" % n) for n in range(COUNT)]))
+    assert [rows[n : n + 1][0] for n in range(COUNT)] == expected
+    assert built == [lazy_rows.BLOCK] * 3 + [10]
+
+
+def test_iteration_keeps_no_more_than_a_block_of_records():
+    """Records that die young are never visited by a garbage collection."""
+    rows, _ = decoded(build_batch([NewRecord(b"%d" % n) for n in range(COUNT)]))
+    collections = []
+
+    def note(phase, info):
+        collections.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        for _row in rows:
+            pass
+        assert not collections
+        list(rows)
+        assert len(collections) <= 4
+    finally:
+        gc.callbacks.remove(note)
