@@ -40,6 +40,9 @@ SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
 #: The decompressed size from which on more batches do not make decoding to rows faster, but only take more memory.
 FULL_BYTES = 2 << 20
+#: Records of a larger size on average, in bytes, are built at once. The time that is gained by building them later does
+#: not depend on their size, but the memory that is kept until then does.
+LAZY_SIZE_MAX = 1024
 
 
 class Decoded(NamedTuple):
@@ -70,7 +73,11 @@ class DecodedRows(NamedTuple):
     def records(self, tp: TopicPartition, begin: int, end: int) -> Rows | LazyRows:
         """Return the records of batches ``begin`` to ``end`` (exclusive), which are all of this partition."""
         first, stop = self.first[begin], self.first[end]
-        return self.rows[first:stop] if isinstance(self.rows, list) else LazyRows(self.rows, tp, first, stop)
+        if isinstance(self.rows, list):
+            return self.rows[first:stop]
+        if self.rows.average_size > LAZY_SIZE_MAX:
+            return self.rows.build(tp, first, stop)
+        return LazyRows(self.rows, tp, first, stop)
 
 
 class Decoder:
@@ -150,9 +157,10 @@ class Decoder:
     def finish(self) -> Decoded:
         """Decode the added batches."""
         is_small = self.records <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
-        together = None if is_small else self._decode_together()
-        if together is not None:
-            return Decoded(together[0], self._first_records(), {})
+        plain = [] if is_small else self._plain()
+        flat = _decode(plain, *_locate_bodies(plain, list(filter(None, self._bodies)))) if plain else None
+        if flat is not None:
+            return Decoded(flat, self._first_records(), {})
         errors: dict[int, RecordError] = {}
         rows = [self._decode_alone(number, body, errors) for number, body in enumerate(self._bodies)]
         counts = [len(columns.offsets) for columns in rows]
@@ -160,20 +168,18 @@ class Decoder:
 
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
-        together = None if self.records < records_min else self._decode_together()
-        if together is not None:
-            return DecodedRows(RowBuilder(*together), self._first_records(), {})
+        plain = [] if self.records < records_min else self._plain()
+        if plain:
+            # A copy, unlike in :meth:`finish`: records that are built later must not keep whole responses in memory.
+            data, begins, ends = _join(list(filter(None, self._bodies)))
+            flat = _decode(plain, data, begins, ends)
+            if flat is not None:
+                return DecodedRows(RowBuilder(flat, data), self._first_records(), {})
         return self._rows_alone()
 
-    def _decode_together(self) -> tuple[FlatColumns, bytes | memoryview] | None:
-        """Return the columns, and their bytes; None unless all batches are of format 2 and proven to be well-formed."""
-        plain = [(batch, body) for batch, body in zip(self._batches, self._bodies) if body]
-        if not plain or self._row_decoded:
-            return None
-        batches, bodies = zip(*plain)
-        data, begins, ends = _locate_bodies(batches, bodies)
-        flat = _decode(batches, data, begins, ends)
-        return None if flat is None else (flat, data)
+    def _plain(self) -> list[RecordBatch]:
+        """Return the batches with records; none if one of them was decoded alone."""
+        return [] if self._row_decoded else [batch for batch, body in zip(self._batches, self._bodies) if body]
 
     def _first_records(self) -> list[int]:
         """Return the index of each batch's first record, and the count of records, if no batch was decoded alone."""
@@ -273,11 +279,10 @@ def _locate_bodies(
 
     The buffer is a part of the response, not copied, if no body was compressed.
     """
-    sizes = _int64s([len(body) for body in bodies])
     response = batches[0].view.obj
     if any(isinstance(body, bytes) or body.obj is not response for body in bodies):
-        ends = sizes.cumsum()
-        return b"".join(bodies), ends - sizes, ends
+        return _join(bodies)
+    sizes = _int64s([len(body) for body in bodies])
     whole = memoryview(response).toreadonly()
     origin = _address(whole) - HEADER_SIZE
     places: list[int] = []
@@ -293,6 +298,13 @@ def _locate_bodies(
     # the returned columns must not expose.
     low, high = int(begins.min()), int(ends.max())
     return whole[low:high], begins - low, ends - low
+
+
+def _join(bodies: Sequence[bytes | memoryview]) -> tuple[bytes, Int64s, Int64s]:
+    """Return a copy of all bodies, one after the other, and where each begins and ends."""
+    sizes = _int64s([len(body) for body in bodies])
+    ends = sizes.cumsum()
+    return b"".join(bodies), ends - sizes, ends
 
 
 def _address(view: memoryview) -> int:

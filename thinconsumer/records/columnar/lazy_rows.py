@@ -35,6 +35,7 @@ class RowBuilder:
 
     def __init__(self, flat: FlatColumns, data: bytes | memoryview) -> None:
         """``data`` are the bytes of ``flat.data``."""
+        self.average_size = len(data) / max(len(flat.offsets), 1)  #: In bytes.
         self.offsets = flat.offsets
         self._timestamps = flat.timestamps
         self._leader_epochs = _Values(flat.leader_epochs)
