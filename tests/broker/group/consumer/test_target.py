@@ -10,6 +10,7 @@ from thinconsumer.broker.group.consumer.member import ConsumerGroupMember
 from thinconsumer.broker.group.consumer.target import new_target
 from thinconsumer.broker.group.records import ReplayedState
 from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer.broker.ordered.topic import OrderedTopic
 
 A = b"a" * 16
 
@@ -80,3 +81,35 @@ def test_most_members_choose_the_assignor(image: ClusterImage) -> None:
     group = state.consumer_group("g")
     assert group is not None
     assert [sorted(group.target(name)[A]) for name in ("m0", "m1")] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_partitions_that_are_marked_for_deletion_are_assigned_apart(image: ClusterImage, assignor: str) -> None:
+    """Producers write only to the others: a member with marked partitions alone would get no new records."""
+    names = frozenset({"a"})
+    state = state_of(
+        *(ConsumerGroupMember(f"m{n}", subscribed_topic_names=names, server_assignor=assignor) for n in range(2))
+    )
+    group = state.consumer_group("g")
+    assert group is not None
+    for undeleted in (6, 2):
+        rows = tuple(PartitionImage("a", A, n, 1, 0, (1,), (1,)) for n in range(6))
+        image.put_topic(TopicImage("a", A, rows, {}, ordered=OrderedTopic(2, undeleted)))
+        assign(state, image)
+        shares = [group.target(name)[A] for name in ("m0", "m1")]
+        assert [len([index for index in share if index < undeleted]) for share in shares] == [undeleted // 2] * 2
+        assert sorted(index for share in shares for index in share) == list(range(6))
+        assert assign(state, image) == 1  # no member would give up a partition next time
+
+
+def test_marked_partitions_stay_with_their_members_if_that_is_even(image: ClusterImage) -> None:
+    names = frozenset({"a"})
+    state = state_of(*(ConsumerGroupMember(f"m{n}", subscribed_topic_names=names) for n in range(2)))
+    group = state.consumer_group("g")
+    assert group is not None
+    group.targets = {"m0": {A: frozenset({1, 2, 5})}, "m1": {A: frozenset({0, 3, 4})}}
+    before = dict(group.targets)
+    rows = tuple(PartitionImage("a", A, n, 1, 0, (1,), (1,)) for n in range(6))
+    image.put_topic(TopicImage("a", A, rows, {}, ordered=OrderedTopic(2, 2)))
+    assert assign(state, image) == 1
+    assert group.targets == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from thinconsumer.broker.group.consumer.topic_metadata import metadata_hash, partition_counts, topic_ids
 from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
+from thinconsumer.broker.ordered.topic import OrderedTopic
 
 
 def image_of(**topics: tuple[bytes, int]) -> ClusterImage:
@@ -13,12 +14,14 @@ def image_of(**topics: tuple[bytes, int]) -> ClusterImage:
     return image
 
 
-def put(image: ClusterImage, name: str, topic_id: bytes, count: int, leader: int = 1) -> None:
+def put(
+    image: ClusterImage, name: str, topic_id: bytes, count: int, leader: int = 1, ordered: OrderedTopic | None = None
+) -> None:
     rows = tuple(PartitionImage(name, topic_id, n, leader, 0, (1,), (1,)) for n in range(count))
-    image.put_topic(TopicImage(name, topic_id, rows, {}))
+    image.put_topic(TopicImage(name, topic_id, rows, {}, ordered=ordered))
 
 
-A, B = b"a" * 16, b"b" * 16
+A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
 
 
 def test_the_hash_depends_on_names_ids_and_partition_counts() -> None:
@@ -41,6 +44,15 @@ def test_the_hash_ignores_leaders_other_topics_and_order() -> None:
     assert metadata_hash(["u", "t", "missing"], image) == before
 
 
+def test_the_hash_changes_when_partitions_are_marked_for_deletion() -> None:
+    """The target assignment has them in a list of their own."""
+    image, hashes = image_of(), []
+    for ordered in (None, OrderedTopic(1, 3), OrderedTopic(1, 2)):
+        put(image, "t", A, 3, ordered=ordered)
+        hashes.append(metadata_hash(["t"], image))
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
 def test_without_topics_the_hash_is_0() -> None:
     assert metadata_hash(["missing"], image_of(t=(A, 1))) == 0
 
@@ -48,8 +60,9 @@ def test_without_topics_the_hash_is_0() -> None:
 def test_ids_and_counts_of_topics_that_exist() -> None:
     image = image_of(t=(A, 1), u=(B, 3))
     assert topic_ids(["t", "missing"], image) == {A}
-    assert partition_counts([A, B], image) == {A: 1, B: 3}
-    assert [*partition_counts([B, A], image)] == sorted([A, B])  # the order of a set differs between processes
+    put(image, "v", C, 5, ordered=OrderedTopic(1, 3))
+    assert partition_counts([A, B, C], image) == ({A: 1, B: 3, C: 3}, {A: 0, B: 0, C: 2})
+    assert [*partition_counts([B, A], image).undeleted] == sorted([A, B])  # sets differ between processes
 
 
 def test_the_image_counts_its_changes_and_remembers_the_last_new_topic() -> None:

@@ -5,15 +5,16 @@ Follows Kafka's ``TargetAssignmentBuilder``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...image import ClusterImage
 from ..records import CoordinatorRecord
 from . import records
 from .assignors import SERVER_ASSIGNORS
-from .assignors.spec import MemberSpec
+from .assignors.spec import MemberSpec, ServerAssignor
 from .group import ConsumerGroup
-from .topic_metadata import partition_counts, topic_ids
+from .member import Target, target_of
+from .topic_metadata import PartitionCounts, partition_counts, topic_ids
 
 
 def new_target(
@@ -23,12 +24,47 @@ def new_target(
     name = group.preferred_assignor() or default_assignor
     specs = _specs(group, image)
     counts = partition_counts(frozenset().union(*(spec.subscribed for spec in specs.values())), image)
-    targets = SERVER_ASSIGNORS[name](specs, counts)
+    targets = assign_in_lists(specs, counts, SERVER_ASSIGNORS[name])
     for member_id in group.members:
         target = targets.get(member_id, {})
         if member_id not in group.targets or group.targets[member_id] != target:
             yield records.target_record(group.group_id, member_id, target)
     yield records.target_epoch_record(group.group_id, group.epoch, now_ms)
+
+
+def assign_in_lists(
+    specs: Mapping[str, MemberSpec], counts: PartitionCounts, assign: ServerAssignor
+) -> dict[str, Target]:
+    """Return the target assignment of each member: of the partitions that are not marked for deletion, and of those
+    that are (KIP-253).
+
+    Producers write nothing to marked partitions. If an assignor got both in one list, a member could get all marked
+    partitions, and none with new records. ``group/partition_lists.py`` does the same for classic groups.
+    """
+    targets = assign(specs, counts.undeleted)
+    if not any(counts.marked.values()):
+        return targets
+    first = counts.undeleted
+    shifted = {
+        member_id: spec._replace(target=_shifted(spec.target, {one: -number for one, number in first.items()}))
+        for member_id, spec in specs.items()
+    }
+    rest = {member_id: _shifted(target, first) for member_id, target in assign(shifted, counts.marked).items()}
+    return {member_id: _joined(target, rest[member_id]) for member_id, target in targets.items()}
+
+
+def _joined(one: Target, other: Target) -> Target:
+    nothing: frozenset[int] = frozenset()
+    return {topic_id: one.get(topic_id, nothing) | other.get(topic_id, nothing) for topic_id in {**one, **other}}
+
+
+def _shifted(target: Target, by: Mapping[bytes, int]) -> Target:
+    """Return a target with other numbers for the partitions of each topic in ``by``, and without negative ones."""
+    return target_of(
+        (topic_id, [number + by[topic_id] for number in numbers if number + by[topic_id] >= 0])
+        for topic_id, numbers in target.items()
+        if topic_id in by
+    )
 
 
 def _specs(group: ConsumerGroup, image: ClusterImage) -> dict[str, MemberSpec]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from typing import NamedTuple
 
-from ...image import ClusterImage
+from ...image import ClusterImage, TopicImage
 
 
 def metadata_hash(topics: Iterable[str], image: ClusterImage) -> int:
@@ -20,7 +21,9 @@ def metadata_hash(topics: Iterable[str], image: ClusterImage) -> int:
         return 0
     state = blake2b(digest_size=8)
     for topic in found:
-        state.update(f"{topic.name}/{topic.topic_id.hex()}/{len(topic.partitions)}\n".encode())
+        marked = len(topic.partitions) - _undeleted(topic)
+        lists = f"{len(topic.partitions)}" if not marked else f"{len(topic.partitions)}-{marked}"
+        state.update(f"{topic.name}/{topic.topic_id.hex()}/{lists}\n".encode())
     return int.from_bytes(state.digest(), "big", signed=True)
 
 
@@ -29,6 +32,21 @@ def topic_ids(names: Iterable[str], image: ClusterImage) -> frozenset[bytes]:
     return frozenset(image.topics[name].topic_id for name in names if name in image.topics)
 
 
-def partition_counts(ids: Iterable[bytes], image: ClusterImage) -> dict[bytes, int]:
+class PartitionCounts(NamedTuple):
+    """The number of partitions of each topic, by topic id."""
+
+    #: Partitions with lower numbers are not marked for deletion (KIP-253).
+    undeleted: dict[bytes, int]
+    marked: dict[bytes, int]  #: The number of those that are marked for deletion.
+
+
+def partition_counts(ids: Iterable[bytes], image: ClusterImage) -> PartitionCounts:
     """Return the number of partitions of each topic."""
-    return {topic_id: len(image.topics[image.names_by_id[topic_id]].partitions) for topic_id in sorted(ids)}
+    topics = {topic_id: image.topics[image.names_by_id[topic_id]] for topic_id in sorted(ids)}
+    undeleted = {topic_id: _undeleted(topic) for topic_id, topic in topics.items()}
+    return PartitionCounts(undeleted, {one: len(topic.partitions) - undeleted[one] for one, topic in topics.items()})
+
+
+def _undeleted(topic: TopicImage) -> int:
+    ordered = topic.ordered
+    return len(topic.partitions) if ordered is None else ordered.undeleted_partition_count
