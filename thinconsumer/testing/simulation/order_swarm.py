@@ -125,6 +125,7 @@ class OrderSwarm:
         if missing is not None:
             health = [member.consumer.health().reason for member in self.members]
             raise OutOfOrder(f"{missing} was not delivered within {PEACE_S} s: {health}")
+        self._check_logs()
         if self.cluster.bugs:
             raise OutOfOrder(f"a broker has a bug: {self.cluster.bugs[0]}")
         return sum((client.counts for client in self.clients), self.counts + self.checker.counts)
@@ -204,7 +205,8 @@ class OrderSwarm:
 
     def _start_writer(self) -> None:
         if not self._is_calm:
-            self.writers.append(SimulatedWriter(self._next_number(), self.seed, self.knobs, self.cluster))
+            about = self.seed, self.knobs, self.cluster, self.checker
+            self.writers.append(SimulatedWriter(self._next_number(), *about))
 
     def _kill_writer(self) -> None:
         if self.writers:
@@ -332,6 +334,15 @@ class OrderSwarm:
         if row is None or replica is None or not replica.is_leader or replica.leader_epoch != row.leader_epoch:
             return None
         return replica
+
+    def _check_logs(self) -> None:
+        """Raise OutOfOrder if a log has lost committed records."""
+        for row in self.cluster.controller.image.topics[TOPIC].partitions:
+            leader = self._leader(row.tp)
+            if leader is not None:
+                self.checker.ended_at(row.tp, leader.log.end_offset)
+        if self.checker.findings:
+            raise OutOfOrder(self.checker.findings[0])
 
     def _missing(self) -> str | None:
         """Return a record that is in a log and was not delivered, or else what hinders that; None if there is none."""

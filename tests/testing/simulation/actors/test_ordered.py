@@ -28,7 +28,7 @@ class Stage:
         self.clients = []
 
     def writer(self, number=1):
-        self.clients.append(SimulatedWriter(number, 1, self.knobs, self.cluster))
+        self.clients.append(SimulatedWriter(number, 1, self.knobs, self.cluster, self.checker))
         return self.clients[-1]
 
     def member(self, number=1, *, holds=True):
@@ -73,6 +73,7 @@ def test_a_writer_sends_numbered_records_until_it_is_stopped(stage):
     writer.stop()
     it.run(2)
     assert writer.is_idle and not writer.is_dead
+    assert writer.counts["acknowledged"] == writer.counts["sent"]
     values = it.values()
     assert len(values) == writer.counts["sent"] > 30
     for key in range(4):

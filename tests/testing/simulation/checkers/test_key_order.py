@@ -18,10 +18,12 @@ class Scene:
         self.checker = KeyOrderChecker(lambda: self.now, slack)
         self.ends = {PARENT: 0, CHILD: 0}
 
-    def append(self, tp, number, *, producer=1, key=7, epoch=5):
+    def append(self, tp, number, *, producer=1, key=7, epoch=5, is_committed=True):
         offset, self.ends[tp] = self.ends[tp], self.ends[tp] + 1
         value = WrittenRecord(producer, key, number).value()
         self.checker.appended(tp, epoch, offset, value)
+        if is_committed:
+            self.checker.committed(tp, epoch, offset)
         return ConsumerRecord(*tp, epoch, offset, 0, 0, None, value, ())
 
     def deliver(self, *records, to="ann"):
@@ -55,7 +57,7 @@ def test_the_order_of_appends_counts_and_not_that_of_the_producers_numbers(scene
 
 def test_the_append_of_a_deposed_leader_does_not_count(scene):
     """The next leader has another record at this offset, or the same one later."""
-    zombie = scene.append(PARENT, 1, epoch=4)
+    zombie = scene.append(PARENT, 1, epoch=4, is_committed=False)
     scene.ends[PARENT] = 0
     between, again = scene.append(CHILD, 1, producer=2), scene.append(PARENT, 1, epoch=5)
     assert not scene.deliver(between, again)
@@ -70,19 +72,75 @@ def test_a_value_that_was_never_appended_at_this_offset_is_found(scene):
     assert "no leader" in words
 
 
-def test_a_producer_that_appends_out_of_order_is_found(scene):
-    scene.append(PARENT, 2)
+def test_a_record_that_is_not_committed_is_found(scene):
+    (words,) = scene.deliver(scene.append(PARENT, 1, is_committed=False))
+    assert "(t-0 offset 0), which is not committed" in words
+
+
+def test_records_of_a_producer_that_are_committed_in_another_order_than_they_were_appended_are_right(scene):
+    """Partitions have their own high watermarks."""
+    scene.append(PARENT, 1, is_committed=False)
     scene.append(CHILD, 2)
-    assert not scene.checker.findings  # the same record again: its first append was not acknowledged
+    scene.checker.committed(PARENT, 5, 0)
+    assert not scene.checker.findings
+
+
+@pytest.mark.parametrize("numbers", [(2, 1), (1, 3, 2), (1, 2, 4, 3)])
+def test_a_producer_that_appends_out_of_order_is_found(scene, numbers):
+    for number in numbers:
+        scene.append(CHILD, number)
+    *_, before, last = numbers
+    (words,) = scene.checker.findings
+    assert f"number={last}) (t-1 offset {len(numbers) - 1}) was appended after number {before}" in words
+
+
+def test_a_record_that_is_committed_twice_is_found(scene):
+    """A deposed leader may have it, too, but must not be elected again with it."""
+    scene.append(PARENT, 1, is_committed=False)
     scene.append(CHILD, 1)
-    assert "appended after number 2" in scene.checker.findings[0]
+    assert not scene.checker.findings and scene.checker.counts["appended again"] == 1
+    scene.checker.committed(PARENT, 5, 0)
+    (words,) = scene.checker.findings
+    assert "committed twice: t-1 offset 0, and t-0 offset 0" in words
 
 
-def test_a_record_that_is_in_two_places_is_found(scene):
-    first, again = scene.append(PARENT, 1), scene.append(CHILD, 1)
-    assert not scene.deliver(first, first)
-    (words,) = scene.deliver(again)
-    assert "(t-1 offset 0), which is also in t-0 offset 0" in words
+def test_a_replica_may_commit_what_another_one_has_committed_and_nothing_else(scene):
+    scene.append(PARENT, 1)
+    scene.checker.committed(PARENT, 5, 0)
+    scene.ends[PARENT] = 0
+    assert not scene.checker.findings
+    scene.append(PARENT, 2, epoch=6)
+    (words,) = scene.checker.findings
+    assert "record of leader epoch 5 was committed (t-0 offset 0), and then that of epoch 6" in words
+
+
+@pytest.mark.parametrize("offset", [0, -1])
+def test_an_acknowledged_record_is_where_the_producer_was_told(scene, offset):
+    value = scene.append(PARENT, 1).value
+    scene.checker.acknowledged(value, PARENT, offset)
+    assert not scene.checker.findings
+
+
+@pytest.mark.parametrize(
+    ("tp", "offset", "is_committed"),
+    [
+        pytest.param(PARENT, 1, True, id="another offset"),
+        pytest.param(CHILD, 0, True, id="another partition"),
+        pytest.param(PARENT, 0, False, id="not committed"),
+    ],
+)
+def test_an_acknowledgement_of_a_record_that_is_not_there_is_found(scene, tp, offset, is_committed):
+    value = scene.append(PARENT, 1, is_committed=is_committed).value
+    scene.checker.acknowledged(value, tp, offset)
+    assert f"was acknowledged at {tp.topic}-{tp.partition} offset {offset}" in scene.checker.findings[0]
+
+
+def test_a_log_that_ends_before_a_committed_record_is_found(scene):
+    scene.append(PARENT, 1), scene.append(PARENT, 2)
+    scene.checker.ended_at(PARENT, 2)
+    assert not scene.checker.findings
+    scene.checker.ended_at(PARENT, 1)
+    assert "t-0 ends at 1, but offset 1 was committed" in scene.checker.findings[0]
 
 
 class ReportingCluster(MemoryCluster):
@@ -225,6 +283,21 @@ def test_logs_report_what_leaders_append_and_which_record_was_not_delivered():
     assert not checker.findings and checker.first_unread(leader) == 2
     cluster.delete_records(PARENT, 3)
     assert checker.first_unread(leader) is None
+
+
+def test_logs_report_what_is_committed():
+    checker = KeyOrderChecker(lambda: 0.0)
+    cluster = ReportingCluster(checker, 3, {"t": 1})
+    leader = cluster.leader(PARENT)
+    follower = next(node for node in cluster.nodes if node != leader.node.node_id)
+    for number in (1, 2):
+        cluster.produce("t", [NewRecord(b"1:7:%d" % number)])
+    checker.acknowledged(b"1:7:2", PARENT, 1)
+    cluster.cut(follower, leader.node.node_id)
+    cluster.produce("t", [NewRecord(b"1:7:3")])
+    assert leader.log.end_offset == 3 and not checker.findings
+    checker.acknowledged(b"1:7:3", PARENT, 2)
+    assert "committed at None" in checker.findings[0]
 
 
 def test_a_record_that_compaction_has_removed_needs_no_delivery():

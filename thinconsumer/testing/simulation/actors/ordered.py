@@ -15,6 +15,7 @@ from ....consumer.consumer import Consumer
 from ....errors import KafkaError
 from ....group.listener import RebalanceListener
 from ....ordered.holds import HoldState
+from ....produce.batch import SendFuture
 from ....produce.producer import Producer
 from ....produce.settings import ProducerSettings
 from ....timers import NEVER
@@ -177,8 +178,11 @@ class KeyListener(MemberListener):
 class SimulatedWriter(SimulatedClient):
     """A producer that sends records of random keys at intervals of its own."""
 
-    def __init__(self, number: int, seed: int, knobs: OrderKnobs, cluster: MemoryCluster) -> None:
+    def __init__(
+        self, number: int, seed: int, knobs: OrderKnobs, cluster: MemoryCluster, checker: KeyOrderChecker
+    ) -> None:
         super().__init__(f"writer{number}", seed, knobs, cluster)
+        self.checker = checker
         self.number = number
         self.is_stopped = False
         #: Whether the process is killed when it has sent records the next time: before or after they are appended, and
@@ -187,6 +191,7 @@ class SimulatedWriter(SimulatedClient):
         self._is_dying = False
         self.is_dead = False
         self._numbers: Counter[int] = Counter()
+        self._pending: list[tuple[bytes, SendFuture]] = []  #: The values of records without a known outcome.
         settings = ProducerSettings.from_options(
             client_id=self.name,
             bootstrap_servers=cluster.bootstrap_servers,
@@ -216,6 +221,7 @@ class SimulatedWriter(SimulatedClient):
             for _ in range(self.random.choice([1, 1, 1, 4])):
                 self._send(self.random.randrange(self._knobs.keys))
         self.producer.poll(0)
+        self._report()
         if is_due and self.is_doomed:
             self._is_dying = True
             self.next_at = now + self.random.uniform(0.0002, 0.002)
@@ -228,12 +234,23 @@ class SimulatedWriter(SimulatedClient):
     def _send(self, key: int) -> None:
         record = WrittenRecord(self.number, key, self._numbers[key] + 1)
         try:
-            self.producer.send(TOPIC, record.value(), key=b"%d" % key)
+            future = self.producer.send(TOPIC, record.value(), key=b"%d" % key)
         except KafkaError as error:
             self.counts[type(error).__name__] += 1
             return
+        self._pending.append((record.value(), future))
         self._numbers[key] += 1
         self.counts["sent"] += 1
+
+    def _report(self) -> None:
+        """Report the records that were acknowledged."""
+        settled = [one for one in self._pending if one[1].done]
+        self._pending = [one for one in self._pending if not one[1].done]
+        for value, future in settled:
+            if future.error is None:
+                written = future.result()
+                self.counts["acknowledged"] += 1
+                self.checker.acknowledged(value, TopicPartition(TOPIC, written.partition), written.offset)
 
     def stop(self) -> None:
         """Send no new records from now on."""

@@ -13,13 +13,18 @@ committed, so no consumer gets it.
   true: this owner returns no record of the awaited part any more. The position of an earlier owner, which may have died
   before it committed it, must not open a gate. Generations begin again if a group that was empty is made anew, as by a
   member with the classic protocol after ones with the consumer group protocol: gates of before are not judged then.
-* Each producer's records of one key are appended in the order of ``send``, and delivered from one place only: what the
-  producer has appended again did not stay in the log the first time.
+* Each record is committed at most once. A producer sends a batch again if a leader was deposed before the batch was
+  committed, and if the next leader lacks it: the first append must never become committed then, also not when the
+  deposed leader is elected again.
+* Each producer's records of one key are committed in the order of ``send``.
+* An acknowledged record is committed, at the partition and offset that the producer was told. A committed record stays
+  in the log, and consumers get no other ones.
 * In the end, each record that is still in a log must have been delivered.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -90,9 +95,11 @@ class KeyOrderChecker:
         self._epoch_slack_s = epoch_slack_s
         self._ranks: dict[tuple[TopicPartition, int, int], tuple[int, WrittenRecord]] = {}
         self._latest: dict[int, tuple[int, WrittenRecord]] = {}  #: The latest delivered record of each key.
-        self._numbers: dict[tuple[int, int], int] = {}  #: The highest number by producer and key.
         self._written: set[WrittenRecord] = set()
-        self._places: dict[WrittenRecord, str] = {}  #: Where each delivered record is.
+        self._epochs: dict[tuple[TopicPartition, int], int] = {}  #: The leader epochs of the committed records.
+        self._places: dict[WrittenRecord, tuple[TopicPartition, int]] = {}  #: The committed records.
+        #: The numbers of the committed records by producer and key, with their ranks, in ascending order.
+        self._committed: dict[tuple[int, int], list[tuple[int, int]]] = {}
         #: The offsets that may not be delivered yet, by partition.
         self._unread: dict[TopicPartition, dict[int, None]] = {}
         #: The offsets that compaction has removed in a replica, and that the group has not passed yet, by partition.
@@ -112,14 +119,43 @@ class KeyOrderChecker:
         self._ranks[tp, offset, epoch] = self.counts["appended"], record
         self._unread.setdefault(tp, {})[offset] = None
         if record in self._written:
-            # The producer has lost the response of a deposed leader, or the record's partition was removed meanwhile.
             self.counts["appended again"] += 1
-            return
         self._written.add(record)
-        number = self._numbers.get(record[:2], 0)
-        self._numbers[record[:2]] = max(number, record.number)
-        if record.number < number:
-            self._find(f"{_name(tp)} offset {offset}: {record} was appended after number {number}")
+
+    def committed(self, tp: TopicPartition, epoch: int, offset: int) -> None:
+        """Check a record that a replica has below its high watermark now."""
+        known = self._epochs.setdefault((tp, offset), epoch)
+        where = f"{_name(tp)} offset {offset}"
+        if known != epoch:
+            self._find(f"the record of leader epoch {known} was committed ({where}), and then that of epoch {epoch}")
+            return
+        rank, record = self._ranks[tp, offset, epoch]
+        place = self._places.setdefault(record, (tp, offset))
+        if place != (tp, offset):
+            self._find(f"{record} was committed twice: {_name(place[0])} offset {place[1]}, and {where}")
+            return
+        others = self._committed.setdefault(record[:2], [])
+        at = bisect(others, (record.number, rank))
+        if at and others[at - 1][0] == record.number:
+            return  # another replica has committed it before
+        others.insert(at, (record.number, rank))
+        for number, other_rank in others[max(at - 1, 0) : at + 2]:
+            if (number < record.number) != (other_rank < rank) and number != record.number:
+                how = "before" if rank < other_rank else "after"
+                self._find(f"{record} ({where}) was appended {how} number {number}")
+
+    def acknowledged(self, value: bytes, tp: TopicPartition, offset: int) -> None:
+        """Check a record that was acknowledged with this partition, and offset: -1 if the leader did not know it."""
+        record = WrittenRecord.of(value)
+        place = self._places.get(record)
+        if place is None or place[0] != tp or offset not in (-1, place[1]):
+            self._find(f"{record} was acknowledged at {_name(tp)} offset {offset}, and is committed at {place}")
+
+    def ended_at(self, tp: TopicPartition, end: int) -> None:
+        """Check that a log which ends at this offset has not lost committed records."""
+        lost = [offset for other, offset in self._epochs if other == tp and offset >= end]
+        if lost:
+            self._find(f"{_name(tp)} ends at {end}, but offset {max(lost)} was committed")
 
     def started(self, member: str) -> None:
         """Note that a process begins, which is not a member yet: the group then has a higher generation than now."""
@@ -170,16 +206,15 @@ class KeyOrderChecker:
         if written is None or written != WrittenRecord.of(record.value):
             self._find(f"{member} got {record.value!r} ({where}), which no leader of its epoch has appended")
             return
+        if self._epochs.get((tp, offset)) != record.leader_epoch:
+            self._find(f"{member} got {written} ({where}), which is not committed")
+            return
         self._check_gates(member, tp, offset)
         if (tp, offset) in self.seen:
             self.counts["repeated"] += 1
             return
         self.seen.add((tp, offset))
         self._pass_compacted(tp, offset)
-        before = self._places.setdefault(written, where)
-        if before != where:
-            self._find(f"{member} got {written} ({where}), which is also in {before}")
-            return
         last_rank, last = self._latest.get(written.key, (0, None))
         if rank < last_rank:
             self._find(f"{member} got {written} ({where}) after {last}, which was appended later")
@@ -244,11 +279,25 @@ class KeyOrderChecker:
 
 
 class ReportingLog(Log):
-    """A replica's log that reports what it appends as leader."""
+    """A replica's log that reports what it appends as leader, and what is committed."""
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, checker: KeyOrderChecker) -> None:
-        super().__init__(tp, config)
         self._checker = checker
+        self._high_watermark = 0
+        super().__init__(tp, config)
+
+    @property
+    def high_watermark(self) -> int:
+        """The high watermark."""
+        return self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        before, self._high_watermark = self._high_watermark, offset
+        if offset > before:
+            for batch in self.batches_from(before):
+                for one in range(max(batch.base_offset, before), min(batch.next_offset, offset)):
+                    self._checker.committed(self.tp, batch.leader_epoch, one)
 
     def append(
         self, data: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int, from_client: bool = True
