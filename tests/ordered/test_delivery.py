@@ -225,6 +225,37 @@ def test_committed_offsets_count_for_an_owner_that_sends_no_positions(world):
     assert len(w.read) == 20 and w.wrong() == []
 
 
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_positions_count_until_the_listener_was_called(world, is_silent):
+    """A request that is due before this call names the awaited partitions, too: otherwise the response would lack their
+    positions, and the gate would wait for them again, each time.
+    """
+    w = world(1)
+    w.write(0, 1, times=5)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one, other = w.consumer(), w.consumer()
+    w.settle(one, other, partitions=2)
+    parent, child = w.owner(0), w.owner(1)
+
+    def forget(call, response):
+        for topic in (*response.positions, *response.requested):
+            for row in topic.partitions:
+                row.position = -1
+
+    if is_silent:
+        w.cluster.on(ConsumerGroupPositionsRequest, Edit(forget))
+    child.listener.raises["keys assigned"] = ValueError("no state")
+    with pytest.raises(ValueError, match="no state"):
+        w.poll(parent, child, seconds=30)
+    for _ in range(50):
+        child.drive()
+        w.take(parent.poll(100))
+        assert child.health().reason == "t-1 is held until on_partition_keys_assigned has succeeded"
+    assert w.take(child.poll(100)) == [(1, n) for n in range(6, 11)]
+    assert child.listener.of("keys assigned") == [[1]] and w.wrong() == []
+
+
 def test_a_seek_of_a_held_partition_behind_the_log_start_chooses_a_later_start(world):
     w = world(1)
     w.write(0, 1, times=5)

@@ -405,10 +405,13 @@ class OrderedDelivery:
         return wanted
 
     def _awaited(self) -> dict[Place, TopicPartition]:
-        """Return the partitions that held ones wait for and that are not assigned to this consumer, by place."""
+        """Return the partitions that held ones wait for and that are not assigned to this consumer, by place.
+
+        Positions count until the listener was called: without them, the gate would wait for them again.
+        """
         wanted: dict[Place, TopicPartition] = {}
         for topic, hold in self._waiting:
-            if hold.awaits_thresholds:
+            if hold.awaits_thresholds or (hold.state is HoldState.AWAITING_CALLBACK and hold.gates):
                 for one in hold.gate.requires:
                     tp = TopicPartition(topic.name, one.partition)
                     if tp not in self._partitions:
