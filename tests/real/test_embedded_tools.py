@@ -120,6 +120,23 @@ def test_topics_grow_and_refusals_reach_the_user(broker: BrokerProcess, run: Run
     )
 
 
+def test_partition_counts_of_a_topic_with_ordered_delivery_rise_and_fall(broker: BrokerProcess, run: Run) -> None:
+    """KIP-253 lets kafka-topics.sh lower the count, too. Java's clients write to such a topic, and read all of it.
+
+    The tool itself creates no topic with a config that it does not know.
+    """
+    broker.create_topic("ordered", 2, configs={"enable.ordered.delivery": "true"})
+    ordered = ("--topic", "ordered", "--partitions")
+    for count, listed in ((4, 4), (2, 4)):
+        run("TopicCommand", "--alter", *ordered, str(count))
+        described = run("TopicCommand", "--describe", "--topic", "ordered")
+        assert f"PartitionCount: {listed}" in described and "enable.ordered.delivery=true" in described
+        run("ConsoleProducer", "--topic", "ordered", given="\n".join(LINES) + "\n")
+    read = run(CONSUMER, "--topic", "ordered", "--from-beginning", "--max-messages", str(2 * COUNT), *PATIENCE)
+    assert sorted(read.splitlines()) == sorted(2 * LINES)
+    run("TopicCommand", "--alter", *ordered, "1", fails=True)  # fewer than it was created with
+
+
 def test_ends_of_logs_and_deleted_records(broker: BrokerProcess, run: Run, tmp_path: Path) -> None:
     broker.create_topic("ends", 2)
     broker.produce("ends", [b"a", b"b", b"c"], 0)

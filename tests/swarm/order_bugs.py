@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from planting import Edit
 
 from thinconsumer.broker.group import positions
+from thinconsumer.broker.ordered import changes
+from thinconsumer.broker.partition import PartitionReplica
 from thinconsumer.ordered import gates
 from thinconsumer.ordered.delivery import OrderedDelivery
 from thinconsumer.ordered.group_positions import GroupPositions
 from thinconsumer.ordered.holds import Hold
+from thinconsumer.produce.accumulator import Accumulator
 from thinconsumer.testing.simulation.order_swarm import OrderSwarm
 
 #: An empty parent that is held itself passes each threshold.
@@ -115,6 +118,37 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
     "a held empty partition has a position, and its gates are forgotten": (
         (FORGOTTEN_GATES, Edit(GroupPositions, "_own", " or partition.delivery_end == NOTHING", "")),
         15,
+    ),
+    "leaders accept records with any partition count": (
+        (Edit(PartitionReplica, "accepts_count", "count == UNKNOWN_COUNT or", "True or"),),
+        1,
+    ),
+    "an expansion raises no leader epochs": (
+        (Edit(changes, "begin_expansion", "(*map(_raised, topic.partitions), *new)", "(*topic.partitions, *new)"),),
+        13,
+    ),
+    "an expansion records the leader epochs after it has raised them": (
+        (
+            Edit(
+                changes,
+                "begin_expansion",
+                "epochs = tuple(row.leader_epoch for",
+                "epochs = tuple(row.leader_epoch + 1 for",
+            ),
+        ),
+        33,
+    ),
+    "a partition that is added again begins at offset 0": (
+        (Edit(changes, "begin_expansion", "first_offset=end.end_offset", "first_offset=0"),),
+        6,
+    ),
+    "a batch with an old count is not looked for in the log": (
+        (Edit(PartitionReplica, "acknowledge_repeated", "if self.is_leader else None", "if False else None"),),
+        8,
+    ),
+    "records that are not sent yet keep their partitions after a change": (
+        (Edit(Accumulator, "_move", "stays = record.key is None and", "stays ="),),
+        2,
     ),
 }
 
