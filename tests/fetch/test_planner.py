@@ -163,6 +163,16 @@ def test_a_fetch_is_built_when_it_is_written(world, kit):
     assert set(request.context.cursors) == {a.tp} and request.context.cursors[a.tp] == (a, a.cursor)
 
 
+@pytest.mark.parametrize("for_batches", [False, True])
+def test_a_fetch_may_be_written_after_all_partitions_are_given_up(world, for_batches):
+    """``close()`` and ``unsubscribe()`` step the engine while a connection is being made."""
+    world.simple(0, 0)
+    world.planner.batches = for_batches
+    [request] = world.planner.step(world.now)
+    world.partitions.assign([])
+    assert request.build(12).topics == []
+
+
 def test_nothing_is_fetched_without_an_assignment(world):
     assert world.fetches() == {} and world.planner.wake_at(world.now) == NEVER
 

@@ -140,6 +140,16 @@ class World:
             last[key] = max(sequence, last.get(key, 0))
         return wrong
 
+    def wrong_first(self):
+        """Return the records that were returned for the first time after a later one of the same key."""
+        last, seen, wrong = {}, set(), []
+        for key, sequence in self.read:
+            if (key, sequence) not in seen and sequence < last.get(key, 0):
+                wrong.append((key, sequence))
+            seen.add((key, sequence))
+            last[key] = max(sequence, last.get(key, 0))
+        return wrong
+
     def requests(self, api):
         return self.cluster.received(api)
 

@@ -262,7 +262,9 @@ class Planner:
         settings = self._settings
         if not self.batches:
             return settings.max_partition_fetch_bytes
-        return max(settings.max_partition_fetch_bytes, settings.batches_fetch_bytes // len(self._partitions))
+        # A request that was queued may be written after all partitions are given up.
+        among = max(len(self._partitions), 1)
+        return max(settings.max_partition_fetch_bytes, settings.batches_fetch_bytes // among)
 
     def _message(self, plan: Plan, max_bytes: int) -> FetchRequest:
         settings = self._settings
