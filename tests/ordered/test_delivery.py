@@ -302,6 +302,22 @@ def test_iteration_and_reading_to_the_end_keep_the_order(world):
     assert len(w.read) == 20 and w.wrong() == []
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_the_last_record_of_an_iteration_counts_once_the_application_polls(world, members):
+    """It is not committed yet, as it may not be processed. But an application that goes on with poll() would never ask
+    the iteration for another one.
+    """
+    w = world(1)
+    w.write(0, 1)
+    w.resize(2)
+    w.write(1)
+    group = [w.consumer(enable_auto_commit=False) for _ in range(members)]
+    w.settle(*group, partitions=2)
+    parent = w.owner(0)
+    assert [number_of(next(parent).value) for _ in range(2)] == [(0, 1), (1, 1)]
+    assert w.poll(*group, seconds=10) == [(1, 2)]
+
+
 def test_columns_keep_the_order(world):
     pytest.importorskip("numpy")
     w = world(1)

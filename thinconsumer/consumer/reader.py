@@ -113,9 +113,7 @@ class ConsumerCore:
 
     def release_in_hand(self) -> None:
         """Count the record in hand as processed: the application has asked for the next one."""
-        if self.partitions.in_hand is not None:
-            self.partitions.in_hand = None
-            self._open_gates()
+        self.partitions.in_hand = None
 
     def _open_gates(self) -> None:
         """Make the next step look at held partitions: a position that has moved may open a gate."""

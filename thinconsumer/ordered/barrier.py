@@ -280,7 +280,7 @@ class Barrier:
         tp = TopicPartition(topic.name, one.partition)
         own = self._partitions.get(tp)
         if own is not None and own.has_position and own.delivery_end != NOTHING and not own.callback_pending:
-            return self._partitions.processed(own).offset
+            return own.cursor.offset
         return self._committed.get(tp, 0)
 
     # --- committed offsets ---

@@ -135,7 +135,7 @@ class GroupPositions:
     def _withdraw_outdated(self, exchange: PositionExchange, topics: Mapping[str, OrderedTopic]) -> None:
         """Withdraw positions that a poll has added and that have moved back since, by a seek."""
         if exchange.ready:
-            own = {place: self._partitions.processed(one).offset for place, one in self._own_requested(topics).items()}
+            own = {place: one.cursor.offset for place, one in self._own_requested(topics).items()}
             exchange.withdraw([place for place, one in exchange.ready.items() if own.get(place, -1) < one.offset])
 
     def wake_at(self, now: float) -> float:
@@ -184,12 +184,15 @@ class GroupPositions:
     def _own(self, partition: Partition) -> int | None:
         """Return the position of an own partition; None if there is none yet.
 
+        The last record of an iteration counts, although it is not committed before the next one is requested: an
+        application that goes on with ``poll`` would never request it.
+
         A partition of which no record may be returned has none. It may be empty, so that its position would pass every
         threshold, although records of its keys are left in the partition that it waits for itself.
         """
         if not partition.has_position or partition.callback_pending or partition.delivery_end == NOTHING:
             return None
-        return self._partitions.processed(partition).offset
+        return partition.cursor.offset
 
     def _own_requested(self, topics: Mapping[str, OrderedTopic]) -> dict[Place, Partition]:
         """Return this member's partitions that members wait for, if they have a position."""
@@ -203,7 +206,7 @@ class GroupPositions:
         return found
 
     def _report(self, place: Place, partition: Partition) -> Report:
-        offset = self._partitions.processed(partition).offset
+        offset = partition.cursor.offset
         end = partition.last_stable_offset if self._reads_committed else partition.high_watermark
         gate = partition.delivery_end
         is_stopped = partition.paused or partition.error is not None or self._seen.get(place) == offset
