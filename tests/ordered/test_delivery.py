@@ -518,6 +518,24 @@ def test_members_of_the_consumer_protocol_exchange_positions(world):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_commit_leaves_out_a_partition_that_was_removed(world, protocol):
+    """The coordinator rejects its offset; the member still owns the partition, until the group has rebalanced."""
+    w = world(1)
+    w.resize(2)
+    w.write(0, 1, times=5)
+    one = w.consumer(group_protocol=protocol, enable_auto_commit=False)
+    w.poll(one, seconds=10)
+    w.resize(1)
+    w.cluster.delete_records(P1, 5)
+    w.remove_emptied()
+    assert one.assignment() == {P0, P1}
+    began = w.clock.now()
+    one.commit()
+    assert w.clock.now() - began < 1
+    assert one.committed([P0]) == {P0: 5}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_topic_that_is_made_anew_without_ordered_delivery_is_read(world, protocol, count):
     w = world(1)

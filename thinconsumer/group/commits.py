@@ -413,7 +413,9 @@ class Commits:
         if action is Action.CHECK_MEMBERSHIP:
             self._handle_membership_error(flight, error, entries, now)
         elif action is Action.RETRY_PARTITION:
-            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+            entries = self._without_removed(entries)
+            is_ordered = any(tp.topic in self._metadata.ordered for tp in entries)
+            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION or is_ordered:
                 self._metadata.request_update(f"committing: {error}")
             self._again(entries, error, now, delayed=True)
         elif action is Action.FAIL:
@@ -424,6 +426,20 @@ class Commits:
             elif action is Action.WAIT_FOR_COORDINATOR:
                 self._coordinator.loading(now)
             self._again(entries, error, now)
+
+    def _without_removed(self, entries: Entries) -> Entries:
+        """Return the offsets without those of assigned partitions that were removed, as topics with ordered delivery
+        lose partitions (KIP-253): their records are deleted, so there is nothing left to commit. Such a commit would
+        block until its deadline, and with it the rebalance that assigns the partitions that are left.
+        """
+        found: Entries = {}
+        for tp, entry in entries.items():
+            topic = self._metadata.topics.get(tp.topic) if tp.topic in self._metadata.ordered else None
+            if topic is not None and topic.partitions and tp.partition not in topic.partitions and tp in self._assigned:
+                self.queue.written(tp, entry)
+            else:
+                found[tp] = entry
+        return found
 
     def _handle_membership_error(
         self, flight: OffsetCommitInFlight, error: BrokerResponseError, entries: Entries, now: float
