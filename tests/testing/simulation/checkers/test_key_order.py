@@ -211,6 +211,16 @@ def test_an_owner_that_knows_the_next_generation_may_open_a_gate_until_it_gives_
     assert not scene.deliver(record, to="bob")
 
 
+def test_an_owner_may_open_a_gate_in_a_generation_that_its_coordinator_did_not_complete():
+    """The next coordinator gives the same number to the next generation, in which the member owns nothing."""
+    scene = Scene()
+    record = scene.append(PARENT, 1)
+    scene.checker.assigned("sue", [PARENT], 2)
+    scene.checker.opened("sue", CHILD, {PARENT: 1}, 4)
+    scene.checker.assigned("bob", [PARENT], 4)
+    assert not scene.deliver(record, to="bob")
+
+
 def test_there_is_no_slack_if_the_owner_before_has_died():
     scene = Scene(8.0)
     scene.checker.ended("sue")

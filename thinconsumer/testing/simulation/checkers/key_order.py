@@ -162,7 +162,11 @@ class KeyOrderChecker:
         self._least_generations[member] = self._generation
 
     def assigned(self, member: str, tps: Collection[TopicPartition], generation: int) -> None:
-        """Note that a member has got partitions."""
+        """Note that a member has got partitions.
+
+        The gates that the owner before has opened itself are right: it knew its own position. Its generation may be as
+        high as the new owner's: a new coordinator counts a rebalance that the one before did not complete once more.
+        """
         self._follow_generation(member, generation)
         now = self._now()
         for tp in tps:
@@ -170,13 +174,16 @@ class KeyOrderChecker:
             had_slack = self._epoch_slack_s > 0 and before is not None and before.member not in self._ended
             since = self._released.pop(tp, generation)
             self._owners[tp] = Owner(member, now, since, now + self._epoch_slack_s if had_slack else -NEVER)
-            self._gates[tp] = [gate for gate in self._gates.get(tp, ()) if gate.generation >= since and not had_slack]
+            self._gates[tp] = [
+                gate
+                for gate in self._gates.get(tp, ())
+                if gate.generation >= since and not had_slack and (before is None or gate.member != before.member)
+            ]
 
     def released(self, member: str, tps: Collection[TopicPartition], generation: int) -> None:
         """Note that a member has given up partitions, which it does not own from this generation on.
 
-        The gates that it has opened itself until now are right, although it may give up what it has not committed: it
-        knew its own position.
+        The gates that it has opened itself until now are right, although it may give up what it has not committed.
         """
         for tp in tps:
             owner = self._owners.get(tp)
