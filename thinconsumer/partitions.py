@@ -267,11 +267,12 @@ class Partition:
     def may_commit(self) -> bool:
         """Whether the position is one that the group has reached.
 
-        A held partition with a position from a reset is not read yet. If that position were committed, the next
-        owner would take it for one that the group has read up to, and would not hold the partition.
+        A held partition with a position from a reset, or without a committed offset, is not read yet. If the position
+        were committed, the next owner would take it for one that the group has read up to, and would not hold the
+        partition.
         """
-        is_unread = self._delivery_end == -1 and self.placed_by is PositionEvent.RESET_FOUND
-        return self.has_position and not is_unread
+        is_unread = self.placed_by is PositionEvent.RESET_FOUND or self.committed is None
+        return self.has_position and not (self._delivery_end == -1 and is_unread)
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
         """Set the position to ``offset`` with a new cursor: responses to requests with the old cursor are dropped."""

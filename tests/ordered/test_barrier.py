@@ -95,6 +95,27 @@ def test_a_restart_does_not_forget_the_barrier(plain_world):
     assert len(w.read) == 24 and w.wrong() == []
 
 
+def test_a_seek_of_a_held_partition_to_its_beginning_does_not_forget_the_barrier(plain_world):
+    """Nothing of it is read: if the position were committed, the partition would count as started."""
+    w = plain_world(1)
+    w.write(0, 1, times=5)
+    one = w.consumer(enable_auto_commit=False)
+    w.poll(one, seconds=10)
+    w.expand(2)
+    w.write(0, 1, times=2)
+    w.count = 2
+    w.write(0, 1, times=5)
+    w.poll(one, seconds=7)
+    one.seek(P0, 0)
+    one.seek(P1, 0)
+    one.commit()
+    assert one.committed([P0, P1]) == {P0: 0, P1: None}
+    one.close()
+    w.read.clear()
+    w.poll(w.consumer(max_poll_records=1), seconds=3 * GRACE_S)
+    assert len(w.read) == 24 and w.wrong() == []
+
+
 @pytest.mark.once
 def test_old_partitions_stop_where_they_ended_until_all_are_read_that_far(plain_world):
     """As with murmur2 % n: key 0 moves from partition 0 to 1, both of them old."""
