@@ -1,6 +1,7 @@
 """Order by key in random sequences of calls: all ways of reading, pauses, seeks, commits, members that come and go."""
 
 import random
+from typing import ClassVar
 
 import pytest
 
@@ -15,6 +16,8 @@ KEYS, STEPS, COUNT_MAX = range(7), 150, 7
 class Calls:
     """Random calls to the members of a group, while records are written and the count changes."""
 
+    OPTIONS: ClassVar[dict[str, object]] = {}
+
     def __init__(self, world, seed, protocol):
         self.random = random.Random(seed)
         self.w = world(self.random.randint(1, 2))
@@ -24,6 +27,7 @@ class Calls:
             "max_poll_records": self.random.choice([1, 4, 500]),
             "consumer_timeout_ms": 300,
             "metadata_max_age_ms": 5000,
+            **self.OPTIONS,
         }
         self.members = [self.w.consumer(**self.options) for _ in range(self.random.randint(1, 2))]
 
@@ -132,8 +136,43 @@ class Calls:
         self.w.run(self.random.choice([0.5, 3, 12]))
 
 
+class BarrierCalls(Calls):
+    """The same on real Kafka's topics, with a barrier: partitions are added, and producers notice it later."""
+
+    OPTIONS: ClassVar[dict[str, object]] = {
+        "ordered_delivery": "barrier", "ordered_delivery_grace_ms": 15_000, "metadata_max_age_ms": 2000,
+        "enable_auto_commit": True,
+    }  # fmt: skip
+
+    def __init__(self, world, seed, protocol):
+        super().__init__(world, seed, protocol)
+        self.count, self.refreshed_at = self.w.count, 0.0
+        self.w.write(*KEYS)
+        self.w.poll(*self.members, seconds=15)
+        for member in self.members:
+            member.commit()  # a group without commits begins with all partitions together
+
+    def write(self, member):
+        if self.w.clock.now() >= self.refreshed_at:
+            self.w.count = self.count
+        super().write(member)
+
+    def change_count(self, member):
+        if self.count < COUNT_MAX and self.w.clock.now() > self.refreshed_at:
+            self.w.count, self.count = self.count, self.random.randint(self.count + 1, COUNT_MAX)
+            self.w.expand(self.count)
+            self.refreshed_at = self.w.clock.now() + self.random.choice([0, 3, 10])
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("seed", range(8))
 def test_order_is_kept_in_random_sequences_of_calls(world, seed, protocol):
     pytest.importorskip("numpy")
     Calls(world, seed, protocol).run().finish()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_barrier_keeps_the_order_in_random_sequences_of_calls(plain_world, seed, protocol):
+    pytest.importorskip("numpy")
+    BarrierCalls(plain_world, seed, protocol).run().finish()
