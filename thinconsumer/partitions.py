@@ -259,6 +259,12 @@ class Partition:
         """Whether records may be fetched once the backoff is over."""
         return self.may_hand_out and (self._delivery_end is None or self._cursor.fetch_offset < self._delivery_end)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no record may be fetched until the partition is resumed, or ordered delivery holds it no longer."""
+        is_held = self._delivery_end is not None and self._cursor.fetch_offset >= self._delivery_end
+        return self.paused or (is_held and self.state is PositionState.FETCHING)
+
     def may_fetch(self, now: float) -> bool:
         """Whether records may be fetched now."""
         return self.wants_records and now >= self.blocked_until

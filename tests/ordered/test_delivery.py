@@ -302,6 +302,19 @@ def test_iteration_and_reading_to_the_end_keep_the_order(world):
     assert len(w.read) == 20 and w.wrong() == []
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_an_iteration_ends_although_no_partition_may_be_fetched(world, is_paused):
+    """``consumer_timeout_ms`` counts from the first completed fetch, and there is none."""
+    w = world(1)
+    w.write(1)
+    w.resize(2)
+    w.write(1)
+    one = w.consumer(0 if is_paused else 1, consumer_timeout_ms=3000)
+    if is_paused:
+        one.pause(P0)
+    assert next(one, None) is None
+
+
 @pytest.mark.parametrize("members", [1, 2])
 def test_the_last_record_of_an_iteration_counts_once_the_application_polls(world, members):
     """It is not committed yet, as it may not be processed. But an application that goes on with poll() would never ask

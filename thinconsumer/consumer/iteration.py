@@ -130,10 +130,16 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether a Fetch has succeeded, or is not needed as the group has assigned no partitions."""
+        """Return whether a Fetch has succeeded, or is not needed: the group has assigned no partitions, or all assigned
+        ones are paused or held by ordered delivery.
+        """
         managers = self._reader.managers
         group = managers.group
-        return managers.answers.completed > 0 or (group is not None and group.is_settled and not managers.partitions)
+        if managers.answers.completed:
+            return True
+        if not managers.partitions:
+            return group is not None and group.is_settled
+        return all(partition.is_stopped for partition in managers.partitions)
 
     def _drive(self) -> bool:
         """Step once; return whether the next call must poll first, since a callback is due or records are held back."""
