@@ -169,6 +169,29 @@ def test_a_long_path_moves_one_unit_of_every_member():
     assert flow.units[length] == {length - 1: 1}
 
 
+@pytest.mark.parametrize("seed", range(200))
+def test_filling_is_what_giving_each_partition_to_the_least_loaded_results_in(seed):
+    rng = random.Random(seed)
+    members, pools = rng.randint(1, 9), rng.randint(1, 9)
+    near = [rng.getrandbits(members) for _ in range(pools)]
+    most = [rng.randint(0, 9) for _ in range(members)]
+    flow = Flow([rng.randint(0, 9) for _ in range(pools)], near, members)
+    for _ in range(rng.randint(0, 5)):
+        flow.move(rng.randrange(pools), rng.randrange(members), rng.randint(1, 4))
+    units, excess = [dict(units) for units in flow.units], list(flow.pool_excess)
+    for pool in sorted(range(pools), key=lambda pool: near[pool].bit_count()):
+        while excess[pool]:
+            loads = [(sum(units[m].values()), m) for m in range(members) if near[pool] >> m & 1]
+            open_to = [(load, member) for load, member in loads if load < most[member]]
+            if not open_to:
+                break
+            member = min(open_to)[1]
+            units[member][pool] = units[member].get(pool, 0) + 1
+            excess[pool] -= 1
+    flow.fill(most)
+    assert (flow.units, flow.pool_excess) == (units, excess)
+
+
 def test_filling_goes_to_the_least_loaded_and_stops_at_most():
     flow = Flow([1, 5], [0b01, 0b11], 2)
     flow.fill([2, 3])

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from ..garbage_collection import garbage_collection_paused
 from ..types import ClusterView, TopicPartition
 from .base import Subscription, sort_key
 from .flow import Flow
@@ -32,6 +33,7 @@ from .plans import in_order, known_topics
 from .racks import member_racks, partition_racks, racks_matter
 
 
+@garbage_collection_paused  # each of thousands of partitions becomes several objects
 def balanced(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription], owners: Mapping[TopicPartition, str]
 ) -> dict[str, tuple[TopicPartition, ...]]:

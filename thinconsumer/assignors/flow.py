@@ -16,9 +16,9 @@ path longer or, at equal length, the layers deeper, so the algorithm ends.
 from __future__ import annotations
 
 import operator
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from .masks import bits
@@ -90,20 +90,31 @@ class Flow:
 
         This saves :meth:`route` searches. Pools with few members come first, as their partitions have the least choice.
         """
-        loads = [self.load(member) for member in range(len(self.units))]
+        open_at: dict[int, int] = {}  # by load: the bit mask of members with this load that may get more
+        for member, limit in enumerate(most):
+            load = self.load(member)
+            if load < limit:
+                open_at[load] = open_at.get(load, 0) | 1 << member
+        loads = sorted(open_at)
         for pool in sorted(range(len(self.near)), key=lambda pool: self.near[pool].bit_count()):
-            if not self.pool_excess[pool]:
-                continue
-            open_to = [(loads[member], member) for member in bits(self.near[pool]) if loads[member] < most[member]]
-            heapify(open_to)
-            while open_to and self.pool_excess[pool]:
-                _, member = open_to[0]
+            index = 0
+            while self.pool_excess[pool] and index < len(loads):
+                load = loads[index]
+                found = open_at[load] & self.near[pool]
+                if not found:
+                    index += 1
+                    continue
+                bit = found & -found
+                member = bit.bit_length() - 1
                 self.put(pool, member, 1)
-                loads[member] += 1
-                if loads[member] < most[member]:
-                    heapreplace(open_to, (loads[member], member))
-                else:
-                    heappop(open_to)
+                if load + 1 < most[member]:
+                    if load + 1 not in open_at:
+                        insort(loads, load + 1)
+                        open_at[load + 1] = 0
+                    open_at[load + 1] |= bit
+                open_at[load] ^= bit
+                if not open_at[load]:
+                    del open_at[load], loads[index]
 
     def route(self) -> None:
         """Move as many excess partitions as possible to members with room, at minimum total cost."""
