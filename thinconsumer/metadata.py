@@ -21,7 +21,13 @@ from .timers import NEVER, Backoff, Random, Retry
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
 from .wire.error_codes import Code, to_error
-from .wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from .wire.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 log = logging.getLogger(__name__)
 
@@ -479,22 +485,7 @@ class Metadata:
         is_outdated = known.counts is not None and any(
             0 <= p.leader_epoch < known.epochs.get(p.partition_index, -1) for p in raw.partitions
         )
-        found = {
-            p.partition_index: _newer(
-                known,
-                PartitionInfo(
-                    name,
-                    p.partition_index,
-                    p.leader_id,
-                    # Leader epochs in responses before version 9 may be stale (KAFKA-9212) and are ignored.
-                    p.leader_epoch if version >= 9 else -1,
-                    tuple(p.replica_nodes),
-                    tuple(p.isr_nodes),
-                    tuple(p.offline_replicas),
-                ),
-            )
-            for p in raw.partitions
-        }
+        found = {p.partition_index: _newer(known, _partition_info(name, p, version)) for p in raw.partitions}
         if is_outdated:
             # A change of the counts raises the leader epoch of every partition, so this broker may lag behind a change.
             # A producer that took its counts would send records to partitions that their keys have left.
@@ -530,6 +521,20 @@ class Metadata:
                 # Empty, as all partitions of a topic that appears later are new. But a response without brokers comes
                 # from a broker that has just started and does not know all topics yet, so the topic may be an old one.
                 topic.first_seen = frozenset() if caught_up else None
+
+
+def _partition_info(topic: str, raw: MetadataResponsePartition, version: int) -> PartitionInfo:
+    replicas = tuple(raw.replica_nodes)
+    return PartitionInfo(
+        topic,
+        raw.partition_index,
+        raw.leader_id,
+        # Leader epochs in responses before version 9 may be stale (KAFKA-9212) and are ignored.
+        raw.leader_epoch if version >= 9 else -1,
+        replicas,
+        replicas if raw.isr_nodes == raw.replica_nodes else tuple(raw.isr_nodes),
+        tuple(raw.offline_replicas),
+    )
 
 
 def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:

@@ -110,7 +110,8 @@ class Partition:
         "failures",
         "fruitless_ranges",
         "high_watermark",
-        "indexed_as",
+        "indexed_end",
+        "indexed_state",
         "is_new",
         "last_error",
         "last_stable_offset",
@@ -156,8 +157,9 @@ class Partition:
         self.number = 0  #: The index in the assignment.
         #: The changed partitions of the assignment that this partition belongs to; None if it was never assigned.
         self._changed: dict[Partition, None] | None = None
-        #: The state and ``blocked_until`` under which :class:`Partitions` lists the partition.
-        self.indexed_as: tuple[PositionState, float] | None = None
+        #: The state and ``blocked_until`` under which :class:`Partitions` lists the partition; None if it does not.
+        self.indexed_state: PositionState | None = None
+        self.indexed_end = 0.0
         self._state = state
         self._cursor = Cursor(-1)
         self._paused = self._pending_revocation = self._callback_pending = False
@@ -489,7 +491,7 @@ class Partitions:
         ends = self._ends[state]
         while ends:
             end, _, partition = ends[0]
-            if end > now and partition.indexed_as == (state, end):
+            if end > now and partition.indexed_state is state and partition.indexed_end == end:
                 return end
             heappop(ends)
         return float("inf")
@@ -513,28 +515,30 @@ class Partitions:
         # A partition leaves ``_changed`` last. If Ctrl-C strikes before, it is listed again, which does no harm.
         for partition in list(self._changed):
             # The planner needs no partition that was not to be fetched before the change, and is not to be after it.
-            if PositionState.FETCHING in (partition._state, *(partition.indexed_as or ())):
+            if partition._state is PositionState.FETCHING or partition.indexed_state is PositionState.FETCHING:
                 self._unplanned[partition] = None
             self._list(partition)
             del self._changed[partition]
 
     def _list(self, partition: Partition) -> None:
-        before = partition.indexed_as
+        before = partition.indexed_state
         if self._partitions.get(partition.tp) is not partition:
             if before is not None:
-                self._by_state[before[0]].pop(partition, None)
+                self._by_state[before].pop(partition, None)
             self._with_error.pop(partition, None)
             self._unconfirmed.pop(partition, None)
-            partition.indexed_as = None
+            partition.indexed_state = None
             return
-        state, end = now_as = partition._state, partition._blocked_until
-        if before != now_as:
+        state, end = partition._state, partition._blocked_until
+        if before is not state or partition.indexed_end != end:
             if before is not None:
-                self._by_state[before[0]].pop(partition, None)
+                self._by_state[before].pop(partition, None)
             self._by_state[state][partition] = None
             if end:
                 heappush(self._ends[state], (end, next(self._serial), partition))
-            partition.indexed_as = now_as
+            # The end first: if Ctrl-C strikes between the two, the partition is listed again.
+            partition.indexed_end = end
+            partition.indexed_state = state
         if partition._error is None:
             self._with_error.pop(partition, None)
         else:

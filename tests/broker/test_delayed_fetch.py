@@ -92,6 +92,7 @@ class World:
         rows = [
             (
                 CachedPartition(("t", n), "t", NO_ID, FetchPartition(partition=n, **asked)),
+                self.replicas[n],
                 PartitionData(records=bytes(sizes[n])),
             )
             for n in range(2)

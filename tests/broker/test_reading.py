@@ -78,7 +78,7 @@ def read(replicas, asked_for, *, only_changed=False, **more):
     """Return the response rows, and the read result."""
     node = node_of(*replicas)
     result = read_all(node, asked_for, params(**more))
-    return [row for _, row in response_rows(node, result, params(**more), only_changed=only_changed)], result
+    return [row for _, row in response_rows(result, params(**more), only_changed=only_changed)], result
 
 
 def read_one(replica, asked_for=None, **more):
@@ -209,7 +209,7 @@ def test_unchanged_partitions_get_no_row():
     known.high_watermark, known.log_start_offset = 8, 0
     stale.high_watermark, stale.log_start_offset = 7, 0
     rows, result = read([replica], [known, stale], only_changed=True)
-    assert [row for _, row in result.rows] == [None, None]
+    assert [row for _, _, row in result.rows] == [None, None]
     assert [(row.high_watermark, bytes(row.records)) for row in rows] == [(8, b"")]
     assert len(read([replica], [known, stale])[0]) == 2
 

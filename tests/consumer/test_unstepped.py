@@ -22,7 +22,7 @@ PASSING = {"_now", "_random", "_shared_jitter", "freed"}
 #: Lists of partitions that follow reported changes when they are next used. Their own tests compare them with all
 #: partitions.
 PASSING |= {"_targets", "changed", "_changed", "_unplanned", "_by_state", "_ends", "_with_error", "_unconfirmed"}
-PASSING |= {"indexed_as", "_changes", "_changes_seen", "_next_end"}
+PASSING |= {"indexed_end", "indexed_state", "_changes", "_changes_seen", "_next_end"}
 #: Messages, batches and options, which no manager changes.
 OPAQUE = ("thinconsumer.wire", "thinconsumer.records", "thinconsumer.config")
 

@@ -100,9 +100,10 @@ class DelayedFetch:
         self.size = result.size
         self._done: Callable[[], None] | None = done
         self._watched: list[_WatchedPartition] = []
-        for cached, row in result.rows:
+        for cached, partition, row in result.rows:
+            assert partition is not None, "after an error, the response is sent at once"
             size = len(row.records or b"") if row is not None else 0
-            self._watched.append(_WatchedPartition(self, replica_for(node, cached), cached, size))
+            self._watched.append(_WatchedPartition(self, partition, cached, size))
         self._timer: Timer = node.call_later(max_wait_s, self._complete)
 
     def complete_soon(self) -> None:

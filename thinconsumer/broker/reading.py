@@ -51,9 +51,9 @@ class FetchParams(NamedTuple):
 class FetchReadResult(NamedTuple):
     """The result of reading all partitions of a fetch request once."""
 
-    #: The partitions with the data for the response; None if a partition has no records to return and no error.
-    #: :func:`response_rows` then builds the data when the response is sent.
-    rows: list[tuple[CachedPartition, PartitionData | None]]
+    #: The partitions with the replica read, None after an error, and the data for the response, None if there are no
+    #: records and no error. :func:`response_rows` then builds the data when the response is sent.
+    rows: list[tuple[CachedPartition, PartitionReplica | None, PartitionData | None]]
     size: int  #: The size of the records of all partitions in bytes.
     #: Whether to respond without waiting for ``min_bytes``, because a partition has an error, a diverging epoch, or a
     #: preferred read replica.
@@ -87,17 +87,19 @@ def read_all(node: BrokerNode, cached: Iterable[CachedPartition], params: FetchP
     The first partition with records returns at least one batch even if it exceeds all limits; otherwise a client could
     never read a batch larger than its limits.
     """
-    rows: list[tuple[CachedPartition, PartitionData | None]] = []
+    rows: list[tuple[CachedPartition, PartitionReplica | None, PartitionData | None]] = []
     remaining_bytes = params.max_bytes
     size = 0
     must_respond = False
     for one in cached:
         row: PartitionData | None
+        partition: PartitionReplica | None
         try:
-            row, row_must_respond = _read(replica_for(node, one), one.request, params, remaining_bytes, size == 0)
+            partition = replica_for(node, one)
+            row, row_must_respond = _read(partition, one.request, params, remaining_bytes, size == 0)
         except PartitionReadError as error:
-            row, row_must_respond = error_row(one.partition, error.code), True
-        rows.append((one, row))
+            partition, row, row_must_respond = None, error_row(one.partition, error.code), True
+        rows.append((one, partition, row))
         must_respond = must_respond or row_must_respond
         if row is not None and row.records:
             size += len(row.records)
@@ -106,7 +108,7 @@ def read_all(node: BrokerNode, cached: Iterable[CachedPartition], params: FetchP
 
 
 def response_rows(
-    node: BrokerNode, result: FetchReadResult, params: FetchParams, *, only_changed: bool
+    result: FetchReadResult, params: FetchParams, *, only_changed: bool
 ) -> list[tuple[CachedPartition, PartitionData]]:
     """Return the partitions of the response to a fetch request, each with its entry.
 
@@ -115,9 +117,9 @@ def response_rows(
     start offset. Building their entries would cost time: few of a session's thousand partitions change in between.
     """
     rows: list[tuple[CachedPartition, PartitionData]] = []
-    for one, row in result.rows:
+    for one, partition, row in result.rows:
         if row is None:
-            partition = replica_for(node, one)
+            assert partition is not None
             if only_changed and one.has_sent(partition.high_watermark, partition.log.start_offset):
                 continue
             row = _empty_row(partition, one.request, params)

@@ -16,7 +16,7 @@ from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
-from ..timers import NEVER, Backoff, Random, Retry, SharedJitter
+from ..timers import NEVER, Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import to_error
@@ -34,9 +34,16 @@ class PartitionQuery(ABC):
         least_refresh: the number of the metadata refresh that must have succeeded before the query is sent.
     """
 
-    __slots__ = ("argument", "leaderless_in", "least_epoch", "least_refresh", "outdated_until", "retry", "tp")
-
-    retry: Retry
+    __slots__ = (
+        "argument",
+        "attempts",
+        "leaderless_in",
+        "least_epoch",
+        "least_refresh",
+        "not_before",
+        "outdated_until",
+        "tp",
+    )
 
     def __init__(self, tp: TopicPartition, argument: int, least_epoch: int = -1, outdated_until: float = 0.0) -> None:
         self.tp = tp
@@ -44,6 +51,9 @@ class PartitionQuery(ABC):
         self.least_epoch = least_epoch
         self.outdated_until = outdated_until
         self.least_refresh = 0
+        # The state of a ``timers.Retry``, without an object of its own for each of thousands of queries.
+        self.attempts = 0  #: Number of failures, with which the backoff grows.
+        self.not_before = -NEVER  #: End of the backoff.
         #: The metadata version in which ``tp`` had no leader, else -1. A newer version ends the backoff.
         self.leaderless_in = -1
 
@@ -107,10 +117,12 @@ class LeaderQueries(ABC):
         self._backoff = Backoff.from_settings(settings)
         self._api = self.api.__name__.removesuffix("Request")
         self._min_version = 0
-        self._queries: dict[PartitionQuery, None] = {}  # a dict, from which an answered query is removed at once
+        # Dicts, from which a query is removed at once. Only queries without a request are looked at in each step.
+        self._waiting: dict[PartitionQuery, None] = {}  #: Queries to send, some of them after a backoff.
+        self._in_flight: dict[PartitionQuery, None] = {}  #: Queries whose request has no response yet.
         self._outages = OutageLog(log)
         self._has_outages = False  #: Whether ``_outages`` had any when the response being handled arrived.
-        #: The metadata version in which all queries wait for the first response about their topics; -1 if some do not.
+        #: The metadata version in which all waiting queries wait for newer metadata; -1 if some do not.
         self._idle_in = -1
         #: Incremented when a query is added or ends, so that the topics that metadata refreshes are computed anew.
         #: Otherwise metadata would go on to request a topic without queries, and polls would raise the topic's errors.
@@ -118,58 +130,64 @@ class LeaderQueries(ABC):
 
     def add(self, query: PartitionQuery) -> None:
         """Send the query from the next step on, until it has a result or is no longer wanted."""
-        query.retry = Retry(self._backoff, self._shared_jitter)
-        self._queries[query] = None
+        self._waiting[query] = None
         self._idle_in = -1
         self.version += 1
 
     def topics(self) -> set[str]:
         """Return the topics with pending queries: metadata must contain their leaders."""
-        return {query.tp.topic for query in self._queries}
+        return {query.tp.topic for queries in (self._waiting, self._in_flight) for query in queries}
 
     def step(self, now: float) -> list[Request]:
         """Return the requests due now."""
-        if not self._queries:
+        if not self._waiting:
             return []
-        before = len(self._queries)
-        self._queries = {query: None for query in self._queries if query.retry.in_flight or query.wanted()}
-        if len(self._queries) != before:
-            self.version += 1
-            self._outages.keep({query.tp for query in self._queries})
-        if self._idle_in == self._metadata.version:
+        self._drop_unwanted()
+        version = self._metadata.version
+        if self._idle_in == version:
             return []
-        for query in self._queries:
-            if query.leaderless_in not in (-1, self._metadata.version):
-                query.retry.not_before = now
-        due = [query for query in self._queries if query.retry.may_send(now)]
-        if due:
-            self._shared_jitter.redraw()
-        groups: dict[int, list[Group]] = {}
+        awaited = {name for name in {query.tp.topic for query in self._waiting} if self._metadata.awaits(name)}
+        due = []
         unknown = 0
+        for query in self._waiting:
+            if now < query.not_before and query.leaderless_in in (-1, version):
+                continue
+            if query.tp.topic in awaited or query.least_refresh > self._metadata.refreshed:
+                unknown += 1
+                query.leaderless_in, query.not_before = version, NEVER
+            else:
+                due.append(query)
+        if unknown == len(self._waiting):
+            self._idle_in = version
+        if not due:
+            return []
+        self._shared_jitter.redraw()
+        groups: dict[int, list[Group]] = {}
         for query in due:
             query.leaderless_in = -1
             info = self._metadata.leader(query.tp)
-            if query.least_refresh > self._metadata.refreshed or (
-                info is None and self._metadata.awaits(query.tp.topic)
-            ):
-                unknown += 1
-                query.leaderless_in = self._metadata.version
-                query.retry.not_before = NEVER
-            elif info is None or (info.leader_epoch < query.least_epoch and now < query.outdated_until):
+            if info is None or (info.leader_epoch < query.least_epoch and now < query.outdated_until):
                 self._without_leader(query, now)
             else:
-                query.retry.sent()
+                del self._waiting[query]
+                self._in_flight[query] = None
                 _place(groups.setdefault(info.leader, []), query)
-        if unknown == len(self._queries):
-            self._idle_in = self._metadata.version
         deadline = now + self._settings.request_timeout_ms / 1000
         return [self._request(node, group, deadline) for node, many in groups.items() for group in many]
 
     def wake_at(self, now: float) -> float:
         """Return when the next backoff ends."""
-        if self._idle_in == self._metadata.version:
+        if not self._waiting or self._idle_in == self._metadata.version:
             return NEVER
-        return max(now, min((query.retry.wake_at() for query in self._queries), default=NEVER))
+        return max(now, min(query.not_before for query in self._waiting))
+
+    def _drop_unwanted(self) -> None:
+        unwanted = [query for query in self._waiting if not query.wanted()]
+        if unwanted:
+            for query in unwanted:
+                del self._waiting[query]
+            self.version += 1
+            self._outages.keep({query.tp for queries in (self._waiting, self._in_flight) for query in queries})
 
     def handle(self, answer: Answer, now: float) -> None:
         """Handle the response to a request made by :meth:`step`."""
@@ -195,7 +213,8 @@ class LeaderQueries(ABC):
 
         An exception has ended the public call that waited for a result; resets and validation add their queries again.
         """
-        self._queries.clear()
+        self._waiting.clear()
+        self._in_flight.clear()
         self._idle_in = -1
         self.version += 1
 
@@ -229,12 +248,12 @@ class LeaderQueries(ABC):
         # The backoff grows with each failure, since thousands of clients may wait for the same leader and load the
         # brokers with requests. A newer metadata version ends the backoff.
         query.leaderless_in = self._metadata.version
-        query.retry.failed(now)
+        self._back_off(query, now)
 
     def _take(self, query: PartitionQuery, data: Any, node_id: int, now: float) -> None:
         tp = query.tp
         if not data.error_code:
-            del self._queries[query]
+            del self._in_flight[query]
             self.version += 1
             if self._has_outages:
                 self._outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
@@ -252,7 +271,14 @@ class LeaderQueries(ABC):
 
     def _again(self, query: PartitionQuery, error: KafkaError, now: float, *, final: bool) -> None:
         query.failed(error, final)
-        query.retry.failed(now)
+        del self._in_flight[query]
+        self._waiting[query] = None
+        self._idle_in = -1
+        self._back_off(query, now)
+
+    def _back_off(self, query: PartitionQuery, now: float) -> None:
+        query.attempts += 1
+        query.not_before = now + self._backoff.delay(query.attempts, self._shared_jitter)
 
 
 def _place(groups: list[Group], query: PartitionQuery) -> None:

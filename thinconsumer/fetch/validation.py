@@ -10,7 +10,7 @@ import logging
 from ..config import ConsumerConfig
 from ..connection.request import Request
 from ..errors import KafkaError, LogTruncationError, UnsupportedVersionError
-from ..metadata import Metadata
+from ..metadata import Metadata, TopicMetadata
 from ..partitions import Partition, Partitions
 from ..position_states import PositionEvent, PositionState
 from ..timers import NEVER, Random
@@ -45,8 +45,12 @@ class Validation(EpochEndQueries):
         seen = self._metadata.version, self._partitions.generation
         if self._seen != seen:
             self._seen = seen
-            for partition in self._partitions:
-                self._compare(partition)
+            known = {
+                name: self._metadata.topics[name] for name in self._partitions.topics() & self._metadata.topics.keys()
+            }
+            for partition in self._partitions if known else ():
+                if partition.tp.topic in known:
+                    self._compare(partition, known[partition.tp.topic])
         self._asked = {partition: query for partition, query in self._asked.items() if query.wanted()}
         for partition in self._partitions.in_state(PositionState.VALIDATING, now):
             if partition not in self._asked:
@@ -68,8 +72,8 @@ class Validation(EpochEndQueries):
         self._asked.clear()
         self._seen = (-1, -1)
 
-    def _compare(self, partition: Partition) -> None:
-        topic_id = self._metadata.topic_id(partition.tp.topic)
+    def _compare(self, partition: Partition, topic: TopicMetadata) -> None:
+        topic_id = topic.topic_id
         if topic_id != ZERO_UUID:
             if partition.topic_id not in (None, topic_id):
                 partition.leader_epoch = -1

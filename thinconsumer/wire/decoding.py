@@ -85,6 +85,7 @@ class _Decoder:
         with source.block("if pos != size:"):
             source.line("raise TrailingBytesError(pos, size)")
         source.line(f"return {message}")
+        source.first("no_elements, no_tags = [], {}")  # shared by all structs without any: messages are read-only
         return source.compile(f"decode {cls.__name__} version {self.version}", "decode")
 
     def flush(self) -> None:
@@ -108,7 +109,7 @@ class _Decoder:
         self.flush()
         name = source.fresh("o")
         source.line(f"{name} = new({source.constant('C', cls)})")
-        source.line(f"{name}.unknown_tags = {{}}")
+        source.line(f"{name}.unknown_tags = no_tags")
         tagged: list[tuple[str, WireField]] = []
         for attribute, wire in wire_fields(cls):
             present = self.version in wire.versions
@@ -126,7 +127,7 @@ class _Decoder:
     def default(self, wire: WireField) -> str:
         """Return a Python expression for the default of a field, for versions that do not contain the field."""
         if wire.default is list:
-            return "[]"
+            return "no_elements"
         if not callable(wire.default):
             return self.source.literal(wire)
         if wire.default not in self.shared:
@@ -142,7 +143,7 @@ class _Decoder:
             return
         for attribute, wire in fields:
             self.source.first(f"{name}.{attribute} = {self.default(wire)}")
-        self.source.first(f"{name}.unknown_tags = {{}}")
+        self.source.first(f"{name}.unknown_tags = no_tags")
         self.source.first(f"{name} = new({cls_name})")
 
     def value(self, wire: WireField, target: str, what: str) -> None:
@@ -260,6 +261,7 @@ class _Decoder:
             if not tagged:
                 source.line(f"{name}.unknown_tags, pos = read_tags(buf, pos, {count})")
                 return
+            source.line(f"{name}.unknown_tags = {{}}")
             with source.block(f"if {count} * 2 > size - pos:"):
                 source.line(f"bad_count('tagged fields', {count}, pos)")
             with source.block(f"for _ in range({count}):"):

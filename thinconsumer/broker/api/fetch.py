@@ -52,7 +52,7 @@ def _handle(call: ApiCall) -> Message | None:
 
     def answer(result: FetchReadResult) -> FetchResponse:
         is_incremental = context.kind is FetchContextKind.INCREMENTAL
-        return _answer(call, context, response_rows(node, result, params, only_changed=is_incremental) + unknown)
+        return _answer(call, context, response_rows(result, params, only_changed=is_incremental) + unknown)
 
     if request.max_wait_ms <= 0 or result.size >= params.min_bytes or result.must_respond:
         return answer(result)
