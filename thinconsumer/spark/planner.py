@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..config.values import INT64_MAX
 from ..errors import KafkaConfigurationError, KafkaError
+from ..lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .offsets import EARLIEST, LATEST, Offsets, partition_names

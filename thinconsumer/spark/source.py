@@ -41,7 +41,6 @@ from .cluster_client import ClusterClient
 from .columns import COLUMNS
 from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, from_json, to_json
 from .options import AtCommitted, AtOffsets, Bound, SourceOptions
-from .reading import read
 from .zip_imports import keep_directories
 
 try:
@@ -141,6 +140,8 @@ class _Reader:
         # For an empty list of partitions, Spark calls this with None (4.0 and 4.1) or InputPartition(None).
         if partition is None or partition.value is None:
             return iter(())
+        from .reading import read  # on demand: only tasks need it, not the processes that plan
+
         return read(partition.value, self._options, self._columns, attempt=task_attempt())
 
     def _tasks(self, plan: planner.ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
