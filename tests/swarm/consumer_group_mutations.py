@@ -192,14 +192,13 @@ CONSUMER_GROUP_ROWS = (
     coordinated(
         "long absence ignored",
         "After an absence longer than the session records are handed out; they may be another member's by now.",
-        (ConsumerMember, "called", "if gap <= max(self.heartbeat_interval, self._survived) or", "if True or"),
+        (ConsumerMember, "called", "if gap <= self.heartbeat_interval or", "if True or"),
         needs=absences,
     ),
     coordinated(
         "session of another coordinator trusted",
-        "A gap between heartbeats counts as survived although the coordinator has changed, and began a new session.",
-        (ConsumerMember, "_accept", "is_session = before.is_member and self._known is not None",
-         "is_session = before.is_member"),
+        "A gap counts as survived by its length alone; the coordinator may have changed in the gap that was survived.",
+        (ConsumerMember, "withholds", "may_wait or not self._is_outpaced or", ""),
         needs=lambda knobs: knobs.double_absences,
     ),
 )  # fmt: skip

@@ -209,7 +209,7 @@ class ConsumerCore:
             error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
                 self._raise(error)
-            is_held = group is not None and group.member.held
+            is_held = group is not None and group.member.withholds(may_wait=now < deadline)
             poll_result = PollResult() if is_held else self._gather(limit, ends, columns)
             if poll_result.count:
                 self._owes_records = False

@@ -239,7 +239,7 @@ class Group:
         self._polled_at = now
         is_back = self.member.called(now)  # first: after a long gap it sets ``held``, which stops auto-commits
         is_back = self.member.polled(now) or is_back
-        if self.auto_commit is None or self.member.held is not None:
+        if self.auto_commit is None or self.member.withholds(may_wait=False):
             return is_back
         return self.auto_commit.poll(now) or is_back
 

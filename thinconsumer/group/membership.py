@@ -91,6 +91,13 @@ class Membership(Manager, Protocol):
     def called(self, now: float) -> bool:
         """Note a call of the application. Return whether the gap since the previous call makes a step due."""
 
+    def withholds(self, *, may_wait: bool) -> bool:
+        """Return whether polls return no records now, see :attr:`held`.
+
+        ``may_wait`` tells whether the poll can wait for a response. The last step of a poll cannot, so that a member
+        may conclude from less there.
+        """
+
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Act on a membership error that a commit under ``identity`` returned, unless the identity has changed."""
 

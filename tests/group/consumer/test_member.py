@@ -285,24 +285,51 @@ def test_after_a_gap_longer_than_the_interval_a_heartbeat_has_to_confirm_the_mem
     assert world.member.held is None
 
 
-def test_polls_with_gaps_that_the_session_survives_return_records(world):
+def sleep(world, seconds, request=None):
+    """Call again after a gap, read the response to the heartbeat before it, and return the next heartbeat."""
+    world.now += seconds
+    world.member.called(world.now)
+    world.member.polled(world.now)
+    if request is not None:
+        world.respond(request)
+    return world.heartbeat()[0]
+
+
+def test_polls_that_never_wait_return_records_after_gaps_that_the_session_survives(world):
     """Without waiting, each poll gets the response to the heartbeat before its gap: that has to count, too."""
     world.settle()
     world.member.called(world.now)
-    held = []
+    withheld = []
     request = None
     for _ in range(5):
-        world.now += 8
-        world.member.called(world.now)
-        if request is not None:
-            world.respond(request)
-        held.append(world.member.held is not None)
-        request, _ = world.heartbeat()
-    assert held == [True, False, False, False, False]
-    world.now += 20
+        request = sleep(world, 8, request)
+        assert world.member.withholds(may_wait=True)
+        withheld.append(world.member.withholds(may_wait=False))
+    assert withheld == [True, False, False, False, False]
+    request = sleep(world, 20, request)
+    assert world.member.withholds(may_wait=False)
+    sleep(world, 6, request)
+    assert not world.member.withholds(may_wait=False)
+
+
+def test_a_survived_gap_proves_nothing_to_a_program_that_reads_each_response(world):
+    """The coordinator may have moved away and back within the first gap, and began a new session."""
+    world.settle()
     world.member.called(world.now)
-    world.respond(request)
-    assert world.member.held is not None
+    world.respond(sleep(world, 8))
+    assert world.member.held is None
+    sleep(world, 8)
+    assert world.member.withholds(may_wait=False)
+
+
+def test_a_long_gap_needs_its_own_confirmation_although_a_shorter_one_follows(world):
+    world.settle()
+    world.member.called(world.now)
+    world.respond(sleep(world, 8))
+    sleep(world, 20)
+    world.now += 6
+    world.member.called(world.now)
+    assert world.member.withholds(may_wait=False)
 
 
 def test_health_shows_what_is_left_to_reconcile(world):
@@ -325,8 +352,10 @@ def test_what_a_membership_has_survived_does_not_count_for_the_next_one(world):
     world.beat(code=Code.UNKNOWN_MEMBER_ID)
     world.settle()
     world.member.called(world.now)
+    sleep(world, 6)
     world.now += 6
-    assert world.member.called(world.now) and world.member.held is not None
+    world.member.called(world.now)
+    assert world.member.withholds(may_wait=False)
 
 
 def test_a_gap_in_which_a_heartbeat_failed_does_not_count_as_survived(world):
@@ -340,8 +369,10 @@ def test_a_gap_in_which_a_heartbeat_failed_does_not_count_as_survived(world):
     world.member.called(world.now)
     world.beat()
     assert world.member.held is None
+    sleep(world, 6)
     world.now += 10
-    assert world.member.called(world.now) and world.member.held is not None
+    world.member.called(world.now)
+    assert world.member.withholds(may_wait=False)
 
 
 def test_a_reconciliation_that_an_expulsion_cuts_off_is_a_failed_rebalance(world):

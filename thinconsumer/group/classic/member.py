@@ -186,6 +186,10 @@ class ClassicMember:
         waited, self._awaits_poll = self._awaits_poll, False
         return waited
 
+    def withholds(self, *, may_wait: bool) -> bool:
+        """Return whether polls return no records now. The session timeout is known: ``may_wait`` changes nothing."""
+        return self.held is not None
+
     def called(self, now: float) -> bool:
         """Note a call of the application, and react to a long gap since the previous call.
 

@@ -104,7 +104,9 @@ class ConsumerMember:
         self._unconfirmed_since = -NEVER
         #: The longest time between two heartbeats that this membership has survived: the session lasts at least that.
         self._survived = 0.0
-        self._gap = 0.0  #: The gap between calls because of which :attr:`held` was set last.
+        self._gap = 0.0  #: The longest gap between calls that is not confirmed yet: the reason for :attr:`held`.
+        #: Whether the last gap began before the response to a heartbeat after the gap before it was read.
+        self._is_outpaced = False
         self._expulsion: MemberEvent | None = None  #: The state change that follows when :meth:`work` has returned.
         self._is_working = self._listener_may_have_run = False
         self._loss_due = False
@@ -217,19 +219,30 @@ class ConsumerMember:
     def called(self, now: float) -> bool:
         """Note a call of the application. Return whether the gap since the previous call makes a step due.
 
-        The client does not know the broker's session timeout, only that it is longer than the heartbeat interval, and
-        longer than any time between two heartbeats after which the coordinator still knew this member. After a longer
-        gap, polls return no records until a heartbeat succeeds: others may own the partitions.
+        The client does not know the broker's session timeout, only that it is longer than the heartbeat interval. After
+        a longer gap, polls return no records until a heartbeat succeeds: others may own the partitions.
         """
         gap = self._poll_timer.called(now)
-        if gap <= max(self.heartbeat_interval, self._survived) or not self.identity.is_member:
+        if gap <= self.heartbeat_interval or not self.identity.is_member:
             return False
-        self._gap = gap
+        self._is_outpaced = self.held is not None
+        self._gap = max(gap, self._gap) if self._is_outpaced else gap
         interval = f"the broker's heartbeat interval is {self.heartbeat_interval:g} s"
         self.held = f"{gap:.1f} s between calls, {interval}: a heartbeat has to confirm the membership first"
         self._unconfirmed_since = now
         log.debug("group %s: polls get no records: %s", self.identity.group_id, self.held)
         return True
+
+    def withholds(self, *, may_wait: bool) -> bool:
+        """Return whether polls return no records now; ``may_wait`` tells whether this poll can wait for a response.
+
+        A program that calls ``poll(0)`` every few seconds gets each response in the call after the next gap. If only
+        responses to requests that were sent after the last gap counted, its polls would never return records. Such a
+        poll therefore returns records if the membership has survived a gap of that length before.
+        """
+        if self.held is None:
+            return False
+        return may_wait or not self._is_outpaced or not self.identity.is_member or self._gap > self._survived
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Send a heartbeat at once after a membership error of a commit: its response tells what has changed."""
@@ -420,19 +433,17 @@ class ConsumerMember:
         return None
 
     def _confirm(self, *, is_first: bool, is_session: bool) -> None:
-        """Let polls return records again if the membership has lasted until now, as far as the response shows.
+        """Note that the membership has lasted until the request was sent, which may let polls return records again.
 
-        A program that calls ``poll(0)`` every few seconds gets each response in the call after the next gap. If only
-        responses to requests that were sent after the last gap counted, its polls would never return records. So a
-        response also counts if the session has survived a gap of that length before. A gap in which a heartbeat failed
-        does not count: the coordinator may have moved meanwhile, and then began a new session.
+        The time since the request before counts as survived, too, unless a heartbeat has failed meanwhile: the
+        coordinator may have moved, and then began a new session.
         """
         if is_first:
             self._survived = 0.0
         elif is_session:
             self._survived = max(self._survived, self._sent_at - self._confirmed_at)
         self._confirmed_at = self._sent_at
-        if self._sent_at >= self._unconfirmed_since or self._gap <= self._survived:
+        if self._sent_at >= self._unconfirmed_since:
             self.held = None
 
     def _receive(self, target: PartitionIds | None, now: float) -> None:

@@ -28,7 +28,11 @@ def beat(room, member, epoch, *, gets=0, code=0, tps=None, line=1, read_on=None)
     room.says(member, request, line)
     rows = None if tps is None else Assignment(topic_partitions=[TopicPartitions(topic_id=ID, partitions=tps)])
     response = ConsumerGroupHeartbeatResponse(
-        error_code=code, member_id=None if code else "ann-id", member_epoch=gets, assignment=rows
+        error_code=code,
+        member_id=None if code else "ann-id",
+        member_epoch=gets,
+        heartbeat_interval_ms=5000,
+        assignment=rows,
     )
     room.learns(member, request, response, read_on or line)
     return room.views.of[member]
@@ -73,6 +77,14 @@ def test_partitions_are_named_by_their_ids():
     assert named(rows, {ID: "t"}.__getitem__) == {A, TopicPartition("t", 1)}
 
 
+def away(room, ann, gap):
+    """Let the member make no call for a while; return whether it has to wait for a confirmation then."""
+    room.tell("call_ended", ann)
+    room.now += gap
+    room.tell("call_began", ann, True)
+    return room.views.of[ann].doubted_since is not None
+
+
 @pytest.mark.parametrize(
     ("between", "is_trusted"),
     [
@@ -81,10 +93,14 @@ def test_partitions_are_named_by_their_ids():
         ("a lost connection", False),
         ("a second heartbeat", False),
         ("a join", False),
+        ("a response", False),
     ],
 )
 def test_a_gap_that_the_membership_has_survived_before_needs_no_confirmation(room, ann, between, is_trusted):
-    """The session timeout is 10 s; after a failed heartbeat, the coordinator may be another one."""
+    """The session timeout is 10 s; after a failed heartbeat, the coordinator may be another one.
+
+    The member has not read a response between two gaps, or could have waited for its confirmation.
+    """
     beat(room, ann, 0, gets=3, tps=[0])
     room.now += 20
     if between == "an error":
@@ -96,8 +112,16 @@ def test_a_gap_that_the_membership_has_survived_before_needs_no_confirmation(roo
     beat(room, ann, 3, gets=3, line=2)
     if between == "a join":
         beat(room, ann, 0, gets=3, tps=[0])
-    for gap, expected in ((15, is_trusted), (25, False)):
-        room.tell("call_ended", ann)
-        room.now += gap
-        room.tell("call_began", ann, True)
-        assert (room.views.of[ann].doubted_since is None) is expected
+    away(room, ann, 8)
+    if between == "a response":
+        beat(room, ann, 3, gets=3, line=2)
+    assert away(room, ann, 15) is not is_trusted
+    if is_trusted:
+        assert away(room, ann, 25)
+
+
+def test_a_longer_gap_before_is_not_forgotten(room, ann):
+    beat(room, ann, 0, gets=3, tps=[0])
+    room.now += 20
+    beat(room, ann, 3, gets=3)
+    assert [away(room, ann, gap) for gap in (8, 25, 15)] == [False, True, True]

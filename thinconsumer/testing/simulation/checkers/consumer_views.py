@@ -42,9 +42,10 @@ class ConsumerViews(Views):
 
     A commit's error does not end a membership: the next heartbeat's response tells whether it has ended.
 
-    A member is not told its session timeout. It may take a gap between calls for harmless if the membership has
-    survived one of that length before: between two heartbeats that succeeded, and none that failed. A coordinator that
-    has restarted meanwhile, or has moved away and back, began a new session unnoticed (docs/groups.md).
+    A member is not told its session timeout. A program that has not waited for the response to a heartbeat between two
+    gaps may take the second for harmless if the membership has survived a gap of that length before: between two
+    heartbeats that succeeded, and none that failed. A coordinator that has restarted meanwhile, or has moved away and
+    back, began a new session unnoticed (docs/groups.md).
     """
 
     name_of: Callable[[bytes], str]
@@ -55,7 +56,13 @@ class ConsumerViews(Views):
         view = self.of[member]
         doubted_since, gap = view.doubted_since, self.now() - view.attended_at
         super().call_began(member, polls)
-        if member in self._members and gap <= view.survived:
+        if member not in self._members:
+            return
+        if gap > view.heartbeat_interval and view.generation >= 0:
+            view.is_outpaced = view.unproven_since is not None
+            view.unproven_gap = max(gap, view.unproven_gap) if view.is_outpaced else gap
+            view.unproven_since = self.now()
+        if view.is_outpaced and view.unproven_gap <= view.survived:
             view.doubted_since = doubted_since
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
@@ -91,9 +98,15 @@ class ConsumerViews(Views):
             if response.assignment is not None:
                 view.share = named(response.assignment.topic_partitions, self.name_of)
             view.shared_in = view.generation
+            view.heartbeat_interval = response.heartbeat_interval_ms / 1000
             self._proven(view)
         elif response.error_code in FENCINGS:
             self._forget(view, Code(response.error_code).name)
+
+    def _proven(self, view: View) -> None:
+        super()._proven(view)
+        if view.unproven_since is not None and view.asked_at >= view.unproven_since:
+            view.unproven_since, view.is_outpaced = None, False
 
     @staticmethod
     def _note_survival(view: View, *, is_join: bool, has_failed: bool) -> None:

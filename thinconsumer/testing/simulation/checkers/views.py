@@ -6,6 +6,7 @@ response changes the state when the client has read it, not when the coordinator
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -62,6 +63,11 @@ class View:
     #: Consumer group protocol: when the last heartbeat was written, if it has succeeded; else None.
     confirmed_at: float | None = None
     survived: float = 0.0  #: The longest time between two heartbeats in a row of this membership that have succeeded.
+    heartbeat_interval: float = math.inf  #: The interval that the coordinator has named last, in seconds.
+    #: The end of the last gap between calls that was longer than the interval, until a heartbeat sent since succeeds.
+    unproven_since: float | None = None
+    unproven_gap: float = 0.0  #: The longest gap since the last success.
+    is_outpaced: bool = False  #: Whether the gap before the last one was unproven when the last one began.
 
 
 @dataclass(eq=False)
