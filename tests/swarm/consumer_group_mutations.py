@@ -177,9 +177,9 @@ CONSUMER_GROUP_ROWS = (
     coordinated(
         "unknown topic ids dropped",
         "Assigned partitions of a topic that no metadata has named yet are left out, and not waited for.",
-        (ConsumerMember, "_receive", "self.assignment.target = target",
+        (ConsumerMember, "_receive", "self.assignment.receive(target)",
          ("known = {topic.topic_id for topic in self.assignment._metadata.topics.values()}\n"
-          "    self.assignment.target = frozenset(one for one in target if one[0] in known)")),
+          "    self.assignment.receive(frozenset(one for one in target if one[0] in known))")),
         needs=new_partitions,
     ),
     coordinated(

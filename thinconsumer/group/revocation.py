@@ -117,6 +117,10 @@ class PartitionRevocation:
         self.state = RevocationStep.IDLE
         self._revoking, self.revoked = [], frozenset()
 
+    def covers(self, tp: TopicPartition) -> bool:
+        """Return whether a revocation of the partition is in progress."""
+        return any(partition.tp == tp for partition in self._revoking)
+
     def waiting_until(self, now: float) -> float:
         """Return when the wait for commits times out; NEVER if there is no wait, or after the timeout.
 

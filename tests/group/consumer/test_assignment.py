@@ -24,6 +24,10 @@ class FakeRevocation:
         self.calls = []
         self.delay = 0
         self.failure = None
+        self.covered = ()
+
+    def covers(self, tp):
+        return tp in self.covered
 
     def revoke(self, tps, now):
         self.calls.append(("revoke", sorted(tps)))
@@ -104,6 +108,31 @@ def test_a_revocation_that_has_begun_is_completed_although_the_partition_comes_b
     world.target((T, 0), (T, 1))
     assert world.finish(7) == [Progress.REVOKED, Progress.ASSIGNED]
     assert (world.assignment.owned_since(T0), world.assignment.owned_since(T1)) == (7, 5)
+
+
+def test_partitions_that_a_newer_assignment_revokes_in_addition_follow_at_once(world):
+    """Before, their next owners waited until the first revocation was acknowledged."""
+    world.target((T, 0), (T, 1))
+    world.finish(5)
+    world.target((T, 1))
+    world.revocation.delay = 1
+    assert world.assignment.advance(6, 1.0) is Progress.WAITING
+    world.target()
+    assert world.assignment.advance(6, 1.0) is Progress.REVOKED
+    assert world.revocation.calls[1:] == [("revoke", [T0]), ("revoke", [T0]), ("revoke", [T1])]
+    assert world.assignment.owned() == frozenset()
+
+
+def test_partitions_to_be_revoked_are_held_back_until_a_newer_assignment_has_them_again(world):
+    """A revocation that waits for commits would otherwise let their records through, after the last commit for them."""
+    world.target((T, 0), (T, 1))
+    world.finish(5)
+    held = []
+    for target, covered in (({(T, 1)}, ()), (set(), (T0,)), ({(T, 0), (T, 1)}, (T0,)), ({(T, 0)}, ())):
+        world.revocation.covered = covered
+        world.assignment.receive(frozenset(target))
+        held.append([p.tp for p in sorted(world.partitions, key=lambda p: p.tp) if p.pending_revocation])
+    assert held == [[T0], [T0, T1], [T0], [T0, T1]]
 
 
 def test_topics_without_a_name_wait_for_metadata_and_the_others_do_not(world):

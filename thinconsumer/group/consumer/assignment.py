@@ -42,6 +42,7 @@ class MemberAssignment:
         self._ids: dict[TopicPartition, bytes] = {}  #: The topic ids of owned partitions, and of some revoked ones.
         self._since: dict[TopicPartition, int] = {}  #: The member epoch in which each of them was assigned.
         self._revoking: frozenset[TopicPartition] | None = None  #: The partitions of a revocation that is not complete.
+        self._held_back: frozenset[TopicPartition] = frozenset()  #: The partitions that :meth:`receive` has held back.
         self._owes_callback = False  #: Whether ``on_partitions_assigned`` is due even if nothing is added.
         self._owned: tuple[int, PartitionIds] = (-1, frozenset())
         self._difference: tuple[tuple[object, ...], Difference] = ((), Difference())
@@ -50,6 +51,20 @@ class MemberAssignment:
     def joined(self) -> None:
         """Begin a membership: the first assignment is reported to the listener even if it is empty."""
         self._owes_callback = True
+
+    def receive(self, target: PartitionIds) -> None:
+        """Take over an assignment of the coordinator. Polls return no more records of the partitions that it revokes.
+
+        That holds also while an earlier revocation still waits for its commits; the next one begins only after it.
+        """
+        self.target = target
+        revoke = self.difference().revoke
+        for partition in self._partitions:
+            if partition.tp in revoke:
+                partition.pending_revocation = True
+            elif partition.tp in self._held_back and not self._revocation.covers(partition.tp):
+                partition.pending_revocation = False
+        self._held_back = revoke
 
     def owned(self) -> PartitionIds:
         """Return the owned partitions by topic id, as heartbeats name them; the same object until they change."""
@@ -110,17 +125,19 @@ class MemberAssignment:
         """Do the next step of the reconciliation. Exceptions of ``on_partitions_assigned`` propagate.
 
         A revocation that has begun is completed even if a newer assignment has the partitions again: the listener may
-        already have been told that they are gone. They are then assigned anew.
+        already have been told that they are gone. They are then assigned anew. Partitions that a newer assignment
+        revokes in addition follow at once: their next owners do not wait for the response to a heartbeat.
         """
-        if self._revoking is None:
-            self._revoking = self.difference().revoke or None
-        if self._revoking is not None:
+        has_revoked = False
+        while self._revoking is not None or self.difference().revoke:
+            self._revoking = self._revoking or self.difference().revoke
             if not self._revocation.revoke(self._revoking, now):
                 return Progress.WAITING
             for tp in self._revoking:
                 self._forget(tp)
             self._revoking = None
-            self._owes_callback = True
+            self._owes_callback = has_revoked = True
+        if has_revoked:
             return Progress.REVOKED
         add = self.difference().add
         if add:
@@ -141,6 +158,7 @@ class MemberAssignment:
     def forget(self) -> None:
         """Forget the membership: the assignment, and the epochs of partitions."""
         self.target, self._revoking, self._owes_callback = None, None, False
+        self._held_back = frozenset()
         self._ids.clear()
         self._since.clear()
         self._owned = (-1, frozenset())

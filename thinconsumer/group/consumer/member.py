@@ -454,7 +454,7 @@ class ConsumerMember:
             # The coordinator counts these as owned since it assigned them, and waits until a heartbeat does not name
             # them. What is owned has not changed, so that without this the next heartbeats would name nothing.
             self._known = self._known._replace(owned=self._known.owned | unseen)
-        self.assignment.target = target
+        self.assignment.receive(target)
         if self._began_at is None:
             self._began_at = now
         self._move(_E.RECEIVED)
