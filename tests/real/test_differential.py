@@ -28,7 +28,7 @@ from differential import (  # noqa: F401 - they put their scripts on the list
     transactions,
 )
 from differential.consumer_group_limits import LIMITS, NO_INTERVAL
-from differential.scripts import ACL_SCRIPTS, CONSUMER_GROUP_SCRIPTS, SCRIPTS
+from differential.scripts import ACL_SCRIPTS, CLUSTER_SCRIPTS, CONSUMER_GROUP_SCRIPTS, SCRIPTS
 from differential.talk import PLANS, MemoryWorld, SocketWorld, World
 from realkafka.admin import Administration
 from realkafka.cluster import KafkaCluster
@@ -41,7 +41,7 @@ NUMBERS = itertools.count(1)
 def conversation(world: World, name: str) -> list[tuple[str, str]]:
     """Hold it, and return the notes as text."""
     try:
-        {**SCRIPTS, **CONSUMER_GROUP_SCRIPTS, **ACL_SCRIPTS}[name](world)
+        {**SCRIPTS, **CONSUMER_GROUP_SCRIPTS, **CLUSTER_SCRIPTS, **ACL_SCRIPTS}[name](world)
     finally:
         world.close()
     return [(label, pformat(note, width=110, sort_dicts=False)) for label, note in world.notes]
@@ -83,6 +83,16 @@ def test_both_answer_the_same_in_consumer_groups(consumer_kafka: KafkaCluster, n
     host, port = consumer_kafka.bootstrap.rsplit(":", 1)
     embedded = MemoryWorld(plan, prefix, base_ms, config=LIMITS)
     compare(embedded, SocketWorld(host, int(port), plan, prefix, base_ms), name)
+
+
+@pytest.mark.parametrize("plan", ["lowest", "highest"])
+@pytest.mark.parametrize("name", sorted(CLUSTER_SCRIPTS))
+def test_both_answer_the_same_on_three_brokers(kafka3: KafkaCluster, name: str, plan: str):
+    prefix = f"n{os.getpid()}-{next(NUMBERS)}"
+    base_ms = int(time.time() * 1000)
+    nodes = {node: ("127.0.0.1", port) for node, port in kafka3.ports.items()}
+    real = SocketWorld(*nodes[1], plan, prefix, base_ms, others=nodes)
+    compare(MemoryWorld(plan, prefix, base_ms, brokers=3), real, name)
 
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}

@@ -16,7 +16,7 @@ from thinconsumer.wire.sync_group import SyncGroupRequest
 
 from .groups import describe as describe_classic
 from .groups import listed, stable
-from .scripts import consumer_group_script
+from .scripts import cluster_script, consumer_group_script
 from .talk import World
 
 WITH_OWN_IDS = 1  #: From this version on, the client makes the member id.
@@ -274,6 +274,29 @@ def epochs_of_heartbeats(world: World) -> None:
     described(world, group, about="joined again with other topics")
 
 
+@consumer_group_script
+def blank_fields(world: World) -> None:
+    """A blank where a name is expected, in a request to join and in one of a member."""
+    topic = known_topic(world)
+    fields = {
+        "an instance": {"instance_id": " "},
+        "a rack": {"rack_id": " "},
+        "an assignor": {"server_assignor": " "},
+        "a topic": {"subscribed_topic_names": [" "]},
+    }
+    if world.version(ConsumerGroupHeartbeatRequest) >= WITH_REGEXES:
+        fields["an expression"] = {"subscribed_topic_regex": " "}
+        fields["an expression alone"] = {"subscribed_topic_names": None, "subscribed_topic_regex": " "}
+        fields["an expression that is empty and alone"] = {"subscribed_topic_names": None, "subscribed_topic_regex": ""}
+    for number, (about, options) in enumerate(fields.items()):
+        group = world.group(f"blank{number}")
+        member = ConsumerMember(world, group, topic)
+        member.join(about, **options)
+        described(world, group, about=about)
+        member.beat(f"a member with {about}", **options)
+        member.leave(f"with {about}", **options)
+
+
 # -- several members
 
 
@@ -507,6 +530,18 @@ def a_member_that_does_not_revoke(world: World) -> None:
 
 
 # -- other requests
+
+
+@cluster_script
+def requests_to_another_broker(world: World) -> None:
+    """A broker that is not the group's coordinator."""
+    group = world.name("g")
+    line = world.connect_elsewhere(group)
+    first = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
+    for about, epoch, fields in (("join", JOIN, first), ("a member", 1, {}), ("leave", LEAVE, {})):
+        who = {"group_id": group, "member_id": "m", "member_epoch": epoch}
+        line.ask(ConsumerGroupHeartbeatRequest(**who, **fields), about=about)
+    line.ask(ConsumerGroupDescribeRequest(group_ids=[group]))
 
 
 @consumer_group_script

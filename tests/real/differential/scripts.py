@@ -16,6 +16,8 @@ Script = Callable[[World], None]
 SCRIPTS: dict[str, Script] = {}
 #: The scripts of the consumer group protocol, for a broker with the settings of ``consumer_group_limits``.
 CONSUMER_GROUP_SCRIPTS: dict[str, Script] = {}
+#: The scripts of a cluster of three brokers.
+CLUSTER_SCRIPTS: dict[str, Script] = {}
 #: The scripts that need ACLs, and users that log in.
 ACL_SCRIPTS: dict[str, Script] = {}
 
@@ -31,6 +33,13 @@ def consumer_group_script(function: Script) -> Script:
     """Put a script on the list of those of the consumer group protocol."""
     assert function.__name__ not in CONSUMER_GROUP_SCRIPTS
     CONSUMER_GROUP_SCRIPTS[function.__name__] = function
+    return function
+
+
+def cluster_script(function: Script) -> Script:
+    """Put a script on the list of those of a cluster of three brokers."""
+    assert function.__name__ not in CLUSTER_SCRIPTS
+    CLUSTER_SCRIPTS[function.__name__] = function
     return function
 
 

@@ -156,6 +156,18 @@ class World(abc.ABC):
             self._log_in(line, user or next(iter(self.users)))
         return line
 
+    def connect_elsewhere(self, group: str) -> Line:
+        """Return a new connection to a broker that is not the group's coordinator."""
+        line = self.connect()
+        for _ in self._tries():
+            found = line.send(FindCoordinatorRequest(key=group, key_type=0), 3).quiet_answer()
+            if found.error_code == 0:
+                break
+        nodes = line.send(MetadataRequest(topics=[]), 9).quiet_answer().brokers
+        other = self._connect(min(node.node_id for node in nodes if node.node_id != found.node_id))
+        self._lines.append(other)
+        return other
+
     def note(self, label: str, what: Any) -> None:
         """Write down what is to be compared."""
         self.notes.append((label, what))
@@ -237,7 +249,7 @@ class World(abc.ABC):
     # -- inside
 
     @abc.abstractmethod
-    def _connect(self) -> Line: ...
+    def _connect(self, node_id: int = 1) -> Line: ...
 
     def _log_in(self, line: Line, user: str) -> None:
         assert line.send(SaslHandshakeRequest(mechanism="PLAIN"), 1).quiet_answer().error_code == 0
@@ -319,12 +331,19 @@ class SocketLine(Line):
 
 
 class SocketWorld(World):
-    """A broker that listens on a port."""
+    """A broker that listens on a port, and perhaps others, whose addresses are given by node id."""
 
     def __init__(
-        self, host: str, port: int, plan: str, prefix: str, base_ms: int, users: Mapping[str, str] | None = None
+        self,
+        host: str,
+        port: int,
+        plan: str,
+        prefix: str,
+        base_ms: int,
+        users: Mapping[str, str] | None = None,
+        others: Mapping[int, tuple[str, int]] = MappingProxyType({}),
     ) -> None:
-        self._address = host, port
+        self._addresses = {1: (host, port), **others}
         self.users = users or {}
         super().__init__(plan, prefix, base_ms)
 
@@ -332,8 +351,8 @@ class SocketWorld(World):
         """Let time pass: there is no other way to let a real broker's timers run out."""
         time.sleep(seconds)
 
-    def _connect(self) -> Line:
-        return SocketLine(self, *self._address)
+    def _connect(self, node_id: int = 1) -> Line:
+        return SocketLine(self, *self._addresses[node_id])
 
 
 class MemoryLine(Line):
@@ -341,12 +360,12 @@ class MemoryLine(Line):
 
     client_host = "/127.0.0.1"
 
-    def __init__(self, world: MemoryWorld) -> None:
+    def __init__(self, world: MemoryWorld, node_id: int) -> None:
         super().__init__(world)
         self._cluster = world.cluster
         self._received = bytearray()
         self._closed = False
-        self._connection = self._cluster.connect(1, _Transport(self))
+        self._connection = self._cluster.connect(node_id, _Transport(self))
 
     def write(self, data: bytes) -> None:
         """Send bytes."""
@@ -419,18 +438,19 @@ class MemoryWorld(World):
         base_ms: int,
         users: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
+        brokers: int = 1,
     ) -> None:
         self.users = users or {}
         # The embedded broker has no lower bounds for the settings of consumer groups.
         more = {name.replace(".", "_"): value for name, value in (config or {}).items() if ".min." not in name}
         secured = {"security_protocol": "SASL_PLAINTEXT", "sasl_enabled_mechanisms": ("PLAIN",), "users": self.users}
         self.cluster = Cluster(
-            1,
+            brokers,
             random=random.Random(1),
             config=BrokerConfig(**LIKE_REALKAFKA, **(LIKE_REALKAFKA_WITH_ACLS if users else {}), **more),
             security=ListenerSecurity.of(secured) if users else None,
-            hosts=[("127.0.0.1", 9092)],
-            racks=["r1"],
+            hosts=[("127.0.0.1", 9092 + number) for number in range(brokers)],
+            racks=[f"r{number}" for number in range(1, brokers + 1)],
             wall_time=base_ms / 1000,
         )
         super().__init__(plan, prefix, base_ms)
@@ -439,5 +459,5 @@ class MemoryWorld(World):
         """Let virtual time pass."""
         self.cluster.advance(self.cluster.schedule.now + seconds)
 
-    def _connect(self) -> Line:
-        return MemoryLine(self)
+    def _connect(self, node_id: int = 1) -> Line:
+        return MemoryLine(self, node_id)
