@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from groups import Crew, Ledger, Locals
@@ -117,6 +117,45 @@ def test_a_group_moves_to_the_consumer_protocol_and_back(
     for member in list(local.members):
         local.leave(member)
     record_property("migration in one thread", judge(local.ledger(), written, steps, set()))
+
+
+@pytest.mark.parametrize("strategy", CLASSIC)
+def test_static_members_move_by_their_restarts_and_back(
+    kafka: Administration, local: Locals, strategy: str, record_property: Callable[..., None]
+) -> None:
+    """Kafka converts no group whose leader has written data of its own into the assignment, as ours did once.
+
+    The leader has restarted before, so that it has read the assignment of its former self from the coordinator.
+    """
+    topic = local._args[2]
+    classic = {"partition_assignment_strategy": [strategy], "heartbeat_interval_ms": 200}
+    steps = []
+
+    def restart(name: str, options: dict[str, Any]) -> None:
+        began = time.monotonic()
+        leaves = next(m for m in local.members if m.consumer.config.group_instance_id == name)
+        before = leaves.owned
+        local.leave(leaves)
+        again = local.join(group_instance_id=name, **options)
+        local.poll_until(local.is_stable, 30, f"static member {name}")
+        assert again.owned == before
+        steps.append(Step(f"{leaves.name} restarted with {options}", began, time.monotonic()))
+
+    with SteadyProducer(kafka.bootstrap, topic, PARTITIONS, records_per_second=RATE) as producer:
+        for name in ("one", "two"):
+            local.join(group_instance_id=name, **classic)
+        local.poll_until(local.is_stable, 30, "two classic members")
+        local.poll_until(lambda: min(len(m.events) for m in local.members) > 20, 30, "records of both")
+        for options in (classic, {"group_protocol": "consumer"}, classic):
+            for name in ("one", "two"):
+                restart(name, options)
+        assert {member.group.has_epochs for member in local.members} == {False}
+        written = producer.stop()
+    local.poll_while(lambda: f"lost {lost}" if (lost := local.ledger().lost(written)) else "", 30)
+    for member in list(local.members):
+        local.leave(member)
+    eager = {member.name for member in [*local.members, *local.gone]} if strategy == "range" else set()
+    record_property(f"migration of static members, {strategy}", judge(local.ledger(), written, steps, eager))
 
 
 @pytest.mark.timeout(600)
