@@ -104,6 +104,20 @@ def test_rebalance_timeout_has_to_be_over(coordinator, seconds, passes):
     assert (moves(coordinator) == "") is passes
 
 
+@pytest.mark.parametrize(
+    ("seconds", "answered", "passes"), [(4.9, False, False), (5.1, False, True), (5.1, True, False)]
+)
+def test_rebalance_timeout_begins_although_its_response_was_never_sent(coordinator, seconds, answered, passes):
+    """Seed 180 of the swarm: the connection was reset while the coordinator handled the heartbeat."""
+    coordinator.room.now += 1
+    coordinator.ask("a", 1)
+    if answered:
+        coordinator.room.now += 0.1
+        coordinator.beat("a", 1)
+    coordinator.room.now += seconds
+    assert (moves(coordinator) == "") is passes
+
+
 def test_heartbeats_to_another_broker_do_not_count(coordinator):
     coordinator.room.now += 8
     coordinator.beat("a", 1, node=2)

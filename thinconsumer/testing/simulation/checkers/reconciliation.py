@@ -131,7 +131,7 @@ class ReconciliationChecker(Checker):
             for other, seen in list(group.items()) if instance_id is not None else ():
                 if seen.instance_id == instance_id:
                     leaves = any(r.member_id == other and r.member_epoch < 0 for _, r, _ in self._unanswered.values())
-                    if not seen.is_away and not leaves and not self._may_be_removed(seen, node, now):
+                    if not seen.is_away and not leaves and not self._may_be_removed(other, seen, node, now):
                         self.accuse(f"node {node} lets {client} take over {instance_id} while {seen.client} runs")
                     del group[other]
             group[who] = _Seen(client, instance_id)
@@ -153,11 +153,21 @@ class ReconciliationChecker(Checker):
             seen.may_own.setdefault(tp, seen.assigned[tp])
             seen.told.pop(tp, None)
 
-    def _may_be_removed(self, seen: _Seen, node: int, now: float) -> bool:
-        """Return whether a member may have been removed because of its session or rebalance timeout."""
-        told = seen.told.values()
+    def _may_be_removed(self, who: str, seen: _Seen, node: int, now: float) -> bool:
+        """Return whether a member may have been removed because of its session or rebalance timeout.
+
+        The rebalance timeout begins when the coordinator tells the member to revoke partitions, even if the connection
+        is gone by then, so that the response is never sent.
+        """
+        beat_at = seen.beats.get(node, -1e9)
+        told = [*seen.told.values()]
+        told += [
+            asked_at
+            for at, request, asked_at in self._unanswered.values()
+            if (at, request.member_id) == (node, who) and (seen.told or asked_at > beat_at)
+        ]
         is_late = bool(told) and now - min(told) >= seen.rebalance_timeout_s - EARLY_S
-        return is_late or now - seen.beats.get(node, -1e9) >= self.session_timeout_s - EARLY_S
+        return is_late or now - beat_at >= self.session_timeout_s - EARLY_S
 
     def _is_released(self, who: str, seen: _Seen, tp: TopicPartition, node: int, now: float) -> bool:
         """Return whether a member may have given up a partition, or may have been removed by one of its timeouts."""
@@ -167,7 +177,7 @@ class ReconciliationChecker(Checker):
             gives_up = gives_up or (request.member_epoch == -2 and tp not in seen.assigned)
             if at == node and request.member_id == who and (request.member_epoch == -1 or gives_up):
                 return True
-        return self._may_be_removed(seen, node, now)
+        return self._may_be_removed(who, seen, node, now)
 
     def _check_commit(
         self, client: str, node: int, request: OffsetCommitRequest, response: OffsetCommitResponse, now: float
