@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from groups import Crew, Ledger, Locals
 from groups.crew import CONSUMER_PROTOCOL
-from realkafka import Administration
+from realkafka import Administration, KafkaCluster
 from realkafka.fixtures import start
 from realkafka.layout import CONSUMER_SESSION_MS
 from realkafka.produce import New, SteadyProducer, with_confluent
@@ -32,6 +32,7 @@ from thinconsumer import (
     TopicPartition,
     UnreleasedInstanceIdError,
     UnsupportedAssignorError,
+    UnsupportedVersionError,
 )
 
 PARTITIONS = 6
@@ -232,6 +233,31 @@ def test_a_group_that_may_not_move_tells_what_to_do(
             assert [member.group.has_epochs for member in group.members] == [False, False]
         finally:
             group.close()
+
+
+def test_a_cluster_without_the_protocol(kafka28: KafkaCluster, new_topic: Callable[..., str]) -> None:
+    """On Kafka 2.8 ``"auto"`` takes the classic protocol; what needs the other one is an error of every poll."""
+    topic = new_topic(kafka28, PARTITIONS)
+    group = Locals(kafka28.bootstrap, topic, topic, PARTITIONS)
+    try:
+        group.join(group_protocol="auto")
+        joined(group, group_protocol="auto")
+        assert [member.group.has_epochs for member in group.members] == [False, False]
+        group.join(**CONSUMER)
+        assert "use 'classic' or 'auto'" in str(stay_with(group, UnsupportedVersionError))
+        group.poll_until(group.is_stable, 30, "the others to go on")
+    finally:
+        group.close()
+    with Consumer(bootstrap_servers=kafka28.bootstrap, group_id=f"{topic}-2", group_protocol="auto") as consumer:
+        consumer.subscribe(pattern=SubscriptionPattern(topic))
+        with pytest.raises(UnsupportedVersionError, match="pass the pattern as a str"):
+            poll_until(consumer, time.monotonic() + 20)
+        consumer.unsubscribe()
+        consumer.subscribe(pattern=topic)
+        deadline = time.monotonic() + 20
+        while len(consumer.assignment()) != PARTITIONS:
+            assert time.monotonic() < deadline, consumer.health()
+            consumer.poll(50)
 
 
 def first_record(bootstrap: str, topic: str, group: str, options: dict[str, Any]) -> float:
