@@ -132,7 +132,7 @@ CONSUMER_GROUP_ROWS = (
     coordinated(
         "assigned before it has revoked",
         "A member adds partitions first, and never revokes.",
-        (MemberAssignment, "advance", "self._revoking = self.difference().revoke or None", "pass"),
+        (MemberAssignment, "advance", "self._revoking is not None or self.difference().revoke:", "False:"),
     ),
     coordinated(
         "partitions kept when fenced",
