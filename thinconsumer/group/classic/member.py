@@ -187,7 +187,6 @@ class ClassicMember:
         return waited
 
     def withholds(self, *, may_wait: bool) -> bool:
-        """Return whether polls return no records now. The session timeout is known: ``may_wait`` changes nothing."""
         return self.held is not None
 
     def called(self, now: float) -> bool:
