@@ -201,4 +201,10 @@ CONSUMER_GROUP_ROWS = (
         (ConsumerMember, "withholds", "may_wait or not self._is_outpaced or", ""),
         needs=lambda knobs: knobs.double_absences,
     ),
+    coordinated(
+        "gap trusted that nothing has survived",
+        "A program whose polls never wait gets records after each gap, also after one longer than any survived.",
+        (ConsumerMember, "withholds", "self._gap > self._survived", "False"),
+        needs=lambda knobs: knobs.naps,
+    ),
 )  # fmt: skip

@@ -144,6 +144,28 @@ def absent_twice(chaos: Chaos, random: Random) -> bool:
     return True
 
 
+def nap(chaos: Chaos, random: Random) -> bool:
+    """Let a member make one call every few seconds, several times in a row, shorter or longer than its session.
+
+    If that call is ``poll(0)``, it gets each response after the next gap only.
+    """
+    member = running(chaos, random)
+    if member is None:
+        return False
+    seconds, actor = member.member.session_timeout_s * random.uniform(0.4, 1.2), member
+
+    def stall(left: int) -> None:
+        if not actor.is_running:
+            return
+        again = seconds * random.uniform(0.9, 1.1)
+        actor.stall(again)
+        if left:
+            chaos.later(again + 0.001, lambda: stall(left - 1))
+
+    stall(random.randint(2, 4))
+    return True
+
+
 def depart(chaos: Chaos, random: Random) -> bool:
     """Close a member's consumer, and start the member again later with a new one."""
     member = running(chaos, random)
@@ -208,6 +230,7 @@ GROUP_FAULTS: dict[str, Fault] = {
     "coordinator_moves": move_coordinator,
     "absences": absent,
     "double_absences": absent_twice,
+    "naps": nap,
     "departures": depart,
     "growths": grow,
     "appearances": appear,

@@ -322,6 +322,7 @@ class Knobs:
     heartbeat_interval_ms: int = 0
     #: In those runs: a member stalls twice for longer than its session, the first time while its coordinator moves.
     double_absences: float = 0.0
+    naps: float = 0.0  #: In those runs: a member makes one call every few seconds, several times in a row.
     logins: LoginKnobs | None = None  #: None if clients do not log in.
 
     @classmethod
@@ -360,6 +361,8 @@ class Knobs:
             group.beats_per_session = knobs.group_knobs[0].beats_per_session
         doubled = random("absences with moves")
         knobs.double_absences = round(doubled.uniform(1, 3), 5) if doubled.random() < 0.25 else 0.0
+        naps = random("naps")
+        knobs.naps = round(naps.uniform(1, 3), 5) if naps.random() < 0.2 else 0.0
         return knobs
 
     @classmethod
