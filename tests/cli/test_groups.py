@@ -8,7 +8,7 @@ from kafka import TopicPartition as TheirPartition
 from kafka.structs import OffsetAndMetadata as TheirOffset
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.admin import CONSUMER, Admin, GroupDescription, MemberDescription
+from thinconsumer.admin import CLASSIC, CONSUMER, Admin, GroupDescription, MemberDescription
 
 #: kafka-python does not always close its sockets.
 pytestmark = [
@@ -105,7 +105,7 @@ def test_groups_are_listed_by_type(say, group):
 def test_epochs_and_targets_of_a_consumer_group_are_shown(say, monkeypatch):
     owned = tuple(TopicPartition("t", number) for number in (0, 1, 2, 5))
     moving = MemberDescription(
-        "m1", None, "c1", "/h1", CONSUMER, None, 4, ("t", "u"), None, (*owned, TopicPartition("u", 0)), owned
+        "m1", None, "c1", "/h1", CLASSIC, None, 4, ("t", "u"), None, (*owned, TopicPartition("u", 0)), owned
     )
     waiting = MemberDescription("m2", "i2", "c2", "/h2", CONSUMER, "r1", 5, (), "u.*", (), (TopicPartition("u", 0),))
     group = GroupDescription("g", CONSUMER, "Reconciling", "consumer", "uniform", (waiting, moving), 6, 5)
@@ -122,6 +122,7 @@ def test_epochs_and_targets_of_a_consumer_group_are_shown(say, monkeypatch):
         "instance": None,
         "client": "c1",
         "host": "/h1",
+        "member_type": "classic",
         "member_epoch": 4,
         "topics": ["t", "u"],
         "regex": None,
@@ -131,8 +132,8 @@ def test_epochs_and_targets_of_a_consumer_group_are_shown(say, monkeypatch):
     assert (second["member"], second["regex"], second["assignment"], second["target"]) == ("m2", "u.*", {}, {"u": [0]})
     _, _, table = say("groups", "describe", "g")[1].partition("TARGET\n")
     assert [line.split()[10:] for line in table.splitlines()] == [
-        ["4", "t,u", "-", "t:0-2,5", "u:0", "t:0-2,5"],
-        ["5", "-", "u.*", "-", "u:0"],
+        ["classic", "4", "t,u", "-", "t:0-2,5", "u:0", "t:0-2,5"],
+        ["consumer", "5", "-", "u.*", "-", "u:0"],
     ]
 
 

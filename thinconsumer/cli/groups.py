@@ -16,7 +16,18 @@ from .parsing import OneOf, Parser, add_action, client_config
 
 LIST = ("group", "state", "type", "protocol")
 GROUP = ("group", "type", "state", "assignor", "epoch", "assignment_epoch")
-MEMBER = ("member", "instance", "client", "host", "member_epoch", "topics", "regex", "assignment", "target")
+MEMBER = (
+    "member",
+    "instance",
+    "client",
+    "host",
+    "member_type",
+    "member_epoch",
+    "topics",
+    "regex",
+    "assignment",
+    "target",
+)
 LAG = ("group", "topic", "partition", "committed", "end", "lag")
 Row = tuple[Any, ...]
 
@@ -69,7 +80,7 @@ def _member(one: MemberDescription) -> Row:
     topics = None if one.subscribed_topics is None else list(one.subscribed_topics)
     assigned = _by_topic(one.assignment), _by_topic(one.target)
     ids = one.member_id, one.group_instance_id, one.client_id, one.client_host
-    return *ids, one.epoch, topics, one.subscribed_regex, *assigned
+    return *ids, one.type or None, one.epoch, topics, one.subscribed_regex, *assigned
 
 
 def _by_topic(partitions: Iterable[TopicPartition] | None) -> dict[str, list[int]] | None:
