@@ -405,7 +405,7 @@ ROWS = (
     grouped(
         "absence ignored",
         "After an absence longer than the session records are handed out; they may be somebody else's by now.",
-        (ConsumerCore, "_poll", "is_held = group is not None and group.member.held", "is_held = False"),
+        (ConsumerCore, "_poll", "group is not None and group.member.withholds(may_wait=now < deadline)", "False"),
         needs=lambda knobs: knobs.absences or knobs.stalls,
     ),
     grouped(
