@@ -131,6 +131,15 @@ def test_rewind_after_the_last_loss_is_a_violation(monkeypatch):
         swarm.order()
 
 
+def test_a_new_topic_has_a_name_before_it_has_a_leader():
+    """A coordinator may assign it as soon as that (seed 245 of the consumer groups)."""
+    swarm = GroupSwarm(2)
+    swarm.create_topic("new", 1)
+    swarm.sim.cluster.truths.clear()
+    topic_id = swarm.sim.cluster.controller.image.topics["new"].topic_id
+    assert swarm.name_of(topic_id) == "new"
+
+
 def test_names_of_deleted_topics_are_known():
     swarm = GroupSwarm(2)
     tp = swarm.tps[0]

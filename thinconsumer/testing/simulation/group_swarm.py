@@ -157,7 +157,7 @@ class GroupSwarm(Swarm):
 
     def name_of(self, topic_id: bytes) -> str:
         """Return a topic's name, even if it was deleted; empty if there was none."""
-        return next((tp.topic for tp, other in self.sim.cluster.truths if other == topic_id), "")
+        return self.names_by_id.get(topic_id, "")
 
     def coordinated(self) -> Iterator[ClassicGroup]:
         """Yield the groups that the brokers' coordinators have loaded."""

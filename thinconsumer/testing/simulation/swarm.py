@@ -85,6 +85,7 @@ class Swarm:
         #: All topic names of this run; ``used`` has those created so far, ``topics`` those that exist now.
         self.names = [f"topic{number}" for number in range(knobs.topics + 2 * bool(knobs.appearances))]
         self.used: list[str] = []
+        self.names_by_id: dict[bytes, str] = {}  #: The names of all topics of this run, also of deleted ones.
         self.topics: list[str] = []
         self.tps: list[TopicPartition] = []
         random = sim.world.streams("swarm/topics")
@@ -218,6 +219,7 @@ class Swarm:
     def create_topic(self, name: str, partitions: int, **configs: str) -> None:
         """Create a topic, to which the log writer will append. Raises: ControllerError, if it is rejected."""
         self.sim.create_topic(name, partitions, self.knobs.replication, **configs)
+        self.names_by_id[self.sim.cluster.controller.image.topics[name].topic_id] = name
         self.used.append(name)
         self.topics.append(name)
         self.tps += [TopicPartition(name, number) for number in range(partitions)]
