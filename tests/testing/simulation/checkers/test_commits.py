@@ -9,6 +9,7 @@ from thinconsumer.testing.simulation.ledger import Ledger
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -89,6 +90,19 @@ def test_restarted_static_member_may_commit_its_partitions(room, plans):
         request.group_instance_id = instance_id
         room.tell("answered", "ann", 1, request, response, room.now)
         assert words in room.verdict()
+
+
+def test_restarted_static_member_is_known_also_by_an_id_of_a_consumer_group(room, plans):
+    """A classic member that joined while the group was a consumer group keeps such an id (seed 379)."""
+    ann = room.member()
+    room.join(ann, gets="some-uuid")
+    request = JoinGroupRequest(group_id="g", group_instance_id="ann")
+    room.tell("answered", "ann", 1, request, JoinGroupResponse(member_id="some-uuid"), room.now)
+    room.sync(ann, A, plan={"some-uuid": [A]})
+    request, response = room.commit_messages(ann, {A: 0}, stamp=("ann-2", 1))
+    request.group_instance_id = "ann"
+    room.tell("answered", "ann", 1, request, response, room.now)
+    assert room.verdict() == ""
 
 
 def test_a_coordinator_must_not_take_commits_of_old_generations(room, ann):

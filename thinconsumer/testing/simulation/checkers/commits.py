@@ -16,6 +16,7 @@ from ....wire import Message
 from ....wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ....wire.consumer_protocol import decode_assignment
 from ....wire.error_codes import Code
+from ....wire.join_group import JoinGroupRequest, JoinGroupResponse
 from ....wire.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -90,6 +91,9 @@ class CommitChecker(Checker):
     plans: Plans
     ledgers: Mapping[str, Ledger]
     name_of: Callable[[bytes], str]
+    #: The instance ids of static members, by the member ids that they got. In a consumer group, and in a classic group
+    #: that was one before, the member id of a static member does not begin with its instance id.
+    _instances: dict[str, str] = field(default_factory=dict, init=False)
 
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
         """Add records to the group's ledger; while repetitions are forbidden, processing one twice is a violation."""
@@ -99,6 +103,9 @@ class CommitChecker(Checker):
             self.accuse(f"{member} has processed {where} again, although every member closed in order and commits")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        if isinstance(request, JoinGroupRequest) and request.group_instance_id is not None:
+            assert isinstance(response, JoinGroupResponse)
+            self._instances[response.member_id] = request.group_instance_id
         if not isinstance(request, OffsetCommitRequest) or not isinstance(response, OffsetCommitResponse):
             return
         ledger = self.ledgers.get(request.group_id)
@@ -128,7 +135,8 @@ class CommitChecker(Checker):
                     self.accuse(f"{client} has committed {what}")
                 owner = next((who for who, share in plan.items() if tp in share), member_id)
                 # A static member that restarts within its session timeout keeps its partitions under a new member id.
-                is_itself = request.group_instance_id is not None and _sans_uuid(owner) == _sans_uuid(member_id)
+                instances = self._instances.get(owner), _sans_uuid(owner)
+                is_itself = request.group_instance_id is not None and request.group_instance_id in instances
                 if owner != member_id and not is_itself:
                     self.accuse(f"{client} has committed {where} in generation {generation}, whose owner is {owner}")
 
