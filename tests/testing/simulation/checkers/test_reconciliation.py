@@ -155,6 +155,14 @@ def test_epoch_that_goes_back_is_a_violation(coordinator):
     assert "with epoch 1 after 2" in coordinator.room.verdict()
 
 
+@pytest.mark.parametrize(("node", "gets", "passes"), [(1, 1, True), (1, 0, False), (2, 1, False)])
+def test_former_coordinator_that_was_paused_may_answer_with_an_older_epoch(coordinator, node, gets, passes):
+    """Seed 509 of the swarm: its successor has answered the same heartbeat with the next epoch."""
+    coordinator.beat("a", 1, gets=2, node=2)
+    coordinator.beat("a", 1, gets=gets, node=node)
+    assert (coordinator.room.verdict() == "") is passes
+
+
 def test_commit_in_an_epoch_before_the_assignment_is_a_violation(coordinator):
     coordinator.commit("a", 1, 0)
     assert coordinator.room.verdict() == ""

@@ -28,6 +28,7 @@ class _Seen:
     instance_id: str | None
     rebalance_timeout_s: float = 0.0
     epoch: int = 0
+    node: int = -1  #: The broker that has answered with this epoch.
     is_away: bool = False  #: Whether it is a static member that has left for a while.
     #: The partitions that it may own, each with the epoch in which it was assigned.
     may_own: dict[TopicPartition, int] = field(default_factory=dict)
@@ -108,13 +109,15 @@ class ReconciliationChecker(Checker):
                 group[who].depart()
             return
         seen = self._seen(group, client, node, request, now)
+        if node != seen.node and request.member_epoch == response.member_epoch < seen.epoch:
+            return  # A former coordinator that was paused answers a heartbeat that its successor has answered, too.
         seen.beats[node], seen.is_away = now, False
         if request.rebalance_timeout_ms != -1:
             seen.rebalance_timeout_s = request.rebalance_timeout_ms / 1000
         if response.member_epoch < seen.epoch or response.member_epoch < request.member_epoch:
             self.accuse(f"node {node} answers {client} with epoch {response.member_epoch} after {seen.epoch}")
         self.counts["epochs"] += seen.epoch != response.member_epoch
-        seen.epoch = response.member_epoch
+        seen.epoch, seen.node = response.member_epoch, node
         if request.topic_partitions is not None:
             reported = named(request.topic_partitions, self.name_of)
             seen.may_own = {tp: since for tp, since in seen.may_own.items() if tp in reported}
