@@ -10,7 +10,7 @@ response of 50 MB is copied only once, from the kernel into the buffer from whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from .errors import KafkaConnectionError
@@ -101,6 +101,17 @@ Command = Resolve | Dial | Hangup
 
 class Endpoint(Protocol):
     """The issuer of commands to the driver: the engine, or a single connection in tests."""
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether :meth:`take_commands` may return a command. A driver looks at it after each call of a stream."""
+
+    @property
+    def unsent(self) -> Collection[Stream]:
+        """The streams with bytes to send that the driver has not got yet from :meth:`Stream.data_to_send`.
+
+        Streams that queue bytes only when the driver calls them need not be among them.
+        """
 
     def take_commands(self) -> list[Command]:
         """Return the commands since the last call, in order."""

@@ -278,11 +278,13 @@ class Metadata:
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` is due even if no response arrives."""
-        due = [i.retry.wake_at() for i in self._inquiries if not i.call.over]
+        due = NEVER
         if not self._retry.in_flight and (self._wanted or self._everything):
-            refresh = self._retry.not_before if self._reason else max(self._expires_at, self._retry.not_before)
-            due.append(refresh)
-        return max(now, min(due)) if due else NEVER
+            due = self._retry.not_before if self._reason else max(self._expires_at, self._retry.not_before)
+        for inquiry in self._inquiries:
+            if not inquiry.call.over:
+                due = min(due, inquiry.retry.wake_at())
+        return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
         """Handle the response to a request made by :meth:`step`."""

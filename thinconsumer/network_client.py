@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from .config import CommonOptions
 from .connection.authenticate import Logins, NoLogins
@@ -84,6 +84,10 @@ class NetworkClient:
             random,
             self._logins,
         )
+        self.commands = self._shared.commands  #: Dials and hangups that the driver has not taken yet.
+        self.lookups = self._shared.book.waiting  #: Hosts to look up; the driver gets one at a time.
+        #: The connections with bytes to send that the driver has not got yet.
+        self.unsent: Collection[Connection] = self._shared.unsent
         self._random = random
         self._servers = list(dict.fromkeys((host, port) for host, port in options.bootstrap_servers))
         self._rebootstraps = options.metadata_recovery_strategy == "rebootstrap"
@@ -99,7 +103,9 @@ class NetworkClient:
         self._due_at = -NEVER
         self._polled_at = -NEVER  #: When the driver last polled I/O.
         self._horizon = -NEVER
-        self._dirty = False
+        #: Whether a step has something to do at once: since the last one, :meth:`send` has queued or refused a request,
+        #: or nodes have changed.
+        self.needs_step = False
         self._closed = False
         self.outage_since: float | None = None  #: When the current :class:`Outage` began; None without one.
         self._wanted_at = -NEVER  #: When a request was last waiting for a connection.
@@ -107,14 +113,22 @@ class NetworkClient:
         #: If so, the error of an outage says that the advertised addresses cannot be reached.
         self._only_bootstrap_answers = False
         self._has_queued = False  #: Whether a request was queued in a route at the end of the last step, or since then.
+        #: Before this time, a step has nothing to do, unless one of ``_connections`` has an event or :attr:`needs_step`
+        #: is True.
+        self._quiet_until = -NEVER
+        self._due = -NEVER  #: When a step is due even if nothing is received; valid while ``_quiet_until`` is later.
+        self._connections: list[Connection] = []  #: The connections of all routes at the end of the last full step.
 
     def send(self, request: Request, now: float) -> None:
         """Write a request if its connection is ready, else queue it for the next :meth:`step`. It gets one answer."""
         target = request.target
         route = self._routes.get(target)
         if route is not None and not self._closed and route.write(request, now):
+            # Earlier than the true times after a few requests, which then cost a step once in a request's timeout.
+            self._quiet_until = min(self._quiet_until, route.quiet_until)
+            self._due = min(self._due, route.due)
             return
-        self._dirty = True
+        self.needs_step = True
         if self._closed:
             self._refuse(request, "the client is closed")
         elif target == ANY_NODE:
@@ -125,16 +139,10 @@ class NetworkClient:
         else:
             self._refuse(request, f"node {target.node_id} is not known")
 
-    @property
-    def has_queued(self) -> bool:
-        """Whether :meth:`send` has queued or refused a request since the last step, or nodes have changed since."""
-        return self._dirty
-
     def take_answers(self) -> list[Answer]:
         """Return the answers since the last call."""
-        if not self._shared.answers:
-            return []
-        answers, self._shared.answers = self._shared.answers, []
+        answers = self._shared.answers[:]
+        self._shared.answers.clear()
         return answers
 
     @property
@@ -160,10 +168,16 @@ class NetworkClient:
 
         return [f"node {r.node_id}: {r.describe(now)}" for r in self._routes.values() if is_doubtful(r)]
 
-    def step(self, now: float) -> None:
-        """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests."""
+    def step(self, now: float) -> bool:
+        """Do what is due at ``now``: fail expired requests, close idle connections, connect, and write requests.
+
+        Returns False if nothing was due.
+        """
         if self._polled_at > self._horizon:
             self._horizon = self._polled_at  # deadlines pass up to the last poll of I/O
+        if now < self._quiet_until and not self.needs_step and not self._has_event():
+            self._stepped_at = now
+            return False
         if self.outage_since is not None:
             self._shift_outage(self.outage_since, now)
         horizon = self._horizon
@@ -177,12 +191,26 @@ class NetworkClient:
         self._any_wake = NEVER
         if self._any:
             self._serve_any(now)
-        if has_stepped or self._dirty or self._any or self.outage_since is not None:
+        if has_stepped or self.needs_step or self._any or self.outage_since is not None:
             self._update_outage(now)
         self._stepped_at = now
-        self._dirty = False
+        self.needs_step = False
+        routes = self._all_routes()
         if self.outage_since is not None:
-            self._due_at = self._due(self._all_routes())
+            self._due_at = self._due_of(routes)
+        self._connections = [route.connection for route in routes if route.connection is not None]
+        self._quiet_until = -NEVER
+        if not (self._has_queued or self._any or self._leaving or self._shared.lost or self.outage_since is not None):
+            self._quiet_until = min((route.quiet_until for route in routes), default=-NEVER)
+            self._due = min((route.due for route in routes), default=NEVER)
+        return True
+
+    def _has_event(self) -> bool:
+        """Return whether the driver has reported an event to one of the ready connections since its last step."""
+        for connection in self._connections:  # noqa: SIM110 - a generator expression takes three times as long
+            if connection.has_event:
+                return True
+        return False
 
     def skip(self, now: float) -> None:
         """Record that the driver has polled I/O at ``now``. Called in place of a :meth:`step` with nothing to do."""
@@ -190,17 +218,19 @@ class NetworkClient:
 
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` or the driver is due even if nothing is received."""
-        if self._dirty or self._shared.answers or self.wants_driver():
+        if self.needs_step or self._shared.answers or self.wants_driver():
             return self._stepped_at
+        if self._stepped_at < self._quiet_until:
+            return self._stepped_at if self._has_event() else self._due
         routes = self._all_routes()
         for route in routes:
             # A step is due at once if, since the last one, the driver has reported an event to a connection.
             connection = route.connection
             if connection.has_event if connection is not None else route.is_connecting and route.has_news:
                 return self._stepped_at
-        return self._due(routes)
+        return self._due_of(routes)
 
-    def _due(self, routes: Iterable[BrokerRoute]) -> float:
+    def _due_of(self, routes: Iterable[BrokerRoute]) -> float:
         due = self._any_wake
         for route in routes:
             # The due time of a ready connection without queued requests changes only with its events and steps.
@@ -211,22 +241,26 @@ class NetworkClient:
 
     def wants_driver(self) -> bool:
         """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
-        shared = self._shared
-        return bool(shared.unsent or shared.commands) or (bool(shared.book.waiting) and shared.book.has_command())
+        return bool(self._shared.unsent) or self.has_commands
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether :meth:`take_commands` would return a command."""
+        return bool(self.commands or self.lookups) and (bool(self.commands) or self._shared.book.has_command())
 
     def take_commands(self) -> list[Command]:
         """Return the new commands for the driver, in order. The driver polls I/O after this call."""
         self._polled_at = self._stepped_at
-        commands = self._shared.commands
-        if not commands and not self._shared.book.waiting:
+        if not self.commands and not self.lookups:
             return []
+        commands = self.commands[:]
         for command in commands:
             if isinstance(command, Hangup) and isinstance(command.stream, Connection):
                 command.stream.hung_up()
         resolve = self._shared.book.take_command()
         if resolve is not None:
             commands.append(resolve)
-        self._shared.commands = []
+        self.commands.clear()
         return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
@@ -235,7 +269,7 @@ class NetworkClient:
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
-        self._due_at = min(self._due_at, self._due(self._all_routes()))
+        self._due_at = min(self._due_at, self._due_of(self._all_routes()))
 
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Replace the nodes with those of the metadata.
@@ -247,7 +281,7 @@ class NetworkClient:
         self._follow_nodes()
 
     def _follow_nodes(self) -> None:
-        self._dirty = True
+        self.needs_step = True
         for target, route in list(self._routes.items()):
             node = self._nodes.get(target.node_id)
             if node is None:
@@ -273,7 +307,7 @@ class NetworkClient:
         for route in found:
             log.debug("%s: closing the connection: %s", route.name, why)
             route.abort(route.error(why))
-        self._dirty = True
+        self.needs_step = True
 
     def rebootstrap(self, now: float) -> None:
         """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
@@ -286,7 +320,7 @@ class NetworkClient:
         self._routes.clear()
         self._bootstrap.clear()
         self._leaving.clear()
-        self._dirty = True
+        self.needs_step = True
 
     def _adopt_bootstrap(self) -> None:
         """Use each ready connection to a bootstrap server for the node that has the same address; close the others."""
@@ -361,7 +395,7 @@ class NetworkClient:
         for route in self._all_routes():
             route.abort(error)
         for waiting in self._any:
-            self._shared.answer(Answer(waiting.request, -1, error=error))
+            self._shared.answers.append(Answer(waiting.request, -1, error=error))
         self._any.clear()
         self._any_wake = NEVER
         self.outage_since = None
@@ -378,7 +412,7 @@ class NetworkClient:
 
     def _refuse(self, request: Request, why: str) -> None:
         error = KafkaConnectionError(why, node_id=request.target.node_id)
-        self._shared.answer(Answer(request, request.target.node_id, error=error))
+        self._shared.answers.append(Answer(request, request.target.node_id, error=error))
 
     def _shift_outage(self, since: float, now: float) -> None:
         """If this step is late, move the start of the outage forward by the delay.
@@ -388,7 +422,7 @@ class NetworkClient:
         """
         # The delay is measured from the due time that the last step has computed: computed now, it would be later, as
         # bytes that were received in between extend deadlines.
-        late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
+        late = now - (self._stepped_at if self.needs_step else max(self._stepped_at, self._due_at))
         self.outage_since = min(now, since + max(0.0, late))
 
     def _serve_any(self, now: float) -> None:
@@ -471,7 +505,7 @@ class NetworkClient:
                 f"{api_name(waiting.request.api)} could not be sent to any broker within "
                 f"{waiting.deadline - waiting.queued_at:.1f} s ({causes})"
             )
-            self._shared.answer(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
+            self._shared.answers.append(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
 
     def _answer_login_errors(self, candidates: list[BrokerRoute]) -> None:
         """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too.
@@ -484,7 +518,7 @@ class NetworkClient:
             error, route.login_error = route.login_error or error, None
         if error is not None:
             while self._any:
-                self._shared.answer(Answer(self._any.popleft().request, -1, error=error))
+                self._shared.answers.append(Answer(self._any.popleft().request, -1, error=error))
 
     def _update_outage(self, now: float) -> None:
         has_queued = node_answers = bootstrap_answers = False

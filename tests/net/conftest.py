@@ -93,9 +93,15 @@ class Orders:
         self.commands = []
         self.answers = []
         self.wakes_at = math.inf
+        self.unsent = []  #: All streams, since each may have bytes to send.
+
+    @property
+    def has_commands(self):
+        return bool(self.commands)
 
     def take_commands(self):
         commands, self.commands = self.commands, []
+        self.unsent += [command.stream for command in commands if isinstance(command, Dial)]
         return commands
 
     def resolved(self, host, port, addresses, error, now):

@@ -517,7 +517,8 @@ def test_no_descriptor_for_the_selector_is_a_typed_error_and_passes(selector_cla
     used = os.dup(0)
     os.close(used)
     driver = SelectorDriver(selector=selector_class)
-    orders = type("Nothing", (), {"take_commands": lambda self: [], "wake_at": lambda self: 0.0})()
+    nothing = {"take_commands": lambda self: [], "wake_at": lambda self: 0.0, "has_commands": False, "unsent": ()}
+    orders = type("Nothing", (), nothing)()
     resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
     try:
         with pytest.raises(KafkaConnectionError, match="too many files open"):

@@ -119,6 +119,27 @@ def test_routes_with_nothing_to_do_are_not_stepped(make_bench, monkeypatch):
     assert set(stepped) == {1, 2, 3} and not bench.client.any_open(), "idle connections are closed all the same"
 
 
+def test_a_step_with_nothing_to_do_looks_at_no_route(make_bench, monkeypatch):
+    bench = make_bench().connect(1, 2, 3)
+    bench.run(STABLE_AFTER + 1)
+    looked_at = []
+    needs_step = BrokerRoute.needs_step
+
+    def note(route, now):
+        looked_at.append(route.node_id)
+        return needs_step(route, now)
+
+    monkeypatch.setattr(BrokerRoute, "needs_step", note)
+    for _ in range(10):
+        assert not bench.client.step(bench.now)
+        assert bench.client.wake_at() > bench.now
+    assert bench.answer_to(bench.send(2)).response
+    assert looked_at == []
+    bench.cluster.nodes[3].kill()
+    bench.run(0.1)
+    assert set(looked_at) == {1, 2, 3}, "a lost connection is noticed at once"
+
+
 def test_idle_connections_are_closed_and_made_again_when_wanted(make_bench):
     bench = make_bench(connections_max_idle_ms=60_000).connect(1)
     bench.run(61.0)

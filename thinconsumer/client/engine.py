@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ..calls import Call
 from ..config import CommonOptions
 from ..connection.request import Answer, Request, Target
-from ..driver import Address, Command
+from ..driver import Address, Command, Stream
 from ..errors import KafkaError, KafkaTimeoutError
 from ..garbage_collection import garbage_collection_paused
 from ..metadata import Metadata
@@ -92,15 +92,16 @@ class Engine:
         self._managers = tuple(managers) if metadata in managers else (metadata, *managers)
         if self.logins is not None:
             self._managers = (self.logins, *self._managers)
-        self._handlers = {manager.asker: manager.handle for manager in self._managers}
+        self._by_name = {manager.asker: manager for manager in self._managers}
+        self._order = list(self._by_name).index
         self._metadata_seen = metadata.version
         self._now = 0.0
         #: Names (``Manager.asker``) of the managers that step next even if they are not due; "" means all managers.
         #: See :meth:`touch`.
         self._touched = {""}
-        #: By name: when each manager is due. A name is missing if the time must be computed anew.
-        self._due_times: dict[str, float] = {}
-        self._first_due_time = NEVER  #: The earliest of these times; valid while none is missing.
+        self._due_times: dict[str, float] = {}  #: By name: when each manager is due.
+        self._outdated = dict(self._by_name)  #: The managers for which this time must be computed anew.
+        self._first_due_time = NEVER  #: The earliest of these times; valid while none is outdated.
         #: The earliest time at which a manager or connection is due; None if it must be computed anew.
         self._due: float | None = None
         self._closing = False
@@ -111,13 +112,15 @@ class Engine:
         self._touched.add(asker)
         self._due = None
         if asker:
-            self._due_times.pop(asker, None)
+            self._outdated[asker] = self._by_name[asker]
         else:
-            self._due_times.clear()
+            self._outdated = dict(self._by_name)
 
     def is_due(self, now: float) -> bool:
         """Return whether a step has something to do even if the driver has received nothing."""
-        return bool(self._touched) or self.network.outage_since is not None or now >= self.wake_at()
+        if self._touched or self.network.outage_since is not None:
+            return True
+        return now >= (self.wake_at() if self._due is None else self._due)
 
     def skip(self, now: float) -> None:
         """Record the time of a wait for I/O; called instead of :meth:`step` if nothing is due after the wait."""
@@ -133,66 +136,85 @@ class Engine:
         for I/O (:attr:`has_postponed`).
         """
         self._now = now
+        self._due = None
         self.steps += 1
         self.has_postponed = False
         if self.logins is not None:
             # Before the network client: a token that has just arrived lets it dial. Nothing else would make it do so
             # for requests that were queued before.
             self.logins.step(now)
-        self.network.step(now)
-        for why in self.network.take_refresh_reasons(now):
-            self.metadata.request_update(why)
-            self.touch()
-        everything = "" in self._touched or now >= self._first_due(now)
-        touched: set[str] = set()
+        if self.network.step(now):
+            for why in self.network.take_refresh_reasons(now):
+                self.metadata.request_update(why)
+                self.touch()
+        everything = "" in self._touched or now >= (self._first_due(now) if self._outdated else self._first_due_time)
         for _ in range(ROUNDS_MAX):
             for answer in self.network.take_answers():
                 asker = answer.request.asker
-                self._touched.add(asker if self._handlers[asker](answer, now) else "")
+                self._touched.add(asker if self._by_name[asker].handle(answer, now) else "")
                 self.on_answer(answer, now)
             everything = everything or "" in self._touched
             if postpones is not None and not everything and self._touched and postpones(self._touched):
                 self.has_postponed = True
-                touched |= self._touched
-                break
-            managers: Sequence[Manager] = self._managers if everything else self._touched_managers()
-            touched |= self._touched
-            self._touched.clear()
-            requests: list[Request] = []
-            for manager in managers:
-                requests += manager.step(now)
-            if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
-                self._follow_metadata(now)
-            for request in requests:
-                self.network.send(request, now)
-            if not requests:
-                break
-            if self.network.has_queued:
-                self.network.step(now)
-            if not everything and not self.network.has_answers and not self._touched:
+                self._note_outdated(self._touched)
+                return self.network.wants_driver()
+            has_sent = self._step_managers(now, everything)
+            if not has_sent or (not everything and not self.network.has_answers and not self._touched):
                 break  # no manager has anything to do in another round
         if everything:
             self.full_steps += 1
-        self._due = None
-        if touched and not everything:
-            # A response has changed a single manager, so the due times of the others are still valid. Any manager may
-            # request a metadata refresh in its step.
-            for asker in (*touched, self.metadata.asker):
-                self._due_times.pop(asker, None)
-        else:
-            self._due_times.clear()
         return self.network.wants_driver()
 
-    def _touched_managers(self) -> list[Manager]:
-        return [manager for manager in self._managers if manager.asker in self._touched]
+    @garbage_collection_paused
+    def step_postponed(self, now: float) -> None:
+        """Step the managers that the last step has left out. The driver's next step sends their requests.
+
+        Nothing else is done: what has become due since the last step is due in the next one.
+        """
+        self.has_postponed = False
+        self._now = now
+        self.steps += 1
+        everything = "" in self._touched  # a call has changed something since the last step
+        self._step_managers(now, everything)
+        if everything:
+            self.full_steps += 1
+
+    def _step_managers(self, now: float, everything: bool) -> bool:
+        """Step all managers, or only the touched ones, and send their requests; return whether there were any."""
+        touched, self._touched = self._touched, set()
+        self._due = None
+        if everything or not touched:
+            self._outdated = dict(self._by_name)
+        else:
+            self._note_outdated(touched)
+        managers: Sequence[Manager] = self._managers if everything else self._in_order(touched)
+        requests: list[Request] = []
+        for manager in managers:
+            requests += manager.step(now)
+        if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
+            self._follow_metadata(now)
+        for request in requests:
+            self.network.send(request, now)
+        if requests and self.network.needs_step:
+            self.network.step(now)
+        return bool(requests)
+
+    def _note_outdated(self, touched: Collection[str]) -> None:
+        # A response has changed a single manager, so the due times of the others are still valid. Any manager may
+        # request a metadata refresh in its step.
+        for name in touched:
+            self._outdated[name] = self._by_name[name]
+        self._outdated[self.metadata.asker] = self.metadata
+
+    def _in_order(self, names: Collection[str]) -> list[Manager]:
+        return [self._by_name[name] for name in sorted(names, key=self._order)]
 
     def _first_due(self, now: float) -> float:
-        times = self._due_times
-        if len(times) < len(self._managers):
-            for manager in self._managers:
-                if manager.asker not in times:
-                    times[manager.asker] = manager.wake_at(now)
-            self._first_due_time = min(times.values())
+        if self._outdated:
+            for name, manager in self._outdated.items():
+                self._due_times[name] = manager.wake_at(now)
+            self._first_due_time = min(self._due_times.values())
+            self._outdated.clear()
         return self._first_due_time
 
     def wake_at(self) -> float:
@@ -205,6 +227,17 @@ class Engine:
         if due > self._now:
             self._due = due  # only a future time is kept: the driver's step may change a past one
         return due
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether :meth:`take_commands` may return a command."""
+        network = self.network
+        return bool(network.commands or network.lookups) or (self.logins is not None and self.logins.has_commands)
+
+    @property
+    def unsent(self) -> Collection[Stream]:
+        """The connections with bytes that the driver has not got yet."""
+        return self.network.unsent
 
     def take_commands(self) -> list[Command]:
         """Return the commands that the driver must carry out: dial, hang up or resolve a name."""

@@ -54,6 +54,8 @@ LOGIN_INTERVAL = 1.1
 ARRIVING_GAP = 5.0
 #: While a response is arriving, its request's deadline is extended up to this many times the original timeout.
 ARRIVING_FACTOR = 10.0
+#: Size in bytes from which a response may become thousands of objects, such as Metadata of as many partitions.
+MANY_OBJECTS_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,6 @@ class _InFlight:
     deadline: float
     request: Request | None = None
     size: int = 0
-
-
-@garbage_collection_paused  # Metadata of thousands of partitions becomes as many objects
-def _decode(item: _InFlight, frame: Frame, body: int) -> Message:
-    return item.api.RESPONSE.decode(frame, item.version, body)
 
 
 class Connection:
@@ -534,7 +531,10 @@ class Connection:
         if item.request is None:
             self._take_setup_response(item, frame, body, now)
             return
-        response = _decode(item, frame, body)
+        decode: Callable[..., Message] = item.api.RESPONSE.decode
+        if len(frame) >= MANY_OBJECTS_BYTES:
+            decode = garbage_collection_paused(decode)
+        response = decode(frame, item.version, body)
         if getattr(response, "throttle_time_ms", 0) > 0:
             self._throttle(response, now)
         if not self.has_answered:

@@ -57,16 +57,13 @@ class RouteContext:
     logins: Logins = field(default_factory=NoLogins)
     outages: OutageLog = field(default_factory=lambda: OutageLog(log))
     book: AddressBook = field(default_factory=AddressBook)
-    commands: list[Command] = field(default_factory=list)
+    #: For :meth:`.NetworkClient.take_answers`. This list is never replaced, since connections append to it.
     answers: list[Answer] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)  #: For the driver. This list is never replaced, either.
     unsent: set[Connection] = field(default_factory=set)  #: Connections with bytes that the driver has not got yet.
     opened: int = 0  #: Number of connections that have become ready since the client was created.
     #: Routes that have lost their connection; the network client takes and empties the list.
     lost: list[BrokerRoute] = field(default_factory=list)
-
-    def answer(self, answer: Answer) -> None:
-        """Store an answer for :meth:`.NetworkClient.take_answers`."""
-        self.answers.append(answer)
 
     def hang_up(self, connection: Connection) -> None:
         """Order the driver to close the transport of a connection, by queueing a Hangup."""
@@ -189,12 +186,14 @@ class BrokerRoute:
         A queue and another step for each request would cost a tenth of a poll that returns one record.
         """
         connection = self.connection
-        if connection is None or self.needs_step(now) or not connection.can_send(now):
+        if connection is None or self.queue or connection.has_event or not connection.can_send(now):
             return False
-        if now >= connection.reauthenticate_at or request.deadline <= now:
+        if now >= self.quiet_until or now >= connection.reauthenticate_at or request.deadline <= now:
             return False
         connection.send(request, now, request.deadline, now)
-        self._note_state(now)
+        # The times of earlier requests, which are answered by now, stay: they cost a step once in a request's timeout.
+        self.due = min(self.due, request.deadline)
+        self.quiet_until = min(self.quiet_until, request.deadline)
         return True
 
     def send(self, request: Request, now: float) -> None:
@@ -314,7 +313,7 @@ class BrokerRoute:
     def refuse(self, error: KafkaError) -> None:
         """Answer all queued requests with ``error``."""
         for waiting in self.queue:
-            self._shared.answer(Answer(waiting.request, self.node_id, error=error))
+            self._shared.answers.append(Answer(waiting.request, self.node_id, error=error))
         self.queue.clear()
 
     def _hang_up(self, error: KafkaConnectionError | None) -> None:
@@ -377,7 +376,7 @@ class BrokerRoute:
                 self.node_id,
                 timeout,
                 self._stepped_at,
-                shared.answer,
+                shared.answers.append,
                 shared.hang_up,
                 deadline,
                 shared.unsent,
@@ -503,7 +502,7 @@ class BrokerRoute:
             f"{self.name}: {api_name(waiting.request.api)} could not be sent within "
             f"{waiting.deadline - waiting.queued_at:.1f} s ({state}{cause})"
         )
-        self._shared.answer(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(text)))
+        self._shared.answers.append(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(text)))
 
     def _note_throttle(self, connection: Connection, now: float) -> None:
         """Extend the deadlines of queued requests by the time for which the broker throttles the route (KIP-219)."""

@@ -122,7 +122,7 @@ class SelectorDriver:
         self._obey()
         if self._blocking_lookups:
             self._look_up_one()
-        self._flush()
+        self._flush(endpoint)
         until = self._wait_until(endpoint, deadline)
         while self._receive(sockets, until):
             pass
@@ -137,8 +137,9 @@ class SelectorDriver:
             KafkaConnectionError: the system refuses to open the selector or the wake-up sockets.
         """
         self._begin(endpoint)
-        self._obey()
-        self._flush()
+        if endpoint.has_commands or self._commands:
+            self._obey()
+        self._flush(endpoint)
         self._end()
 
     def _begin(self, endpoint: Endpoint) -> Sockets:
@@ -200,9 +201,12 @@ class SelectorDriver:
         self._has_rung = True
         self._waker.drain()
 
-    def _flush(self) -> None:
-        for connection in list(self._connections.values()):
-            connection.flush()
+    def _flush(self, endpoint: Endpoint) -> None:
+        # A connection with bytes that the system did not accept waits for its socket to become writable.
+        for stream in tuple(endpoint.unsent):
+            connection = self._connections.get(id(stream))
+            if connection is not None:
+                connection.flush()
 
     def _obey(self) -> None:
         """Carry out the endpoint's commands in order, and the commands that the endpoint issues because of them."""
@@ -302,10 +306,7 @@ class SelectorDriver:
         self._has_called = self._has_called or has_news
         self._has_partial = self._has_partial or is_part
         assert self._endpoint is not None
-        commands = self._endpoint.take_commands()
-        if commands:
-            self._commands.extend(commands)
-        if self._commands:
+        if self._endpoint.has_commands or self._commands:
             self._obey()
 
     def connection_closed(self, stream: Stream) -> None:

@@ -149,6 +149,11 @@ class LoginManager:
 
     # -- for the driver
 
+    @property
+    def has_commands(self) -> bool:
+        """Whether :meth:`take_commands` would return a command."""
+        return bool(self._commands) or (self._fetch is not None and self._fetch.has_commands)
+
     def take_commands(self) -> list[Command]:
         """Return the commands of the fetch under way since the last call."""
         commands, self._commands = self._commands, []

@@ -8,9 +8,9 @@ here is reused: each attempt has new connections, and the server is asked to clo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from ..driver import Address, Command, Dial, Hangup, Resolve
+from ..driver import Address, Command, Dial, Hangup, Resolve, Stream
 from ..errors import KafkaConnectionError, KafkaError
 from ..timers import NEVER
 from .oidc import ClientCredentials, HttpExchange, HttpResponse, TokenEndpointError
@@ -139,6 +139,14 @@ class TokenFetch:
         if not stream.is_connected:
             return f"{self._endpoint}: connecting to {stream.address}"
         return f"{self._endpoint}: waiting for the response of {stream.address}"
+
+    #: For the driver: the request is there before the stream is connected, and no other bytes follow.
+    unsent: Collection[Stream] = ()
+
+    @property
+    def has_commands(self) -> bool:
+        """Whether :meth:`take_commands` would return a command."""
+        return bool(self._commands)
 
     def take_commands(self) -> list[Command]:
         """Return the commands for the driver since the last call."""

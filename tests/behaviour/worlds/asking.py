@@ -26,6 +26,14 @@ class Asker:
 
     # -- the endpoint that the driver sees
 
+    @property
+    def has_commands(self) -> bool:
+        return self._links.has_commands
+
+    @property
+    def unsent(self) -> Any:
+        return self._links.unsent
+
     def take_commands(self) -> Any:
         return self._links.take_commands()
 
