@@ -249,10 +249,10 @@ class Partition:
     def may_hand_out(self) -> bool:
         """Whether buffered records may be returned now."""
         return (
-            self.state is PositionState.FETCHING
-            and not self.paused
-            and not self.pending_revocation
-            and not self.callback_pending
+            self._state is PositionState.FETCHING
+            and not self._paused
+            and not self._pending_revocation
+            and not self._callback_pending
             and (self._delivery_end is None or self._cursor.offset < self._delivery_end)
         )
 
@@ -501,12 +501,11 @@ class Partitions:
         """Whether :meth:`take_unplanned` would return a partition."""
         return bool(self._changed or self._unplanned)
 
-    def take_unplanned(self) -> list[Partition]:
+    def take_unplanned(self) -> dict[Partition, None]:
         """Return the partitions that were changed, assigned or unassigned since the last call of this method."""
         if self._changed:
             self._follow_changes()
-        found = list(self._unplanned)
-        self._unplanned.clear()
+        found, self._unplanned = self._unplanned, {}
         return found
 
     def _follow_changes(self) -> None:

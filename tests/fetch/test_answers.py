@@ -60,7 +60,7 @@ def test_responses_for_a_replaced_cursor_are_dropped(world, kit, moved):
             world.assign({a.tp: 0})
     state = [(p.state, p.cursor.fetch_offset) for p in world.partitions]
     sent.answer({a.tp: kit.batch(0, 5)})
-    assert not world.buffer and world.buffer.pinned == 0
+    assert not world.buffer.queues and world.buffer.pinned == 0
     assert state == [(p.state, p.cursor.fetch_offset) for p in world.partitions]
     assert sent.request.context.session.session_id == 77, "the response still updates the session"
 

@@ -29,7 +29,7 @@ def partition(number: int = 0) -> Partition:
 def fetched(of: Partition, frame: Frame, batches: int = 1, **more: object) -> Fetched:
     """Return one partition's batches of one response."""
     stubs = [Stub() for _ in range(batches)]
-    return Fetched(of, stubs, frame, 10 * batches, of.cursor, 0, **more)  # type: ignore[arg-type]
+    return Fetched(of, stubs, frame, 10 * batches, batches, of.cursor, 0, **more)  # type: ignore[arg-type]
 
 
 def drain(buffer: Buffer, of: Partition) -> None:
@@ -54,7 +54,7 @@ def test_a_frame_counts_whole_and_once_until_its_last_slice_is_released():
     drain(buffer, a)
     assert buffer.pinned == 1000 and buffer.held(a) == 0
     drain(buffer, b)
-    assert buffer.pinned == 0 and not buffer
+    assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0
 
 
 def test_batches_of_a_replaced_cursor_are_released():
@@ -187,4 +187,4 @@ def test_pinned_bytes_equal_the_held_frames_after_any_operations(seed):
         assert buffer.pinned == sum(frame.size for frame in frames.values())
         assert set(buffer.turns()) == {each for each in partitions if buffer.queue(each)}
     buffer.sweep(set())
-    assert buffer.pinned == 0 and not buffer
+    assert buffer.pinned == 0 and not buffer.queues and buffer.records == 0

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.connection.request import Target
 from thinconsumer.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Plan, WantedPartition
 from thinconsumer.partitions import Partition, Partitions
 from thinconsumer.timers import Backoff, Retry
@@ -18,7 +19,7 @@ ID, OTHER = b"1" * 16, b"2" * 16
 
 def session(incremental: bool = True) -> FetchSession:
     """Return a new session."""
-    return FetchSession(Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
+    return FetchSession(Target(1), Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
 
 
 def wanted(offset: int = 0, *, max_bytes: int = 100, epoch: int = 1, topic_id: bytes = ID) -> WantedPartition:

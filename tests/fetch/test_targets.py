@@ -123,7 +123,7 @@ def test_targets_follow_all_changes(make, kit, seed):
         getattr(changes, changes.draw.choice(names))()
         if changes.draw.random() < 0.5:
             continue
-        targets: FetchTargets = world.planner._targets
+        targets: FetchTargets = world.planner.targets
         targets.update(world.now)
         by_node, left_out, leaderless = expected(world)
         assert {node: targets.wanted(node) for node in targets.by_node} == by_node
@@ -141,20 +141,35 @@ def test_only_changed_partitions_are_looked_at(world, kit, monkeypatch):
     world.receive({})
     assert looked_at == []
     world.receive({parts[7].tp: kit.batch(0, 2)})
-    world.fetch()
-    assert set(looked_at) == {parts[7]}
-    looked_at.clear()
+    assert world.fetch().asked()[parts[7].tp].fetch_offset == 2
+    assert looked_at == [], "only its offset has changed"
     parts[9].paused = True
     settle(world, 10)
-    world.planner._targets.update(world.now)
-    assert set(looked_at) == {parts[7], parts[9]}
+    world.planner.targets.update(world.now)
+    assert looked_at == [parts[9]]
+
+
+def test_a_partition_with_its_share_of_the_buffer_filled_is_looked_at(make, kit, monkeypatch):
+    looked_at = []
+    place = FetchTargets._place
+    monkeypatch.setattr(FetchTargets, "_place", lambda self, p, now: looked_at.append(p) or place(self, p, now))
+    world = make(max_buffered_bytes=400_000)
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 2, size=150_000)})
+    targets = world.planner.targets
+    targets.update(world.now)
+    assert list(targets.left_out) == [a] and list(targets.by_node[1]) == [b]
+    looked_at.clear()
+    settle(world, 10)
+    targets.update(world.now)
+    assert looked_at == [a] and list(targets.by_node[1]) == [b, a]
 
 
 def test_times_of_partitions_are_kept_once(world):
     """A partition with a preferred replica changes with each response, for minutes before the preference ends."""
     [a] = world.simple(0)
     a.preferred_replica, a.preferred_until = 2, world.now + 100
-    targets = world.planner._targets
+    targets = world.planner.targets
     for _ in range(50):
         a.report_change()
         targets.update(world.now)

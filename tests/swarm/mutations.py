@@ -197,7 +197,7 @@ ROWS = (
     reading(
         "pause ignored",
         "Paused partitions are read on; nobody wants their records until they are resumed.",
-        (Partition, "may_hand_out", "and not self.paused", ""),
+        (Partition, "may_hand_out", "and not self._paused", ""),
         needs=oddities,
     ),
     # -- leaders and logs that change
@@ -436,12 +436,12 @@ ROWS = (
     grouped(
         "pending revocation delivered",
         "Records come of partitions whose last offsets are being committed; they will come again elsewhere (D4).",
-        (Partition, "may_hand_out", "and not self.pending_revocation", ""),
+        (Partition, "may_hand_out", "and not self._pending_revocation", ""),
     ),
     grouped(
         "delivered before the callback is through",
         "Records come of partitions whose on_partitions_assigned has failed; it must succeed first.",
-        (Partition, "may_hand_out", "and not self.callback_pending", ""),
+        (Partition, "may_hand_out", "and not self._callback_pending", ""),
         needs=raising,
     ),
     grouped(

@@ -5,7 +5,6 @@ be sent. Batches are decompressed and decoded later, one at a time, when a poll 
 """
 
 import logging
-from collections.abc import Iterator
 from itertools import pairwise
 
 from ..config import ConsumerConfig
@@ -22,7 +21,7 @@ from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID
 from ..wire.current_leader import NodeEndpoint
 from ..wire.error_codes import Code, to_error
-from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ..wire.fetch import FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
 from .sessions import FIRST_INCREMENTAL_EPOCH, HeldPartitions
@@ -82,50 +81,63 @@ class Answers:
             return False
         asked.session.answered(response.session_id)
         asked.session.retry.succeeded()
-        self._planner.replicas.worked(asked.node_id)
+        if self._planner.replicas.failures:
+            self._planner.replicas.worked(asked.node_id)
         self.completed += 1
         if self._outages:
             self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
         rejected: dict[TopicPartition, Partition] = {}
         is_smooth = True
-        for tp, data in self._each(asked, response.responses):
-            partition, cursor = asked.held.cursors[tp]
-            if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
-                log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
-            elif data.error_code:
-                rejected[tp] = partition
-                self._partition_error(asked, partition, data, response.node_endpoints, now)
-            elif asked.held.wanted[tp].fetch_offset != cursor.fetch_offset:
-                # While this Fetch was in flight, the response of another node has advanced the partition's fetch
-                # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
-                # appended to those of the other.
-                log.debug("dropping data of node %s for %s-%s: data of another node came first", asked.node_id, *tp)
-            else:
-                self._take(asked, partition, data, frame, now)
-            is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
-        self._confirm(asked.held, rejected, now)
-        self._pace(asked, fruitful=frame.users > 0)
+        for topic in response.responses:
+            name = topic.topic or asked.held.names.get(topic.topic_id) or ""
+            for data in topic.partitions:
+                tp = TopicPartition(name, data.partition_index)
+                known = asked.held.cursors.get(tp)
+                if known is None:
+                    log.debug("ignoring data of node %s for %s: it was not in the request", asked.node_id, tp)
+                    continue
+                partition, cursor = known
+                if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
+                    log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
+                elif data.error_code:
+                    rejected[tp] = partition
+                    self._partition_error(asked, partition, data, response.node_endpoints, now)
+                elif asked.held.wanted[tp].fetch_offset != cursor.fetch_offset:
+                    # While this Fetch was in flight, the response of another node has advanced the partition's fetch
+                    # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
+                    # appended to those of the other.
+                    log.debug("dropping data of node %s for %s-%s: data of another node came first", asked.node_id, *tp)
+                else:
+                    self._take(asked, partition, data, frame, now)
+                is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
+        if rejected or asked.held.unconfirmed:
+            self._confirm(asked.held, rejected, now)
+        asked.held.confirmation.at = now
+        if frame.users:
+            asked.session.fruitless = 0
+        else:
+            self._pace(asked)
         return is_smooth and not rejected
 
     def _confirm(self, held: HeldPartitions, rejected: dict[TopicPartition, Partition], now: float) -> None:
-        """Record that the response confirms the log ends of all partitions of the request, except those rejected.
+        """Let the response confirm the log ends of all partitions of the request, except those rejected.
 
         An incremental response leaves out partitions without new data (KIP-227), which confirms their log ends, too.
         """
         for tp, partition in rejected.items():
             held.end_confirmation(partition)
             held.unconfirmed[tp] = partition
-        held.confirmation.at = now
+        held.confirmation.at = now  # those rejected keep the time of the response before
         if held.unconfirmed:
             confirmed = [partition for tp, partition in held.unconfirmed.items() if tp not in rejected]
             self._partitions.confirm(confirmed, held.confirmation)
             held.unconfirmed = rejected
 
-    def _pace(self, asked: Asked, *, fruitful: bool) -> None:
+    def _pace(self, asked: Asked) -> None:
         """Delay the next Fetch after several responses without records, unless the last one took long."""
         session = asked.session
-        session.fruitless = 0 if fruitful else session.fruitless + 1
+        session.fruitless += 1
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
             # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
@@ -175,18 +187,6 @@ class Answers:
         if partition.preferred_replica == node_id:
             partition.preferred_replica = -1
             self._planner.replicas.failed(node_id, now)
-
-    def _each(
-        self, asked: Asked, responses: list[FetchableTopicResponse]
-    ) -> Iterator[tuple[TopicPartition, PartitionData]]:
-        for topic in responses:
-            name = topic.topic or asked.held.names.get(topic.topic_id)
-            for data in topic.partitions:
-                tp = TopicPartition(name or "", data.partition_index)
-                if tp in asked.held.cursors:
-                    yield tp, data
-                else:
-                    log.debug("ignoring data of node %s for %s: it was not in the request", asked.node_id, tp)
 
     def _partition_error(
         self, asked: Asked, partition: Partition, data: PartitionData, endpoints: list[NodeEndpoint], now: float
@@ -345,11 +345,13 @@ class Answers:
         for batch in batches:
             size += batch.size
             records += batch.count
-        fetched = Fetched(partition, [*batches], frame, size, cursor, cursor.fetch_offset, broken, aborted)
+        fetched = Fetched(partition, [*batches], frame, size, records, cursor, cursor.fetch_offset, broken, aborted)
         self._buffer.add(fetched)
+        if broken is not None:
+            partition.report_change()
         if batches:
             self.records += records
-            partition.report_change()
+            self._planner.targets.fetched(partition)
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.held.wanted[partition.tp].leader_epoch

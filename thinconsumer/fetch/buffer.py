@@ -56,6 +56,7 @@ class Fetched:
     batches: list[RecordBatch | None]
     frame: Frame
     size: int
+    records: int  #: Number of records according to the batch headers.
     #: The partition's cursor (position object) at the Fetch. A seek or reset replaces the partition's cursor, so these
     #: batches are stale if the partition has another one now.
     cursor: Cursor
@@ -83,39 +84,39 @@ class Buffer:
     """Queues of fetched batches, one per partition, with a round-robin order of the partitions."""
 
     def __init__(self) -> None:
-        self._queues: dict[Partition, deque[Fetched]] = {}
+        #: By partition: its entries, oldest first. No queue is empty.
+        self.queues: dict[Partition, deque[Fetched]] = {}
         self._turns: deque[Partition] = deque()
         self.pinned = 0  #: Total size of the responses of which a slice is buffered.
+        #: Number of records of all entries according to the batch headers, returned ones of the first entries included.
+        self.records = 0
         self.starving = False  #: Whether a Fetch was not sent for lack of buffer memory.
         self.freed = False  #: Whether batches were dropped or returned since the planner's last step.
-        #: Partitions with more or fewer buffered batches than when the planner last looked at them.
-        self.changed: dict[Partition, None] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._turns)
+        #: Partitions with fewer buffered batches than when the planner last looked at them.
+        self.shrunk: dict[Partition, None] = {}
 
     def clear(self) -> None:
         """Drop all batches."""
-        self._queues.clear()
+        self.queues.clear()
         self._turns.clear()
-        self.pinned = 0
+        self.pinned = self.records = 0
         self.starving = self.freed = False
 
     def add(self, fetched: Fetched) -> None:
         """Append batches to their partition's queue."""
-        queue = self._queues.get(fetched.partition)
+        queue = self.queues.get(fetched.partition)
         if queue is None:
-            queue = self._queues[fetched.partition] = deque()
+            queue = self.queues[fetched.partition] = deque()
             self._turns.append(fetched.partition)
         queue.append(fetched)
-        self.changed[fetched.partition] = None
+        self.records += fetched.records
         if fetched.frame.users == 0:
             self.pinned += fetched.frame.size
         fetched.frame.users += 1
 
     def head(self, partition: Partition) -> Fetched | None:
         """Drop stale and fully returned entries from the front of the partition's queue; return the first one left."""
-        queue = self._queues.get(partition)
+        queue = self.queues.get(partition)
         while queue:
             first = queue[0]
             # fresh and not drained; without the calls of these properties, since each poll comes here several times
@@ -123,13 +124,13 @@ class Buffer:
                 return first
             self._release(queue.popleft())
         if queue is not None:
-            del self._queues[partition]
+            del self.queues[partition]
             self._turns.remove(partition)
         return None
 
     def queue(self, partition: Partition) -> deque[Fetched]:
         """Return the partition's entries, oldest first."""
-        return self._queues.get(partition) or deque()
+        return self.queues.get(partition) or deque()
 
     def turns(self) -> list[Partition]:
         """Return the partitions with entries in round-robin order."""
@@ -137,14 +138,14 @@ class Buffer:
 
     def rotate(self, partition: Partition) -> None:
         """Move the partition to the end of the round-robin order."""
-        if partition in self._queues:
+        if partition in self.queues:
             self._turns.remove(partition)
             self._turns.append(partition)
 
     def held(self, partition: Partition) -> int:
         """Return the size in bytes of the partition's buffered batches."""
         held = 0
-        for fetched in self._queues.get(partition, ()):
+        for fetched in self.queues.get(partition, ()):
             held += fetched.size
         return held
 
@@ -152,7 +153,7 @@ class Buffer:
         """Return the number of the partition's records that are decoded, but not yet returned."""
         return sum(
             sum(len(chunk.records) for chunk in fetched.chunks[fetched.chunk :] if chunk is not None) - fetched.record
-            for fetched in self._queues.get(partition, ())
+            for fetched in self.queues.get(partition, ())
         )
 
     def held_back(self) -> int:
@@ -161,19 +162,19 @@ class Buffer:
 
     def broken(self, partition: Partition) -> bool:
         """Whether the last fetched bytes cannot be parsed: another Fetch would return the same bytes."""
-        queue = self._queues.get(partition)
+        queue = self.queues.get(partition)
         return bool(queue) and queue[-1].error is not None  # type: ignore[index]
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
         """Drop the partition's batches not yet returned; instead, polls raise ``error`` until the application seeks."""
         fetched.error = error
         del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
-        queue = self._queues[fetched.partition]
+        queue = self.queues[fetched.partition]
         while queue[-1] is not fetched:
             self._release(queue.pop())
         self._release(fetched)
         fetched.frame = Frame(0, users=1)
-        fetched.size = 0
+        fetched.size = fetched.records = 0
 
     def make_room(self) -> None:
         """Drop the batches of one partition, preferably a paused one, to be fetched again later.
@@ -192,9 +193,9 @@ class Buffer:
 
     def sweep(self, assigned: set[Partition]) -> None:
         """Drop the batches of partitions that are no longer assigned, and those fetched before a seek or reset."""
-        for partition in list(self._queues):
+        for partition in list(self.queues):
             if partition not in assigned:
-                for fetched in self._queues.pop(partition):
+                for fetched in self.queues.pop(partition):
                     self._release(fetched)
                 self._turns.remove(partition)
             else:
@@ -202,7 +203,8 @@ class Buffer:
 
     def _release(self, fetched: Fetched) -> None:
         self.freed = True
-        self.changed[fetched.partition] = None
+        self.shrunk[fetched.partition] = None
+        self.records -= fetched.records
         fetched.frame.users -= 1
         if fetched.frame.users == 0:
             self.pinned -= fetched.frame.size

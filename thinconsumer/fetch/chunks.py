@@ -68,12 +68,10 @@ class ChunkDecoder:
         self._buffer = buffer
         self._deserialize = deserialize
         self._has_numpy = True  #: False once the import has failed.
-        self._has_few = False  #: Whether this poll has found too few records to decode them together.
+        #: Whether this poll has found too few records to decode them together. The next one looks again; within a poll,
+        #: there can only be fewer and fewer.
+        self.has_few = False
         self.together_min = TOGETHER_MIN
-
-    def poll_begins(self) -> None:
-        """Look again whether there are enough records; within a poll, there can only be fewer and fewer."""
-        self._has_few = False
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
         """Return the chunk of the batch at ``index``.
@@ -118,16 +116,18 @@ class ChunkDecoder:
 
     def _decode_next(self, fetched: Fetched, room: int) -> None:
         """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
-        if self._has_numpy and not self._has_few:
+        if self._has_numpy and not self.has_few:
             if self._is_worth_numpy():
                 self._decode_together(fetched.partition, room)
                 return
-            self._has_few = True
+            self.has_few = True
         # Only this statement records that a batch was decoded (see ``Fetched``).
         fetched.chunks.append(self._decode(fetched, len(fetched.chunks)))
 
     def _is_worth_numpy(self) -> bool:
         """Whether enough records wait to be decoded together, and numpy is there."""
+        if self._buffer.records < self.together_min:
+            return False
         records = 0
         for partition in self._buffer.turns():
             if not partition.may_hand_out:
@@ -221,7 +221,7 @@ class ChunkDecoder:
         batch = fetched.batches[index]
         assert batch is not None
         try:
-            if self.is_aborted(fetched, index):
+            if fetched.aborted is not None and self.is_aborted(fetched, index):
                 return self._chunk_of(fetched, index, [])
             return self._chunk_of(fetched, index, batch.decode(*fetched.partition.tp, self._check_crcs))
         except RecordError as error:

@@ -86,11 +86,16 @@ class Collector:
 
         Raises ``RecordError`` when the next record cannot be returned.
         """
-        self._raise_overdue()
-        self.chunk_decoder.poll_begins()
+        if self._overdue is not None:
+            self._raise_overdue()
+        self.chunk_decoder.has_few = False
         poll_result = PollResult()
+        if not self._buffer.queues:
+            return poll_result
         for partition in self._due():
-            end = _first_end(ends.get(partition.tp, -1) if ends is not None else None, partition.delivery_end)
+            end = partition.delivery_end
+            if ends is not None:
+                end = _first_end(ends.get(partition.tp, -1), end)
             self._gather_from(partition, max_records, end, poll_result)
             if poll_result.count >= max_records:
                 break
@@ -160,8 +165,8 @@ class Collector:
         """Advance the positions, and move the partitions to the end of the round-robin order."""
         self.place(poll_result)
         for partition in poll_result.turns:
-            self._buffer.head(partition)
-            self._buffer.rotate(partition)
+            if self._buffer.head(partition) is not None:
+                self._buffer.rotate(partition)
 
     def place(self, poll_result: PollResult) -> None:
         """Advance the positions. Idempotent, so an interrupted call can be repeated."""
@@ -207,8 +212,8 @@ class Collector:
     def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> None:
         parts: list[Records] = []
         self._buffer.head(partition)  # drops stale and drained entries
-        for fetched in self._buffer.queue(partition):
-            if not fetched.fresh:
+        for fetched in self._buffer.queues.get(partition, ()):
+            if partition.cursor is not fetched.cursor:
                 break
             error = self._drain(fetched, max_records - poll_result.count, end, parts, poll_result)
             if error is not None:

@@ -53,8 +53,9 @@ class Asked:
 
     node_id: int
     session: FetchSession
-    #: The partitions of the broker's session, with their cursors when the request was written; none before that.
-    held: HeldPartitions = field(default_factory=HeldPartitions)
+    #: The partitions of the broker's session, with their cursors when the request was written; before that, those of
+    #: the request before.
+    held: HeldPartitions
     epoch: int = 0  #: The session epoch sent.
     at: float = 0.0  #: When the request was written, in monotonic seconds.
     by_name: bool = False  #: Whether the request names topics, and not their ids: a broker before 3.1 knows no ids.
@@ -78,7 +79,7 @@ class Planner:
         self._buffer = buffer
         self._random = random
         self._backoff = Backoff.from_settings(settings)
-        self._targets = FetchTargets(settings, partitions, metadata, buffer)
+        self.targets = FetchTargets(settings, partitions, metadata, buffer)
         self._sessions: dict[int, FetchSession] = {}
         self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
         self._left_out = False  #: Whether the last step left out a partition or node for lack of buffer memory.
@@ -90,13 +91,13 @@ class Planner:
         """Return a Fetch for each node with partitions to fetch and none in flight."""
         self._now = now
         self._left_out = self._buffer.starving = self._buffer.freed = False
-        if not self._partitions or self._busy_everywhere():
+        if self._busy_everywhere():
             return []
         requests = []
         self._update(now)
-        by_node = self._targets.by_node
+        by_node = self.targets.by_node
         for node_id, wanted in by_node.items():
-            session = self._session(node_id)
+            session = self._sessions.get(node_id) or self._new_session(node_id)
             if not session.retry.may_send(now):
                 continue
             session.reserved = self._allowance(len(wanted), len(by_node))
@@ -105,12 +106,12 @@ class Planner:
                 self._left_out = self._buffer.starving = True
                 continue
             session.retry.sent()
-            requests.append(self._wrap(self._build, now, Asked(node_id, session)))
+            requests.append(self._wrap(self._build, now, Asked(node_id, session, session.held)))
         return requests
 
     def wake_at(self, now: float) -> float:
         """Return when the next backoff ends; now if memory was released for partitions that the last step left out."""
-        if self.has_room_again:
+        if self._left_out and self._buffer.freed:
             return now
         due = self._partitions.wake_at(PositionState.FETCHING, now)
         for session in self._sessions.values():
@@ -129,7 +130,7 @@ class Planner:
         for session in self._sessions.values():
             session.reset()
         self._sessions.clear()
-        self._targets.clear()
+        self.targets.clear()
         self._left_out = False
         self.replicas = Replicas(self._random)
 
@@ -141,19 +142,19 @@ class Planner:
 
         # Sent even while a Fetch is in flight: the broker reads it after that Fetch.
         sessions = [(node_id, session) for node_id, session in self._sessions.items() if session.session_id]
-        return [self._wrap(build, now, Asked(*one)) for one in sessions]
+        return [self._wrap(build, now, Asked(*one, HeldPartitions())) for one in sessions]
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
         """Return the partitions to fetch from one node."""
         self._update(now)
-        return self._targets.wanted(node_id)
+        return self.targets.wanted(node_id)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
         """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
 
         ``None`` if there is no known leader.
         """
-        return self._targets.node_for(partition, now)
+        return self.targets.node_for(partition, now)
 
     def is_asking(self, partition: Partition, now: float) -> bool:
         """Return whether a Fetch to the partition's node is in flight or waits for a backoff after a failure."""
@@ -163,7 +164,7 @@ class Planner:
 
     def leaderless(self) -> list[Partition]:
         """Return the partitions that could be fetched if their leader was known."""
-        return list(self._targets.leaderless)
+        return list(self.targets.leaderless)
 
     def sessions(self) -> Iterator[tuple[bool, HeldPartitions]]:
         """Yield each fetch session: whether it is asking (:meth:`is_asking`), and its partitions."""
@@ -171,8 +172,8 @@ class Planner:
             yield _is_asking(session), session.held
 
     def _update(self, now: float) -> None:
-        self._targets.update(now)
-        if self._targets.left_out:
+        self.targets.update(now)
+        if self.targets.left_out:
             self._left_out = True
 
     def _busy_everywhere(self) -> bool:
@@ -197,20 +198,17 @@ class Planner:
         free = min(fair, settings.max_buffered_bytes - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
-    def _session(self, node_id: int) -> FetchSession:
-        session = self._sessions.get(node_id)
-        if session is None:
-            retry = Retry(self._backoff, self._random)
-            session = FetchSession(retry, self._settings.enable_incremental_fetch_sessions)
-            self._sessions[node_id] = session
+    def _new_session(self, node_id: int) -> FetchSession:
+        retry = Retry(self._backoff, self._random)
+        session = FetchSession(Target(node_id, CHANNEL), retry, self._settings.enable_incremental_fetch_sessions)
+        self._sessions[node_id] = session
         return session
 
     def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
-        deadline, target = now + self._settings.request_timeout_ms / 1000, Target(asked.node_id, CHANNEL)
-        request = Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest)
-        request.held_back = self._settings.fetch_max_wait_ms / 1000
-        return request
+        deadline, target = now + self._settings.request_timeout_ms / 1000, asked.session.target
+        held_back = self._settings.fetch_max_wait_ms / 1000
+        return Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest, held_back)
 
     def _highest(self) -> int:
         """Return the highest Fetch version to use: one with topic ids, in place of names, only if all ids are known."""
@@ -224,21 +222,25 @@ class Planner:
         node_id, session = asked.node_id, asked.session
         sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
         partition_bytes = self._partition_bytes()
-        changed = self._targets.take_changed(node_id)
+        changed = self.targets.take_changed(node_id)
         unwanted: list[TopicPartition] | None = None
         if session.partition_bytes == partition_bytes and session.is_incremental(sessions=sessions, uses_ids=uses_ids):
             partitions, unwanted = [], []
             for partition in changed:
                 current = self._partitions.get(partition.tp)
-                if current is None or not self._targets.is_wanted(current, node_id):
+                if current is None or self.targets.nodes.get(current) != node_id:
                     unwanted.append(partition.tp)
                 elif current is partition:
                     partitions.append(partition)
         else:
-            partitions = self._targets.wanted(node_id)
+            partitions = self.targets.wanted(node_id)
             session.partition_bytes = partition_bytes
-        wanted = {p.tp: self._want(p, partition_bytes) for p in _rotated(partitions, session.turn)}
+        if len(partitions) > 1:
+            partitions = _rotated(partitions, session.turn)
         session.turn += 1
+        wanted: dict[TopicPartition, WantedPartition] = {}
+        for partition in partitions:
+            wanted[partition.tp] = self._want(partition, partition_bytes)
         plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
         asked.held = session.held
         for partition in partitions:
@@ -246,7 +248,7 @@ class Planner:
         asked.epoch = plan.epoch
         asked.by_name = not uses_ids
         asked.at = self._now
-        return self._message(plan, session.reserved)
+        return self._message(session, plan)
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
@@ -266,7 +268,7 @@ class Planner:
         among = max(len(self._partitions), 1)
         return max(settings.max_partition_fetch_bytes, settings.batches_fetch_bytes // among)
 
-    def _message(self, plan: Plan, max_bytes: int) -> FetchRequest:
+    def _message(self, session: FetchSession, plan: Plan) -> FetchRequest:
         settings = self._settings
         topics: dict[str, FetchTopic] = {}
         for tp, want in plan.send.items():
@@ -288,17 +290,18 @@ class Planner:
             if key not in forgotten:
                 forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
             forgotten[key].partitions.append(tp.partition)
-        return FetchRequest(
-            max_wait_ms=settings.fetch_max_wait_ms,
-            min_bytes=settings.fetch_min_bytes,
-            max_bytes=max_bytes,
-            isolation_level=1 if settings.isolation_level == "read_committed" else 0,
-            session_id=plan.session_id,
-            session_epoch=plan.epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=list(forgotten.values()),
-            rack_id="" if self.replicas.any_shunned(self._now) else settings.client_rack,
-        )
+        message = session.message
+        if message is None:
+            message = session.message = FetchRequest(
+                max_wait_ms=settings.fetch_max_wait_ms,
+                min_bytes=settings.fetch_min_bytes,
+                isolation_level=1 if settings.isolation_level == "read_committed" else 0,
+            )
+        message.max_bytes = session.reserved
+        message.session_id, message.session_epoch = plan.session_id, plan.epoch
+        message.topics, message.forgotten_topics_data = list(topics.values()), list(forgotten.values())
+        message.rack_id = "" if self.replicas.any_shunned(self._now) else settings.client_rack
+        return message
 
 
 def _is_asking(session: FetchSession) -> bool:
@@ -307,5 +310,5 @@ def _is_asking(session: FetchSession) -> bool:
 
 def _rotated(partitions: list[Partition], turn: int) -> list[Partition]:
     # Brokers fill a response in request order: a fixed order would starve the last partitions (KAFKA-3932).
-    start = turn % len(partitions) if partitions else 0
+    start = turn % len(partitions)
     return partitions[start:] + partitions[:start]

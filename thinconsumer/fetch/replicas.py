@@ -18,14 +18,14 @@ class Replicas:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._failures: dict[int, int] = {}
+        self.failures: dict[int, int] = {}  #: By follower: consecutive failed Fetches.
         self._until: dict[int, float] = {}
 
     def failed(self, node_id: int, now: float) -> None:
         """Avoid a follower after a failed Fetch, which counts once even if several partitions report the failure."""
         if not self.may_follow(node_id, now):
             return
-        failures = self._failures[node_id] = self._failures.get(node_id, 0) + 1
+        failures = self.failures[node_id] = self.failures.get(node_id, 0) + 1
         self._until[node_id] = now + SHUNNED.delay(failures, self._random)
 
     def worked(self, node_id: int) -> None:
@@ -33,7 +33,7 @@ class Replicas:
 
         If the node is being avoided, it is avoided until the time already set.
         """
-        self._failures.pop(node_id, None)
+        self.failures.pop(node_id, None)
 
     def may_follow(self, node_id: int, now: float) -> bool:
         """Return whether to accept this node as a preferred read replica."""

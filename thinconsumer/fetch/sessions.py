@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from ..connection.request import Target
 from ..lazy_dataclass import dataclass, field
 from ..partitions import Confirmation, Cursor, Partition
 from ..timers import Retry
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
+from ..wire.fetch import FetchRequest
 
 #: Session epochs: 0 opens a session, -1 requests none; both close the session with the id in the request.
 INITIAL_EPOCH = 0
@@ -110,6 +112,7 @@ class HeldPartitions:
 class FetchSession:
     """The fetch session with one node, and its request in flight, if any."""
 
+    target: Target
     retry: Retry  #: Whether a request is in flight, and the backoff after failures.
     incremental: bool  #: The option ``enable_incremental_fetch_sessions``.
     reserved: int = 0  #: Maximum response bytes of the request in flight.
@@ -120,6 +123,9 @@ class FetchSession:
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
     held: HeldPartitions = field(default_factory=HeldPartitions)
+    #: The message of the last request, made when the first one is built. Each request changes its fields: a message is
+    #: encoded as soon as it is built.
+    message: FetchRequest | None = None
 
     def is_incremental(self, *, sessions: bool, uses_ids: bool) -> bool:
         """Return whether the next request contains only the partitions that have changed since the last one."""

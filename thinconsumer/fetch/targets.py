@@ -1,7 +1,8 @@
 """Keep the list of partitions to fetch from each node, without looking at all partitions in each step.
 
-A partition is looked at again when it has changed (``Partition.report_change``), when its buffered batches have become
-more or fewer, when its backoff or its preferred replica's time ends, and with all others when metadata changes.
+A partition is looked at again when it has changed (``Partition.report_change``), when its buffered batches fill its
+share of the buffer or no longer do, when its backoff or its preferred replica's time ends, and with all others when
+metadata changes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class FetchTargets:
         self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
         #: By node: partitions that have changed since the last request to that node was built.
         self._changed: dict[int, dict[Partition, None]] = {}
-        self._nodes: dict[Partition, int] = {}
+        self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
         self._fetchable: dict[Partition, None] = {}
         self._share = 0  #: Bytes of the buffer that one partition may fill.
         self._seen = -1  #: The metadata version for which all partitions were looked at.
@@ -50,12 +51,16 @@ class FetchTargets:
 
     def update(self, now: float) -> None:
         """Look at the partitions that have changed since the last call, and at those for which a time has come."""
-        has_changes = self._partitions.has_unplanned or self._buffer.changed or self._seen != self._metadata.version
+        shrunk: list[Partition] = []
+        if self._buffer.shrunk:
+            if self.left_out:
+                shrunk = [partition for partition in self._buffer.shrunk if partition in self.left_out]
+            self._buffer.shrunk.clear()
+        has_changes = shrunk or self._seen != self._metadata.version or self._partitions.has_unplanned
         if not has_changes and not (self._due and self._due[0][0] <= now):
             return
-        partitions = dict.fromkeys(self._partitions.take_unplanned())
-        partitions.update(self._buffer.changed)
-        self._buffer.changed.clear()
+        partitions = self._partitions.take_unplanned()
+        partitions.update(dict.fromkeys(shrunk))
         while self._due and self._due[0][0] <= now:
             at, _, partition = heappop(self._due)
             partitions[partition] = None
@@ -64,34 +69,46 @@ class FetchTargets:
         if self._seen != self._metadata.version:
             self._seen = self._metadata.version
             partitions.update(self._fetchable)
-        for partition in list(partitions):
+        fetchable = self._fetchable
+        concerned: dict[Partition, None] = {}
+        for partition in partitions:
             if self._may_fetch(partition, now):
-                self._fetchable[partition] = None
-            elif partition in self._fetchable:
-                del self._fetchable[partition]
+                fetchable[partition] = None
+            elif partition in fetchable:
+                del fetchable[partition]
             else:
-                del partitions[partition]
-        share = self._max_buffered_bytes // max(1, len(self._fetchable))
+                continue
+            concerned[partition] = None
+        share = self._max_buffered_bytes // max(1, len(fetchable))
         if share != self._share:
             self._share = share
-            partitions.update(dict.fromkeys(self._buffer.turns()))
-        for partition in partitions:
+            concerned.update(dict.fromkeys(self._buffer.turns()))
+        for partition in concerned:
             self._place(partition, now)
+
+    def fetched(self, partition: Partition) -> None:
+        """Note that batches of the partition were buffered, and that its fetch offset is about to move past them.
+
+        The next request names the new offset. Nothing else has changed, and the partition need not be looked at, unless
+        these batches fill its share of the buffer.
+        """
+        node_id = self.nodes.get(partition)
+        if node_id is None or partition.delivery_end is not None or self._buffer.held(partition) >= self._share:
+            partition.report_change()
+        else:
+            self._note_changed(node_id, partition)
 
     def wanted(self, node_id: int) -> list[Partition]:
         """Return the partitions to fetch from a node, in the order of assignment."""
         return sorted(self.by_node.get(node_id, ()), key=_by_number)
-
-    def is_wanted(self, partition: Partition, node_id: int) -> bool:
-        """Return whether to fetch the partition from this node."""
-        return self._nodes.get(partition) == node_id
 
     def take_changed(self, node_id: int) -> list[Partition]:
         """Return the partitions for which a request to the node may differ from the one before, in assignment order.
 
         These include partitions that are no longer fetched from that node.
         """
-        return sorted(self._changed.pop(node_id, ()), key=_by_number)
+        changed = self._changed.pop(node_id, ())
+        return sorted(changed, key=_by_number) if len(changed) > 1 else list(changed)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
         """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
@@ -123,23 +140,29 @@ class FetchTargets:
         self.left_out.pop(partition, None)
         self.leaderless.pop(partition, None)
         node_id = self._node(partition, now) if partition in self._fetchable else None
-        before = self._nodes.get(partition)
-        if before is not None:
-            self._changed.setdefault(before, {})[partition] = None
-        if node_id != before:
-            if before is not None:
-                del self.by_node[before][partition], self._nodes[partition]
-                if not self.by_node[before]:
-                    del self.by_node[before]
-            if node_id is not None:
-                self.by_node.setdefault(node_id, {})[partition] = None
-                self._nodes[partition] = node_id
+        before = self.nodes.get(partition)
         if node_id is not None:
-            self._changed.setdefault(node_id, {})[partition] = None
+            self._note_changed(node_id, partition)
+        if node_id == before:
+            return
+        if before is not None:
+            self._note_changed(before, partition)
+            del self.by_node[before][partition], self.nodes[partition]
+            if not self.by_node[before]:
+                del self.by_node[before]
+        if node_id is not None:
+            self.by_node.setdefault(node_id, {})[partition] = None
+            self.nodes[partition] = node_id
+
+    def _note_changed(self, node_id: int, partition: Partition) -> None:
+        changed = self._changed.get(node_id)
+        if changed is None:
+            changed = self._changed[node_id] = {}
+        changed[partition] = None
 
     def _node(self, partition: Partition, now: float) -> int | None:
         # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
-        is_buffered = self._buffer.head(partition) is not None
+        is_buffered = partition in self._buffer.queues and self._buffer.head(partition) is not None
         if is_buffered and (self._buffer.held(partition) >= self._share or self._buffer.broken(partition)):
             self.left_out[partition] = None
             return None
