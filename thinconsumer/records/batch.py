@@ -172,7 +172,7 @@ class RecordBatch:
         """Return the records as one sequence per field; None for a control batch. Raises as :meth:`decode`."""
         if check_crcs:
             self.check_crc(topic, partition)
-        if self.is_control:
+        if self.attributes & CONTROL and self.is_control:
             return None
         return self._decode(topic, partition, check_crcs, decompressed_bytes_max)
 

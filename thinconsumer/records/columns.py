@@ -59,9 +59,10 @@ def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
     builder = ColumnsBuilder()
     # The fast decoder gains nothing on a few records, and its tables have 65,536 entries, which are not in the
     # processor's caches when records come one at a time.
-    pos = _read_fast(data, count, builder) if count > FEW else _read(data, 0, count, builder)
+    is_fast = count > FEW
+    pos = _read_fast(data, count, builder) if is_fast else _read(data, 0, count, builder)
     consecutive = builder.offsets == list(range(count))
-    if NO_VARINT in builder.deltas or (not consecutive and NO_VARINT in builder.offsets):
+    if is_fast and (NO_VARINT in builder.deltas or (not consecutive and NO_VARINT in builder.offsets)):
         # A timestamp or an offset is wider than the fast decoder assumed: decode the whole batch again, byte by byte.
         builder = ColumnsBuilder()
         pos = _read(data, 0, count, builder)
@@ -69,11 +70,13 @@ def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
     if pos != len(data):
         raise Malformed(f"{len(data) - pos} bytes follow the last of {count} records")
     headers: list[tuple[Header, ...]] = [()] * count
-    for index, record_headers in builder.headers.items():
-        headers[index] = record_headers
+    if builder.headers:
+        for index, record_headers in builder.headers.items():
+            headers[index] = record_headers
     base = batch.base_offset
     offsets = range(base, base + count) if consecutive else [base + delta for delta in builder.offsets]
-    _check_offsets(batch, offsets, consecutive)
+    if not consecutive or base + count > batch.next_offset:
+        _check_offsets(batch, offsets, consecutive)
     return Columns(offsets, _timestamps(batch, builder.deltas), builder.keys, builder.values, headers)
 
 
@@ -106,9 +109,13 @@ def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
         builder.offsets.append, builder.deltas.append, builder.keys.append, builder.values.append,
     )  # fmt: skip
     for index in range(len(builder.values), count):
-        length, pos = varint(data, pos)
-        end = pos + length
         # Most varints have one byte, for which a call takes longer than the rest.
+        raw, pos = data[pos], pos + 1
+        if raw < 128:
+            length = (raw >> 1) ^ -(raw & 1)
+        else:
+            length, pos = varint(data, pos - 1)
+        end = pos + length
         raw, pos = data[pos + 1], pos + 2
         if raw < 128:
             delta = (raw >> 1) ^ -(raw & 1)
@@ -128,7 +135,11 @@ def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
         if length >= 0:
             key = data[pos : pos + length]
             pos += length
-        length, pos = varint(data, pos)
+        raw, pos = data[pos], pos + 1
+        if raw < 128:
+            length = (raw >> 1) ^ -(raw & 1)
+        else:
+            length, pos = varint(data, pos - 1)
         value = None
         if length >= 0:
             value = data[pos : pos + length]
@@ -150,11 +161,12 @@ def _timestamps(batch: RecordBatch, deltas: list[int]) -> Sequence[int]:
         return [batch.max_timestamp] * len(deltas)
     base = batch.base_timestamp
     if deltas and deltas.count(deltas[0]) == len(deltas):
-        return [wrap64(base + deltas[0])] * len(deltas)
-    stamps = [base + delta for delta in deltas]
-    if stamps and not -(2**63) <= min(stamps) <= max(stamps) < 2**63:
-        return [wrap64(stamp) for stamp in stamps]
-    return stamps
+        stamps = [base + deltas[0]] * len(deltas)
+        lowest = highest = stamps[0]
+    else:
+        stamps = [base + delta for delta in deltas]
+        lowest, highest = min(stamps, default=0), max(stamps, default=0)
+    return stamps if lowest >= -(2**63) and highest < 2**63 else [wrap64(stamp) for stamp in stamps]
 
 
 def _check_offsets(batch: RecordBatch, offsets: Sequence[int], consecutive: bool) -> None:

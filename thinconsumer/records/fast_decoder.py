@@ -46,7 +46,7 @@ SAME_SIZE_MIN = 6
 class ColumnsBuilder:
     """The columns of one batch as far as it is decoded; each decoder appends the records that it reads."""
 
-    __slots__ = ("deltas", "header_reader", "headers", "keys", "offsets", "values")
+    __slots__ = ("_header_reader", "deltas", "headers", "keys", "offsets", "values")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []  #: The records' offsets, relative to the base offset of the batch.
@@ -55,7 +55,15 @@ class ColumnsBuilder:
         self.values: list[bytes | None] = []
         #: By index of the record in the batch; only records with headers have an entry.
         self.headers: dict[int, tuple[Header, ...]] = {}
-        self.header_reader = HeaderReader()
+        self._header_reader: HeaderReader | None = None
+
+    @property
+    def header_reader(self) -> HeaderReader:
+        """The reader of all headers of the batch; made when it is first needed."""
+        reader = self._header_reader
+        if reader is None:
+            reader = self._header_reader = HeaderReader()
+        return reader
 
 
 def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:

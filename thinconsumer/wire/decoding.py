@@ -66,13 +66,24 @@ _NAMES = {
 }
 
 
+def default_of(cls: type[Struct]) -> Struct:
+    """Return an instance with defaults. The class need not generate its constructor for that."""
+    made = object.__new__(cls)
+    for attribute, wire in wire_fields(cls):
+        default = wire.default
+        value = default_of(default) if isinstance(default, type) and issubclass(default, Struct) else default
+        setattr(made, attribute, [] if default is list else value)
+    made.unknown_tags = {}
+    return made
+
+
 class _Decoder:
     def __init__(self, version: int, flexible: bool, view: bool) -> None:
         self.version = version
         self.flexible = flexible
         self.view = view
-        #: Names of variables of the generated decoder, by struct. Each holds an instance with defaults, for nested
-        #: structs that the version or the message lacks: built once per message and shared by the elements of an array.
+        #: Names of constants of the generated decoder, by struct. Each is an instance with defaults, for nested structs
+        #: that the version or the message lacks: built once, and shared by all messages.
         self.shared: dict[type[Struct], str] = {}
         self.source = FunctionSource("def decode(buf, pos):", _NAMES, "unpack_from")
         #: Fixed-size fields not yet unpacked: (struct format code, assignment target).
@@ -131,20 +142,8 @@ class _Decoder:
         if not callable(wire.default):
             return self.source.literal(wire)
         if wire.default not in self.shared:
-            self.shared[wire.default] = self.source.fresh("default")
-            self.build_default(wire.default, self.shared[wire.default])
+            self.shared[wire.default] = self.source.constant("D", default_of(wire.default))
         return self.shared[wire.default]
-
-    def build_default(self, cls: type[Struct], name: str) -> None:
-        """Emit the code that makes an instance with defaults. Assignments take half as long as a call of the class."""
-        cls_name, fields = self.source.constant("C", cls), wire_fields(cls)
-        if any(callable(wire.default) and wire.default is not list for _, wire in fields):
-            self.source.first(f"{name} = {cls_name}()")
-            return
-        for attribute, wire in fields:
-            self.source.first(f"{name}.{attribute} = {self.default(wire)}")
-        self.source.first(f"{name}.unknown_tags = no_tags")
-        self.source.first(f"{name} = new({cls_name})")
 
     def value(self, wire: WireField, target: str, what: str) -> None:
         """Emit the code that reads one field and assigns its value to ``target``; ``what`` names it in errors."""

@@ -25,8 +25,9 @@ _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 class Message(Struct):
     """A request or response. One object can be encoded in every version in ``VERSIONS``; fields have Kafka's defaults.
 
-    Treat decoded messages as read-only: nested structs, arrays and tagged fields that the bytes do not contain are one
-    instance with defaults, shared by all elements of an array, so changing one element's would change the others.
+    Treat decoded messages as read-only: nested structs that the bytes do not contain are one instance with defaults,
+    shared by all messages of a version, and empty arrays and tagged fields are shared, too. Changing one would change
+    the others.
     """
 
     API_KEY: ClassVar[int]

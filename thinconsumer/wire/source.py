@@ -55,10 +55,6 @@ class FunctionSource:
         for text in texts:
             self.line(text)
 
-    def first(self, text: str) -> None:
-        """Insert one line at the start of the function."""
-        self._lines.insert(1, "    " + text)
-
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
         """Add ``header`` and indent the lines added inside the ``with`` statement."""
