@@ -73,19 +73,28 @@ def test_events_added_later_count_as_if_recorded_at_once(steps, rest):
     for pause, value in steps:
         now += pause
         alone.record(value, now)
-        events.record(now, value, 1)
+        events.record((now, value, 1))
+        if events.is_full():
+            events.flush()
     events.flush()
     assert one.window(now + rest) == alone.window(now + rest)
     assert (one.count, one.sum, one.last_at) == (alone.count, alone.sum, alone.last_at)
     assert (other.count, other.sum) == (len(steps), len(steps))
 
 
-def test_a_thousand_events_are_not_kept():
-    sensor = Sensor()
-    events = EventSensors(sensor)
-    for _ in range(1000):
-        events.record(NOW, 1.0)
-    assert sensor.count >= 1000 - PENDING_MAX
+def test_a_thousand_polls_are_not_kept(metrics):
+    for number in range(1000):
+        metrics.record_poll_start(NOW + number * 1e-3)
+        metrics.poll_ended = NOW + (number + 0.5) * 1e-3
+    assert metrics._sensors["poll"].count >= 1000 - PENDING_MAX
+
+
+def test_of_a_thousand_events_between_two_polls_only_some_are_kept(metrics):
+    """A poll that waits for long, or a loop of ``drive``."""
+    for number in range(1000):
+        metrics.exchanges.record((NOW + number * 1e-3, 100, 200, 1.0))
+        metrics.bound()
+    assert metrics._sensors["request"].count >= 1000 - PENDING_MAX
 
 
 @pytest.mark.parametrize(
@@ -134,8 +143,8 @@ def test_values_older_than_a_minute_expire_but_totals_stay():
 
 
 def test_fetch_metrics(metrics):
-    metrics.record_fetch(0.2, 1000, 10, 0, NOW)
-    metrics.record_fetch(0.4, 3000, 20, 50, NOW)
+    metrics.fetches.record((NOW, 200.0, 1000, 10, 0))
+    metrics.fetches.record((NOW, 400.0, 3000, 20, 50))
     metrics.record_consumed("t", 5, 500, NOW)
     metrics.record_consumed("u", 1, 100, NOW)
     metrics.record_position(7, 100, NOW)
@@ -186,7 +195,7 @@ def test_group_metrics_from_counts(metrics):
 def test_poll_metrics(metrics):
     assert nan(metrics.values(NOW, {})[CONSUMER]["poll-idle-ratio-avg"])
     metrics.record_poll_start(NOW)
-    metrics.record_poll_end(NOW + 1)
+    metrics.poll_ended = NOW + 1
     metrics.record_poll_start(NOW + 4)
     row = metrics.values(NOW + 5, {})[CONSUMER]
     assert row["poll-idle-ratio-avg"] == 0.25
@@ -199,8 +208,8 @@ def test_poll_metrics(metrics):
 
 def test_connection_metrics(metrics):
     metrics.update_count("connection_opened", 1, 0.0, NOW)
-    metrics.record_exchange(100, 4000, 0.005, NOW)
-    metrics.record_exchange(300, 1000, 0.01, NOW)
+    metrics.exchanges.record((NOW, 100, 4000, 5.0))
+    metrics.exchanges.record((NOW, 300, 1000, 10.0))
     metrics.update_count("connection_closed", 1, 0.0, NOW)
     row = metrics.values(NOW, {"connection-count": 2})[CONSUMER]
     assert (row["connection-creation-total"], row["connection-close-total"], row["connection-count"]) == (1, 1, 2)

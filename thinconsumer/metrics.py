@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 #: The length of one of the two samples, in seconds (Kafka's ``metrics.sample.window.ms``).
@@ -112,30 +113,36 @@ class EventSensors:
     would cost a tenth of a poll that returns one record.
     """
 
-    __slots__ = ("_add_at", "_pending", "_sensors")
+    __slots__ = ("_add_at", "_pending", "_sensors", "record")
 
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
         self._pending: list[tuple[float, ...]] = []  #: The time and the values of each event that is not added yet.
-        self._add_at = -math.inf  #: The end of the sample in which the pending events are.
+        #: Record an event: a tuple of its time and a value for each sensor. This is ``list.append`` itself.
+        self.record: Callable[[tuple[float, ...]], None] = self._pending.append
+        self._add_at = -math.inf  #: The end of the sample to which events were added last.
 
-    def record(self, *event: float) -> None:
-        """Record an event: its time, then a value for each sensor."""
-        if event[0] < self._add_at and len(self._pending) < PENDING_MAX:
-            self._pending.append(event)
-            return
-        self.flush()
-        for sensor, value in zip(self._sensors, event[1:]):
-            sensor.record(value, event[0])
-        self._add_at = min(sensor.sample_ends_at for sensor in self._sensors)
+    def is_full(self) -> bool:
+        """Return whether so many events are kept that :meth:`flush` should be called."""
+        return len(self._pending) >= PENDING_MAX
 
     def flush(self) -> None:
         """Add the pending events to the sensors. Call this before a sensor is read, or records a value by itself."""
-        if self._pending:
-            pending, self._pending = self._pending, []
-            times, *columns = zip(*pending)
-            for sensor, values in zip(self._sensors, columns):
-                sensor.add(values, times[-1])
+        events = self._pending[:]
+        self._pending.clear()
+        while events:
+            within = bisect_left(events, (self._add_at,))
+            if within:
+                times, *columns = zip(*events[:within])
+                for sensor, values in zip(self._sensors, columns):
+                    sensor.add(values, times[-1])
+            else:  # the first event of another sample
+                within = 1
+                now, *first = events[0]
+                for sensor, value in zip(self._sensors, first):
+                    sensor.record(value, now)
+                self._add_at = min(sensor.sample_ends_at for sensor in self._sensors)
+            del events[:within]
 
 
 class Stat(enum.Enum):
@@ -260,23 +267,22 @@ _SENSORS = tuple(dict.fromkeys(metric.sensor for metric in METRICS if metric.sen
 
 
 class ConsumerMetrics:
-    """The sensors of one consumer, fed by the ``record_...`` methods."""
+    """The sensors of one consumer, fed by the ``record_...`` methods and by :meth:`EventSensors.record`."""
 
     def __init__(self) -> None:
         self._sensors = {name: Sensor() for name in _SENSORS}
         self._topics: dict[str, tuple[dict[str, Sensor], EventSensors]] = {}
-        self._fetches = self._events("fetch_latency", "fetch_size", "records_per_request", "fetch_throttle")
+        #: A Fetch response: its latency in ms, bytes, number of records, and throttle time in ms.
+        self.fetches = self._events("fetch_latency", "fetch_size", "records_per_request", "fetch_throttle")
         self._consumed = self._events("bytes", "records")
-        self._positions = self._events("lag", "lead")
+        self.positions = self._events("lag", "lead")  #: The distance of a position from its partition's end and start.
         self._polls = self._events("poll", "poll_gap", "poll_idle")
-        self._exchanges = self._events("request", "response", "request_latency")
+        #: A request and its response: the bytes of both, and the latency in ms.
+        self.exchanges = self._events("request", "response", "request_latency")
         self._counts: dict[str, int] = {}
+        self._polls_kept = 0  #: Number of polls since :meth:`bound` was last called by one.
         self._poll_began: float | None = None
-        self._poll_ended: float | None = None
-
-    def record_fetch(self, seconds: float, size: int, records: int, throttle_ms: int, now: float) -> None:
-        """Record a Fetch response: its latency, bytes, number of records and throttle time."""
-        self._fetches.record(now, seconds * 1000, size, records, throttle_ms)
+        self.poll_ended: float | None = None  #: When the last ``poll`` has returned or raised; None within one.
 
     def record_consumed(self, topic: str, records: int, size: int, now: float) -> None:
         """Record that ``poll`` returns records of a topic; ``size`` in bytes as stored by the broker."""
@@ -284,15 +290,13 @@ class ConsumerMetrics:
         if found is None:
             sensors = {"bytes": Sensor(), "records": Sensor()}
             found = self._topics[topic] = sensors, EventSensors(*sensors.values())
-        found[1].record(now, size, records)
-        self._consumed.record(now, size, records)
+        event = now, size, records
+        found[1].record(event)
+        self._consumed.record(event)
 
     def record_position(self, lag: int | None, lead: int | None, now: float) -> None:
-        """Record the distance of a position from its partition's end and start; None if unknown."""
-        if lag is not None and lead is not None:
-            self._positions.record(now, lag, lead)
-            return
-        self._positions.flush()
+        """Record the distance of a position from its partition's end and start, of which one is unknown (None)."""
+        self.positions.flush()
         if lag is not None:
             self._record("lag", lag, now)
         if lead is not None:
@@ -323,33 +327,38 @@ class ConsumerMetrics:
 
     def record_poll_start(self, now: float) -> None:
         """Record that ``poll`` is called."""
-        began, ended = self._poll_began, self._poll_ended
-        self._poll_began, self._poll_ended = now, None
+        began, ended = self._poll_began, self.poll_ended
+        self._poll_began, self.poll_ended = now, None
+        self._polls_kept += 1
+        if self._polls_kept >= PENDING_MAX:
+            self._polls_kept = 0
+            self.bound()
         if began is not None and ended is not None and now > began:
             gap = now - began
-            self._polls.record(now, 0.0, gap * 1000, (ended - began) / gap if ended > began else 0.0)
+            self._polls.record((now, 0.0, gap * 1000, (ended - began) / gap if ended > began else 0.0))
             return
         self._polls.flush()
         self._record("poll", 0.0, now)
         if began is not None:
             self._record("poll_gap", (now - began) * 1000, now)
 
-    def record_poll_end(self, now: float) -> None:
-        """Record that ``poll`` returns or raises."""
-        self._poll_ended = now
-
     def record_call_time(self, name: str, seconds: float, now: float) -> None:
         """Record the duration of a call; ``name`` is "commit_sync" or "committed"."""
         self._record(name, seconds * 1e9, now)
 
-    def record_exchange(self, sent_size: int, size: int, seconds: float, now: float) -> None:
-        """Record a request and its response: the bytes of both, and the latency."""
-        self._exchanges.record(now, sent_size, size, seconds * 1000)
+    def bound(self) -> None:
+        """Add events to their sensors if many are kept. Called twice a second, and by each 200th poll."""
+        for events in self._all_events():
+            if events.is_full():
+                events.flush()
+
+    def _all_events(self) -> list[EventSensors]:
+        mine = [self.fetches, self._consumed, self.positions, self._polls, self.exchanges]
+        return mine + [found[1] for found in self._topics.values()]
 
     def values(self, now: float, gauges: Mapping[str, float]) -> MetricValues:
         """Return all metrics by group and name; ``gauges`` are the current values of the gauges, by name."""
-        mine = (self._fetches, self._consumed, self._positions, self._polls, self._exchanges)
-        for events in (*mine, *(found[1] for found in self._topics.values())):
+        for events in self._all_events():
             events.flush()
         values: MetricValues = {}
         for metric in METRICS:

@@ -85,7 +85,8 @@ class Shell:
         name: the client's name in errors: ``"consumer"``.
         settle: called when a call begins: applies the position changes of the records that the last call returned.
         recover: called when a call begins after an interrupted step, before the engine restarts.
-        attend: called with the time before each step, to record that the application is still making calls.
+        attend: called with the time before each step, to record that the application is still making calls; not before
+            those of :meth:`run_due`, whose callers do so themselves.
         stepped: called with the time after each complete step.
         next_callback: returns the next user code that is due at a time. Its second argument is False inside calls other
             than poll: then it returns only callbacks that block the group's rebalance.
@@ -122,11 +123,12 @@ class Shell:
         #: Whether a call has changed the client's state, by a seek for example, and no step has followed yet.
         self._changed = False
         self._entry = CallEntry(self.guard, self.begin, engine.touch)
-        self._quiet_entry = CallEntry(self.guard, self.begin, None)
+        #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
+        self.quiet_entry = CallEntry(self.guard, self.begin, None)
 
-    def enter(self, *, touches: bool = True) -> CallEntry:
-        """Begin a public call. All managers step after it (:meth:`Engine.touch`), unless ``touches`` is False."""
-        return self._entry if touches else self._quiet_entry
+    def enter(self) -> CallEntry:
+        """Begin a public call. All managers step after it (:meth:`Engine.touch`)."""
+        return self._entry
 
     def change(self) -> CallEntry:
         """Begin a public call that only changes state, such as a seek. Until the next step, :meth:`wake_at` is now."""
@@ -184,13 +186,15 @@ class Shell:
         Raises:
             WakeupError: ``wakeup()`` was called.
         """
+        if self._attend is not None:
+            self._attend(self.driver.now())
         self.engine.touch()
         return self.run_due(deadline, may_wake=may_wake)
 
     def step_postponed(self) -> None:
         """Step the managers that the last step has left out. The driver's next step sends their requests."""
         self.step_interrupted = True
-        self.engine.step(self.driver.now())
+        self.engine.step_postponed(self.driver.now())
         self.step_interrupted = False
 
     def run_due(
@@ -201,8 +205,6 @@ class Shell:
         ``postpones`` is passed to :meth:`Engine.step`.
         """
         driver, engine = self.driver, self.engine
-        if self._attend is not None:
-            self._attend(driver.now())
         if engine.logins is not None:
             self._get_credentials(engine.logins)
         if engine.has_postponed:

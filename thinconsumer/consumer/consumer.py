@@ -130,6 +130,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         self._shell = self._reader.shell
         self._iteration = Iteration(self._reader)
         self._partitions = self._reader.partitions
+        self._max_poll_records = config.max_poll_records
         if topics:
             self.subscribe(topics)
 
@@ -160,7 +161,7 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     def assignment(self) -> set[TopicPartition]:
         """Return the assigned partitions."""
-        with self._shell.enter(touches=False):
+        with self._shell.quiet_entry:
             return self._partitions.tps()
 
     def poll(
@@ -180,8 +181,9 @@ class Consumer(GroupCalls, Generic[K, V]):
             AuthorizationError: an ACL is missing; raised once for each response with that error.
             NoBrokersAvailable: no broker was reachable for ``bootstrap_timeout_ms``; further polls try again.
         """
-        with self._shell.enter(touches=False):
-            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), self._limit(max_records))
+        with self._shell.quiet_entry:
+            limit = self._max_poll_records if max_records is None else self._limit(max_records)
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit)
         # This assignment must be the last statement, with no call after it. If an exception such as KeyboardInterrupt
         # comes earlier, the positions do not change, and the next poll returns the same records.
         if update_offsets:
@@ -205,7 +207,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         if max_bytes is not None and not is_whole(max_bytes, 1):
             raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
-        with self._shell.enter(touches=False):
+        with self._shell.quiet_entry:
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the records.
         self._reader.poll_result = poll_result
@@ -260,7 +262,7 @@ class Consumer(GroupCalls, Generic[K, V]):
 
         Raises ``io.UnsupportedOperation`` where the platform has none (Windows).
         """
-        with self._shell.enter(touches=False):
+        with self._shell.quiet_entry:
             return self._shell.driver.fileno()
 
     def wake_at(self) -> float:
@@ -268,7 +270,7 @@ class Consumer(GroupCalls, Generic[K, V]):
 
         If records are buffered, this is now.
         """
-        with self._shell.enter(touches=False):
+        with self._shell.quiet_entry:
             return self._reader.wake_at()
 
     def skip(self, error: RecordError) -> None:
@@ -464,6 +466,8 @@ class Consumer(GroupCalls, Generic[K, V]):
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
+        if type(timeout_ms) is int and timeout_ms >= 0:
+            return timeout_ms / 1000
         # No warning for more than two decimals: such a float was probably computed, as the time left until a deadline.
         seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
         if seconds and not self._warned_of_seconds:
@@ -472,9 +476,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             warnings.warn(words, UserWarning, stacklevel=3)
         return to_seconds(timeout_ms)
 
-    def _limit(self, max_records: int | None) -> int:
-        if max_records is None:
-            return self._reader.config.max_poll_records
+    def _limit(self, max_records: int) -> int:
         if not is_whole(max_records, 1):
             raise IllegalArgumentError(f"max_records must be a whole number from 1 on, not {max_records!r}")
         return max_records

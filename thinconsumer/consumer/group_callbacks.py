@@ -36,7 +36,9 @@ class GroupCallbacks:
             return UserCallback(self._run_commit_callback, then_step=False)
         if self._group.has_work(now):
             return UserCallback(lambda: self._run_member_work(now, every))
-        return self._next_of_keys(now) if every else None
+        managers = self._managers
+        has_gatekeepers = managers.ordered is not None or managers.barrier is not None
+        return self._next_of_keys(now) if every and has_gatekeepers else None
 
     def _next_of_keys(self, now: float) -> UserCallback | None:
         for gatekeeper in self._managers.gatekeepers():

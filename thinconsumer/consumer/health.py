@@ -14,6 +14,7 @@ from ..errors import KafkaError, RecordError, UnknownTopicOrPartitionError
 from ..failures import OutageLog
 from ..lazy_dataclass import dataclass
 from ..partitions import Partition
+from ..timers import NEVER
 from ..types import TopicPartition
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class HealthMonitor:
         #: By partition: the last time at which no progress was expected of it, since it was paused or had buffered
         #: records. The time without progress counts from then on.
         self._excused: dict[TopicPartition, float] = {}
-        self._look_at: float | None = None  #: When to check all partitions again; None before the first step.
+        self.look_at = -NEVER  #: When to check all partitions again; negative before the first step.
         self._completed = 0
         self._fetched_at: float | None = None
         #: The last error that a poll raised for one record; None once the position is past that record.
@@ -111,12 +112,13 @@ class HealthMonitor:
     def step(self, managers: ConsumerManagers, now: float) -> bool:
         """Check all partitions if the last check is long enough ago (``LOOK_EVERY``); return whether one was made."""
         # The first step is not followed by a check: of a new assignment it could only find that nothing is known yet.
-        due = self._look_at is not None and now >= self._look_at
-        if due or self._look_at is None:
-            self._look_at = now + LOOK_EVERY + min(LOOK_EVERY, LOOK_LATER_PER_PARTITION * len(managers.partitions))
-        if due:
+        if now < self.look_at:
+            return False
+        is_first = self.look_at == -NEVER
+        self.look_at = now + LOOK_EVERY + min(LOOK_EVERY, LOOK_LATER_PER_PARTITION * len(managers.partitions))
+        if not is_first:
             self._look(managers, now)
-        return due
+        return not is_first
 
     def record_failed(self, error: KafkaError, now: float) -> None:
         """Count a poll that raises ``error``, if the error is about one record."""

@@ -78,7 +78,7 @@ class Iteration:
         reader, shell = self._reader, self._shell
         seconds = reader.default_timeout(timeout_ms)
         while True:
-            with shell.enter(touches=False):
+            with shell.quiet_entry:
                 reader.release_in_hand()
                 if not reader.behind(ends):
                     return
@@ -99,7 +99,7 @@ class Iteration:
                 yield record
 
     def _refill(self) -> PollResult:
-        with self._shell.enter(touches=False):
+        with self._shell.quiet_entry:
             self._reader.release_in_hand()
             poll_result = self._poll()
         self._begin(poll_result)
@@ -144,8 +144,9 @@ class Iteration:
     def _drive(self) -> bool:
         """Step once; return whether the next call must poll first, since a callback is due or records are held back."""
         shell = self._shell
+        group = self._reader.managers.group
         with shell.stay():
+            self._reader.attend(shell.driver.now())
             now = shell.run_due(shell.driver.now())
         self._drive_at = shell.driver.now() + DRIVE_EVERY
-        group = self._reader.managers.group
         return group is not None and (group.has_work(now) or group.member.held is not None)

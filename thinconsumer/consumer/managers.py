@@ -184,8 +184,8 @@ class ConsumerManagers:
         before = self.answers.records
         concerns_planner_only = self.answers.handle(answer, now)
         if answer.response is not None:
-            throttle_ms, records = answer.response.throttle_time_ms, self.answers.records - before
-            self.metrics.record_fetch(now - answer.sent_at, answer.size, records, throttle_ms, now)
+            latency_ms, records = (now - answer.sent_at) * 1000, self.answers.records - before
+            self.metrics.fetches.record((now, latency_ms, answer.size, records, answer.response.throttle_time_ms))
         return concerns_planner_only
 
     def _outage_due(self, now: float) -> float:
@@ -200,7 +200,7 @@ class ConsumerManagers:
 
     def _measure(self, answer: Answer, now: float) -> None:
         if answer.response is not None:
-            self.metrics.record_exchange(answer.sent_size, answer.size, now - answer.sent_at, now)
+            self.metrics.exchanges.record((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
 
     def require_group(self) -> Group:
         """Return the group; raise IllegalStateError if there is no ``group_id``."""

@@ -27,8 +27,11 @@ def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) 
                 size += batch.size
         found[topic] = count + move.adds, size
         end, start = partition.high_watermark, partition.log_start_offset
-        lag = None if end is None else end - move.offset if end > move.offset else 0
-        managers.metrics.record_position(lag, None if start is None else move.offset - start, now)
+        if end is not None and start is not None:
+            managers.metrics.positions.record((now, max(0, end - move.offset), move.offset - start))
+        else:
+            lag = None if end is None else max(0, end - move.offset)
+            managers.metrics.record_position(lag, None if start is None else move.offset - start, now)
     for topic, (count, size) in found.items():
         managers.metrics.record_consumed(topic, count, size, now)
 
@@ -52,6 +55,7 @@ def read_off(managers: ConsumerManagers, now: float) -> None:
     the metrics' maximum misses longer durations in between.
     """
     metrics = managers.metrics
+    metrics.bound()
     opened, ready = managers.engine.network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)
     metrics.update_count("connection_closed", opened - ready, 0.0, now)

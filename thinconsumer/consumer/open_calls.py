@@ -36,6 +36,7 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._open: dict[Hashable, OpenCall] = {}
+        self.has_calls = False  #: Whether a call is kept.
 
     def wait(
         self,
@@ -65,13 +66,15 @@ class OpenCalls:
                 self._drop(next(iter(self._open)))
             kept.call.abandoned = False
             self._open[key] = kept._replace(asked=now)
+            self.has_calls = True
             raise
 
     def drop_old(self, now: float) -> None:
         """Abandon calls not repeated for ``KEPT`` seconds; managers send no more requests for an abandoned call."""
-        for key, kept in list(self._open.items()) if self._open else ():
+        for key, kept in list(self._open.items()):
             if now - kept.asked > KEPT or now - kept.began > KEPT_MAX:
                 self._drop(key)
+        self.has_calls = bool(self._open)
 
     def _drop(self, key: Hashable) -> None:
         self._open.pop(key).call.abandoned = True

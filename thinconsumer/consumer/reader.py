@@ -77,7 +77,7 @@ class ConsumerCore:
             guard=guard,
             settle=self.settle,
             recover=self._recover,
-            attend=self._attend if self.managers.group is not None else None,
+            attend=self.attend if self.managers.group is not None else None,
             stepped=self._stepped,
             next_callback=self._next_callback,
         )
@@ -102,14 +102,20 @@ class ConsumerCore:
 
     def settle(self) -> None:
         """Advance the positions past the records that the last call returned. Every public call begins with this."""
-        poll_result = self._to_settle()
-        if poll_result is not None:
-            self.shell.step_interrupted = True
-            self.managers.collector.settle(poll_result)
+        if self.poll_result is None:
+            return
+        if not self.poll_result.turns and not self.poll_result.moves:
             self.poll_result = None
-            self.shell.step_interrupted = False
-            if poll_result.moves:  # an empty poll would make the next step due at once, and a loop of drive() spin
-                self._open_gates()
+            return
+        poll_result = self._to_settle(self.poll_result)
+        self.shell.step_interrupted = True
+        self.managers.collector.settle(poll_result)
+        self.poll_result = None
+        self.shell.step_interrupted = False
+        managers = self.managers
+        # An empty poll would make the next step due at once, and a loop of drive() spin.
+        if poll_result.moves and (managers.ordered is not None or managers.barrier is not None):
+            self._open_gates()
 
     def release_in_hand(self) -> None:
         """Count the record in hand as processed: the application has asked for the next one."""
@@ -123,13 +129,12 @@ class ConsumerCore:
                 gatekeeper.moved()
                 self.shell.engine.touch()
 
-    def _to_settle(self) -> PollResult | None:
+    def _to_settle(self, poll_result: PollResult) -> PollResult:
         """Return the received part of the last poll result: an iteration returns one record at a time."""
-        poll_result = self.poll_result
-        if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
+        if poll_result.taken is None and (poll_result.records or poll_result.columns):
             # These records were returned by poll(), so that no record of an iteration is being processed.
             self.partitions.in_hand = None
-        if poll_result is not None and poll_result.taken is not None:
+        if poll_result.taken is not None:
             if poll_result.taken:
                 self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
             # The part is stored before any position changes. If the call were interrupted later, and the next call
@@ -139,17 +144,17 @@ class ConsumerCore:
 
     def _recover(self) -> None:
         """Before the engine restarts, advance the positions past the returned records; the others are fetched again."""
-        poll_result = self._to_settle()
-        if poll_result is not None:
-            self.managers.collector.place(poll_result)
+        if self.poll_result is not None:
+            self.managers.collector.place(self._to_settle(self.poll_result))
             self.poll_result = None
 
-    def _attend(self, now: float) -> None:
+    def attend(self, now: float) -> None:
+        """Record that the application calls the consumer. A poll does so by itself, see :meth:`.Group.polled`."""
         if self.managers.group is not None and self.managers.group.member.called(now):
             self.managers.engine.touch()
 
     def _stepped(self, now: float) -> None:
-        if self.watch.step(self.managers, now):
+        if now >= self.watch.look_at and self.watch.step(self.managers, now):
             read_off(self.managers, now)
 
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
@@ -182,14 +187,15 @@ class ConsumerCore:
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = shell.driver.now()
         self._expected_gap = max(GAP_DECAY * self._expected_gap, began - self._returned_at)
-        self.open_calls.drop_old(began)
+        if self.open_calls.has_calls:
+            self.open_calls.drop_old(began)
         managers.metrics.record_poll_start(began)
         managers.planner.batches = columns
         try:
             poll_result = self._poll(began, began + seconds, limit, ends, columns)
         finally:
             self._returned_at = now = shell.driver.now()
-            managers.metrics.record_poll_end(now)
+            managers.metrics.poll_ended = now
             if group is not None:
                 group.poll_ends()
         if poll_result.count:
@@ -206,7 +212,9 @@ class ConsumerCore:
                 # Callbacks run before records are returned: a partition's records must not be returned after its
                 # on_partitions_revoked.
                 now = self.callbacks.run(now)
-            error = self._next_error(may_wait=now < deadline)
+            error = None
+            if self._error_free_at != self.managers.engine.full_steps:
+                error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
                 self._raise(error)
             is_held = group is not None and group.member.withholds(may_wait=now < deadline)
@@ -236,12 +244,12 @@ class ConsumerCore:
             is_due = engine.network.outage_since is not None
         else:
             is_due = engine.is_due(now)
-        if is_due or self.managers.buffer or self._error_free_at != engine.full_steps:
+        if is_due or self.managers.buffer.queues or self._error_free_at != engine.full_steps:
             return False
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def _run_due(self, deadline: float) -> float:
-        if self.managers.planner.has_room_again:
+        if self.managers.buffer.freed:
             self._note_room()
         return self.shell.run_due(deadline, postpones=self._returns_first if self._expected_gap < PROMPT_S else None)
 
@@ -331,12 +339,9 @@ class ConsumerCore:
         An error that lasts until the application acts is raised by each poll, but only after the poll has waited for
         records (``may_wait`` is False): records of other partitions are returned first.
         """
-        steps = self.managers.engine.full_steps
-        if self._error_free_at == steps:
-            return None
         errors = {id(error): error for error in self.managers.persistent_errors()}
         if not errors:
-            self._error_free_at = steps
+            self._error_free_at = self.managers.engine.full_steps
         self._raised = {key: error for key, error in self._raised.items() if key in errors}
         for key, error in errors.items():
             if key not in self._raised:
@@ -349,6 +354,8 @@ class ConsumerCore:
         raise error
 
     def _raise_outage(self, now: float) -> None:
+        if self.managers.engine.network.outage_since is None:
+            return
         outage = self.managers.outage(now)
         if outage is not None:
             raise outage
