@@ -14,9 +14,9 @@ T0 = TopicPartition("t", 0)
 #: The calls of built-in functions that are system calls on the way of a record. ``poll`` is the wait of epoll.
 SYSTEM_CALLS = {"poll", "recv_into", "send", "sendmsg", "register", "modify", "unregister", "setsockopt", "select"}
 #: Function calls in a poll that returns one record: 560 before there was a bound, and fewer since Python 3.12.
-CALLS_MAX = 295
+CALLS_MAX = 195
 #: The same for a poll that returns buffered records, which are decoded already.
-BUFFERED_CALLS_MAX = 95
+BUFFERED_CALLS_MAX = 74
 
 
 class Counter:
@@ -134,7 +134,7 @@ def test_function_calls_for_a_record_are_bounded(reading, options):
     for _ in range(20):
         reading.answer_fetch([b"x"])
         counts.append(reading.counted_poll()[0])
-    allowed = CALLS_MAX + 40 * bool(options)
+    allowed = CALLS_MAX + 32 * bool(options)
     assert sorted(counts)[10] <= allowed, counts
 
 
