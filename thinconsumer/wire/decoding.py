@@ -62,6 +62,9 @@ _NAMES = {
     "new": object.__new__,
     "unpack_from": struct.unpack_from,
     "TrailingBytesError": TrailingBytesError,
+    # Shared by all structs without elements or tags: messages are read-only.
+    "no_elements": [],
+    "no_tags": {},
     **{helper.__name__: helper for helper in (bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint)},
 }
 
@@ -96,7 +99,6 @@ class _Decoder:
         with source.block("if pos != size:"):
             source.line("raise TrailingBytesError(pos, size)")
         source.line(f"return {message}")
-        source.first("no_elements, no_tags = [], {}")  # shared by all structs without any: messages are read-only
         return source.compile(f"decode {cls.__name__} version {self.version}", "decode")
 
     def flush(self) -> None:
