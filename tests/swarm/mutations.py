@@ -143,7 +143,7 @@ ROWS = (
     reading(
         "front of batch not dropped",
         "Records below the position are handed out with the batch they are in; a seek must begin where it says.",
-        (ChunkDecoder, "_chunk_of", "if decoded and decoded[0].offset < start:", "if False:"),
+        (ChunkDecoder, "_chunk_of", "if skipped := find_offset(decoded, start):", "if False:"),
     ),
     reading(
         "rest of a poll forgotten",

@@ -66,7 +66,7 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
     ),
     "a change holds nothing": (
         (Edit(Hold, "hold_unfetched", "partition.delivery_end = partition.cursor.fetch_offset", "pass"),),
-        138,
+        14,
     ),
     "new partitions begin without a hold": (
         (
@@ -97,7 +97,7 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
     ),
     "every start behind 0 counts as read": (
         (Edit(Hold, "decide_start", "partition.cursor.offset > log_start", "partition.cursor.offset >= log_start"),),
-        14,
+        1,
     ),
     "position of a lost member believed": (
         (
@@ -108,12 +108,12 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
                 "if place in asked",
             ),
         ),
-        212,
+        139,
     ),
-    "gates of awaited partitions forgotten": ((FORGOTTEN_GATES,), 15),
+    "gates of awaited partitions forgotten": ((FORGOTTEN_GATES,), 107),
     "a held empty partition has a position, and its gates are forgotten": (
         (FORGOTTEN_GATES, Edit(GroupPositions, "_own", " or partition.delivery_end == NOTHING", "")),
-        15,
+        107,
     ),
     "leaders accept records with any partition count": (
         (Edit(PartitionReplica, "accepts_count", "count == UNKNOWN_COUNT or", "True or"),),
@@ -132,7 +132,7 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
                 "epochs = tuple(row.leader_epoch + 1 for",
             ),
         ),
-        33,
+        6,
     ),
     "a partition that is added again begins at offset 0": (
         (Edit(changes, "begin_expansion", "first_offset=end.end_offset", "first_offset=0"),),
@@ -140,7 +140,7 @@ BUGS: dict[str, tuple[tuple[Edit, ...], int]] = {
     ),
     "a batch with an old count is not looked for in the log": (
         (Edit(PartitionReplica, "acknowledge_repeated", "if self.is_leader else None", "if False else None"),),
-        8,
+        11,
     ),
     "records that are not sent yet keep their partitions after a change": (
         (Edit(Accumulator, "_move", "stays = record.key is None and", "stays ="),),
