@@ -58,7 +58,7 @@ class TrailingBytesError(KafkaProtocolError):
 
 
 #: The functions and classes that generated decoders call, by the names under which the generated code refers to them.
-_NAMES = {
+_NAMES: dict[str, object] = {
     "new": object.__new__,
     "unpack_from": struct.unpack_from,
     "TrailingBytesError": TrailingBytesError,
