@@ -290,18 +290,17 @@ class Planner:
             if key not in forgotten:
                 forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
             forgotten[key].partitions.append(tp.partition)
-        message = session.message
-        if message is None:
-            message = session.message = FetchRequest(
-                max_wait_ms=settings.fetch_max_wait_ms,
-                min_bytes=settings.fetch_min_bytes,
-                isolation_level=1 if settings.isolation_level == "read_committed" else 0,
-            )
-        message.max_bytes = session.reserved
-        message.session_id, message.session_epoch = plan.session_id, plan.epoch
-        message.topics, message.forgotten_topics_data = list(topics.values()), list(forgotten.values())
-        message.rack_id = "" if self.replicas.any_shunned(self._now) else settings.client_rack
-        return message
+        return FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=session.reserved,
+            isolation_level=1 if settings.isolation_level == "read_committed" else 0,
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+            rack_id="" if self.replicas.any_shunned(self._now) else settings.client_rack,
+        )
 
 
 def _is_asking(session: FetchSession) -> bool:

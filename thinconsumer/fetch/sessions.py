@@ -16,7 +16,6 @@ from ..partitions import Confirmation, Cursor, Partition
 from ..timers import Retry
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
-from ..wire.fetch import FetchRequest
 
 #: Session epochs: 0 opens a session, -1 requests none; both close the session with the id in the request.
 INITIAL_EPOCH = 0
@@ -123,9 +122,6 @@ class FetchSession:
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
     held: HeldPartitions = field(default_factory=HeldPartitions)
-    #: The message of the last request, made when the first one is built. Each request changes its fields: a message is
-    #: encoded as soon as it is built.
-    message: FetchRequest | None = None
 
     def is_incremental(self, *, sessions: bool, uses_ids: bool) -> bool:
         """Return whether the next request contains only the partitions that have changed since the last one."""
