@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 __all__ = ["garbage_collection_paused"]
@@ -27,12 +28,15 @@ def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def paused(*args: P.args, **more: P.kwargs) -> T:
-        was_enabled = gc.isenabled()
+        before: list[tuple[bool, None]] = []
         try:
-            gc.disable()  # inside ``try``: Ctrl-C may interrupt after any call
+            # ``extend`` makes both calls, and no other thread runs in between. If one did, and its own pause ended
+            # there, garbage collection would be disabled after this thread has found it so, and never enabled again.
+            # Inside ``try``: Ctrl-C may interrupt after any call.
+            before.extend(islice(zip(iter(gc.isenabled, None), iter(gc.disable, ...)), 1))
             return function(*args, **more)
         finally:
-            if was_enabled:
+            if before and before[0][0]:
                 gc.enable()
 
     return paused
