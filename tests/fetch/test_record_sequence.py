@@ -15,10 +15,11 @@ def record(offset):
 
 
 class Late:
-    """A sequence of records that is no list."""
+    """A sequence of records that is no list, and counts how many records were read of it."""
 
     def __init__(self, records):
         self.records = records
+        self.read = 0
 
     def __len__(self):
         return len(self.records)
@@ -27,6 +28,7 @@ class Late:
         return iter(self.records)
 
     def __getitem__(self, index):
+        self.read += len(self.records[index]) if isinstance(index, slice) else 1
         return self.records[index]
 
 
@@ -45,10 +47,14 @@ def test_it_is_used_like_a_list(sizes):
     assert len(found) == len(expected) and bool(found) is bool(expected)
     assert list(found) == list(found) == expected and list(reversed(found)) == expected[::-1]
     assert found == expected and expected == found and found == sequence(sizes)
+    others = [[other] * len(expected) for other in (5, None, "x", ())] if expected else []
+    assert all(found != other and other != found for other in others)
     assert found != [*expected, record(99)] and found != [record(99), *expected[1:]] and found != tuple(expected)
     assert found + RECORDS == expected + RECORDS and RECORDS + found == RECORDS + expected
-    for index in (slice(None), slice(2, 5), slice(-3, None), slice(None, None, -2), slice(50, 60)):
+    for index in (slice(None), slice(2, 5), slice(-3, None), slice(None, None, -2), slice(50, 60), slice(5, 2)):
         assert found[index] == expected[index] and isinstance(found[index], list)
+    for begin in range(len(expected)):
+        assert all(found[begin:end] == expected[begin:end] for end in range(begin, len(expected) + 1))
     for index in range(-len(expected), len(expected)):
         assert found[index] == expected[index]
     for index in (len(expected), -len(expected) - 1):
@@ -59,6 +65,14 @@ def test_it_is_used_like_a_list(sizes):
     collected.extend(found)
     assert collected == [record(50), *expected, *expected]
     assert all(row in found and found.index(row) == row.offset for row in expected)
+
+
+def test_a_slice_reads_its_records_only():
+    """Programs write the records of a poll to a database a hundred at a time: each slice must not build all of them."""
+    parts = [Late(RECORDS[:4]), Late(RECORDS[4:7]), Late(RECORDS[7:])]
+    found = RecordSequence(parts)
+    assert [found[at : at + 2] for at in range(0, 10, 2)] == [RECORDS[at : at + 2] for at in range(0, 10, 2)]
+    assert [part.read for part in parts] == [4, 3, 3]
 
 
 @pytest.mark.parametrize("sizes", PARTS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
+from operator import eq
 from typing import Any, Generic, TypeVar, overload
 
 from ..types import ConsumerRecord
@@ -22,8 +24,9 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
     """The records of one partition in offset order, built while a program iterates over them.
 
     It cannot be changed; apart from that, it can be used like a list, and is equal to a list of the same records. Each
-    iteration and each index builds records anew; ``list(records)`` builds all of them once. The sequence keeps the
-    memory of the response that the records came in, until it is no longer referenced; its records do not.
+    iteration and each index builds records anew; ``list(records)`` builds all of them once. Until it is no longer
+    referenced, the sequence keeps a copy of the decompressed batches that were decoded together, those of other
+    partitions included: up to 2 MB and a batch for each such decoding. Its records do not.
     """
 
     __slots__ = ("_ends", "_parts")
@@ -47,17 +50,17 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
 
     def __getitem__(self, index: int | slice) -> ConsumerRecord[K, V] | list[ConsumerRecord[K, V]]:
         if isinstance(index, slice):
-            return list(self)[index]
+            begin, end, step = index.indices(len(self))
+            return self._slice(begin, end) if step == 1 else list(self)[index]
         place = range(len(self))[index]
-        for part, end in zip(self._parts, self._ends):
-            if place < end:
-                return part[place - end + len(part)]
-        raise IndexError("record index out of range")
+        number = bisect_right(self._ends, place)
+        part = self._parts[number]
+        return part[place - self._ends[number] + len(part)]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (list, RecordSequence)):
             return NotImplemented
-        return len(self) == len(other) and all(map(ConsumerRecord.__eq__, self, other))
+        return len(self) == len(other) and all(map(eq, self, other))
 
     def __add__(self, other: Iterable[ConsumerRecord[K, V]]) -> list[ConsumerRecord[K, V]]:
         return [*self, *other]
@@ -77,6 +80,17 @@ class RecordSequence(Sequence[ConsumerRecord[K, V]], Generic[K, V]):
             f"<RecordSequence: {len(self)} records of {first.topic}-{first.partition}, "
             f"offsets {first.offset} to {last.offset}>"
         )
+
+    def _slice(self, begin: int, end: int) -> list[ConsumerRecord[K, V]]:
+        """Return the records ``begin`` to ``end`` (exclusive) without building any others."""
+        found: list[ConsumerRecord[K, V]] = []
+        for number in range(bisect_right(self._ends, begin), len(self._parts)):
+            part = self._parts[number]
+            first = self._ends[number] - len(part)
+            if first >= end:
+                break
+            found += part[max(begin - first, 0) : end - first]
+        return found
 
 
 def as_list_or_sequence(parts: list[Sequence[ConsumerRecord[K, V]]]) -> Sequence[ConsumerRecord[K, V]]:
