@@ -242,3 +242,24 @@ def test_leaving_read_to_end_early_loses_nothing(reading, offsets):
         if record.offset == 2:
             break
     assert offsets(consumer.poll(1000)) == {0: [3, 4, 5, 6, 7]}
+
+
+# -- what it costs
+
+
+@pytest.mark.parametrize("max_poll_records", [500, 5000])
+def test_a_call_after_each_record_does_not_build_all_records_again(reading, monkeypatch, max_poll_records):
+    """The call ends the poll result of the iteration, and the next one returns all of its records but one."""
+    lazy_rows = pytest.importorskip("thinconsumer.records.columnar.lazy_rows", exc_type=ImportError)
+    built = []
+    original = lazy_rows.RowBuilder.build
+
+    def spy(self, tp, begin, end):
+        built.append(end - begin)
+        return original(self, tp, begin, end)
+
+    monkeypatch.setattr(lazy_rows.RowBuilder, "build", spy)
+    _, consumer = reading(2000, max_poll_records=max_poll_records)
+    for record in itertools.islice(consumer, 2000):
+        assert consumer.position(T0) == record.offset + 1
+    assert sum(built) <= 2 * 2000

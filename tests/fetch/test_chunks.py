@@ -63,6 +63,14 @@ def test_a_poll_of_many_records_returns_them_unbuilt(world, kit, calls):
     assert [r.offset for some in (found[1], rest.records[parts[1].tp]) for r in some] == list(range(3000))
 
 
+def test_a_position_within_a_batch_is_no_reason_to_build_all_records(world, kit, calls):
+    [a] = world.simple(15)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(1, 300))})
+    poll_result = world.collector.gather(5000)
+    found = poll_result.records[a.tp]
+    assert type(found) is RecordSequence and [record.offset for record in found] == list(range(15, 3000))
+
+
 def test_large_records_are_built_at_once(world, kit, calls):
     """Otherwise what a poll returns would be in memory twice until the next one: 5 MB for 500 records of 10 kB."""
     [a] = world.simple(0)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..calls import Call
 from ..fetch.collector import PollResult
+from ..fetch.record_sequence import LIST_MAX
 from ..types import ConsumerRecord, TopicPartition
 from .reader import ConsumerCore
 
@@ -31,6 +32,9 @@ class Iteration:
         self.after = 0
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf
+        #: How many records a poll may return. More would all be built before the application sees the first, and again
+        #: after each call that ends the poll result, such as ``position``.
+        self._records_max = min(reader.config.max_poll_records, LIST_MAX)
 
     def peek(self) -> ConsumerRecord[Any, Any]:
         """Return the next record; raise StopIteration after ``consumer_timeout_ms`` without one.
@@ -82,7 +86,7 @@ class Iteration:
                 reader.release_in_hand()
                 if not reader.behind(ends):
                     return
-                poll_result = reader.poll(seconds, reader.config.max_poll_records, ends)
+                poll_result = reader.poll(seconds, self._records_max, ends)
                 behind = reader.behind(ends)
                 if behind and not poll_result.count:
                     call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
@@ -121,7 +125,7 @@ class Iteration:
         counting = self._works()
         while True:
             seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
-            poll_result = reader.poll(seconds, reader.config.max_poll_records)
+            poll_result = reader.poll(seconds, self._records_max)
             if poll_result.count:
                 return poll_result
             if counting and now() >= began + limit:

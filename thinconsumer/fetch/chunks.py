@@ -237,7 +237,7 @@ class ChunkDecoder:
         # chunk of several batches.
         start = max(fetched.start, fetched.cursor.offset)
         if skipped := find_offset(decoded, start):
-            decoded = decoded[skipped:]
+            decoded = part_of(decoded, skipped, len(decoded))
         is_deserialized = self._deserialize is None or not decoded
         return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized, batches)
 

@@ -88,6 +88,34 @@ def test_reading_one_record_after_another_builds_them_in_blocks(built):
     assert built == [lazy_rows.BLOCK] * 3 + [10]
 
 
+def test_reading_backwards_builds_each_record_once(built):
+    rows, expected = decoded(build_batch([NewRecord(b"%d" % n) for n in range(COUNT)]))
+    assert list(reversed(rows)) == expected[::-1]
+    assert sum(built) <= COUNT + lazy_rows.BLOCK
+
+
+@pytest.mark.parametrize("size", [2, 3, 100, 129, 200, 255, 257, 500])
+def test_readings_of_one_size_build_each_record_once(built, size):
+    """Also if the size, such as ``max_poll_records``, is no divisor of a block's."""
+    rows, expected = decoded(build_batch([NewRecord(b"%d" % n) for n in range(COUNT)]))
+    assert [row for n in range(0, COUNT, size) for row in rows[n : n + size]] == expected
+    assert sum(built) == COUNT
+
+
+@pytest.mark.parametrize("size", [10, 500])
+def test_readings_that_overlap_build_each_record_once(built, size):
+    """An iteration reads almost all records again after each call that uses the position."""
+    rows, expected = decoded(build_batch([NewRecord(b"%d" % n) for n in range(COUNT)]))
+    for n in range(COUNT):
+        assert rows[n : n + size] == expected[n : n + size]
+    assert sum(built) <= COUNT
+
+
+def test_a_long_slice_is_not_kept(built):
+    rows, expected = decoded(build_batch([NewRecord(b"%d" % n) for n in range(COUNT)]))
+    assert rows[:] == rows[:] == expected and built == [COUNT, COUNT]
+
+
 def test_iteration_keeps_no_more_than_a_block_of_records():
     """Records that die young are never visited by a garbage collection."""
     rows, _ = decoded(build_batch([NewRecord(b"%d" % n) for n in range(COUNT)]))

@@ -86,7 +86,7 @@ class LazyRows(Sequence[Row]):
         self._builder = builder
         self._tp = tp
         self._begin, self._end = begin, end
-        #: The records that were built for more than one reading, and the index of the first of them.
+        #: The records that were built by the last readings, and the index of the first of them.
         self._block: tuple[int, list[Row]] = 0, []
 
     def __len__(self) -> int:
@@ -120,12 +120,23 @@ class LazyRows(Sequence[Row]):
 
     def _read(self, begin: int, end: int) -> list[Row]:
         first, rows = self._block
-        if begin < first or end > first + len(rows):
-            # To build one record takes as long as to build fifty: ``max_poll_records=1`` must not build each alone.
-            stop = min(begin + BLOCK, len(self))
-            if stop <= end:
-                return self._builder.build(self._tp, self._begin + begin, self._begin + end)
-            first, rows = begin, self._builder.build(self._tp, self._begin + begin, self._begin + stop)
+        known = first + len(rows)
+        if begin < first or end > known:
+            build, base, count = self._builder.build, self._begin, end - begin
+            if count > 2 * BLOCK:
+                return build(self._tp, base + begin, base + end)  # not kept: the memory would not be bounded
+            # To build one record takes as long as to build fifty: ``max_poll_records=1`` must not build each alone. The
+            # block is as long as several such readings, so that the last of them does not build half of it again.
+            size = count * max(BLOCK // max(count, 1), 1)
+            if first <= begin < known:
+                # An iteration, interrupted by a call such as ``position`` after each record, reads all but one again.
+                stop = min(max(end, known + BLOCK), len(self))
+                rows = rows[begin - first :] + build(self._tp, base + known, base + stop)
+                first = begin
+            else:
+                # A program that reads backwards, as ``reversed`` does, needs the records before these next.
+                first, stop = (max(end - size, 0), end) if begin < first else (begin, min(begin + size, len(self)))
+                rows = build(self._tp, base + first, base + stop)
             self._block = first, rows
         return rows[begin - first : end - first]
 
