@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.targets import FetchTargets
 from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent
@@ -189,3 +190,23 @@ def test_a_partition_assigned_anew_replaces_the_one_before(world, kit):
     sent = world.fetch()
     assert sent.forgotten() == {TopicPartition("t", 0)} and sent.asked()[new.tp].fetch_offset == 3
     assert sent.request.context.cursors == {new.tp: (new, new.cursor)}
+
+
+@pytest.mark.parametrize("is_in_flight", [False, True])
+def test_a_partition_is_not_fetched_behind_a_corrupt_batch(world, kit, is_in_flight):
+    """Its records are not returned before a seek, and would fill the buffer until then."""
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.corrupted(kit.batch(0, 5)) + kit.batch(5, 5), b.tp: kit.batch(0, 1)})
+    sent = world.fetch() if is_in_flight else None
+    for _ in range(2):  # one of them returns the record of the other partition
+        try:
+            settle(world, 100)
+        except CorruptRecordError as found:
+            error = found
+    assert error.offset == 0
+    if sent is not None:
+        sent.answer({a.tp: kit.batch(10, 5)})
+    world.fetch().answer()
+    assert world.planner.targets.by_node == {1: {b: None}}
+    a.place(PositionEvent.SEEK, 5, 5)
+    assert world.fetch().asked()[a.tp].fetch_offset == 5

@@ -161,9 +161,8 @@ class Buffer:
         return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self._turns)
 
     def broken(self, partition: Partition) -> bool:
-        """Whether the last fetched bytes cannot be parsed: another Fetch would return the same bytes."""
-        queue = self.queues.get(partition)
-        return bool(queue) and queue[-1].error is not None  # type: ignore[index]
+        """Whether some of the fetched bytes cannot be parsed: no records after them are returned before a seek."""
+        return any(fetched.error is not None for fetched in self.queues.get(partition, ()))
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
         """Drop the partition's batches not yet returned; instead, polls raise ``error`` until the application seeks."""
@@ -175,6 +174,7 @@ class Buffer:
         self._release(fetched)
         fetched.frame = Frame(0, users=1)
         fetched.size = fetched.records = 0
+        fetched.partition.report_change()  # it is not fetched any longer
 
     def make_room(self) -> None:
         """Drop the batches of one partition, preferably a paused one, to be fetched again later.
