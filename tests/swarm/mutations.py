@@ -439,12 +439,6 @@ ROWS = (
         (Partition, "may_hand_out", "and not self._pending_revocation", ""),
     ),
     grouped(
-        "delivered before the callback is through",
-        "Records come of partitions whose on_partitions_assigned has failed; it must succeed first.",
-        (Partition, "may_hand_out", "and not self._callback_pending", ""),
-        needs=raising,
-    ),
-    grouped(
         "failed callback forgotten",
         "An on_partitions_assigned that has raised is not called again.",
         (PartitionRevocation, "call_assigned", 'call_listener(self._listener(), "assigned", [p.tp for p in new])',
