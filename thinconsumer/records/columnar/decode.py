@@ -157,8 +157,8 @@ class Decoder:
     def finish(self) -> Decoded:
         """Decode the added batches."""
         is_small = self.records <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
-        plain = [] if is_small else self._plain()
-        flat = _decode(plain, *_locate_bodies(plain, list(filter(None, self._bodies)))) if plain else None
+        batches, bodies = ([], []) if is_small else self._plain()
+        flat = _decode(batches, *_locate_bodies(batches, bodies)) if batches else None
         if flat is not None:
             return Decoded(flat, self._first_records(), {})
         errors: dict[int, RecordError] = {}
@@ -168,18 +168,21 @@ class Decoder:
 
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
-        plain = [] if self.records < records_min else self._plain()
-        if plain:
+        batches, bodies = ([], []) if self.records < records_min else self._plain()
+        if batches:
             # A copy, unlike in :meth:`finish`: records that are built later must not keep whole responses in memory.
-            data, begins, ends = _join(list(filter(None, self._bodies)))
-            flat = _decode(plain, data, begins, ends)
+            data, begins, ends = _join(bodies)
+            flat = _decode(batches, data, begins, ends)
             if flat is not None:
                 return DecodedRows(RowBuilder(flat, data), self._first_records(), {})
         return self._rows_alone()
 
-    def _plain(self) -> list[RecordBatch]:
-        """Return the batches with records; none if one of them was decoded alone."""
-        return [] if self._row_decoded else [batch for batch, body in zip(self._batches, self._bodies) if body]
+    def _plain(self) -> tuple[list[RecordBatch], list[bytes | memoryview]]:
+        """Return the batches with records, and their bodies; none if one of them was decoded alone."""
+        if self._row_decoded:
+            return [], []
+        bodies = [body for body in self._bodies if body]
+        return [batch for batch, body in zip(self._batches, self._bodies) if body], bodies
 
     def _first_records(self) -> list[int]:
         """Return the index of each batch's first record, and the count of records, if no batch was decoded alone."""
