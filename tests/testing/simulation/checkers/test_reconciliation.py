@@ -90,6 +90,25 @@ def test_members_that_are_gone_own_nothing(coordinator, how):
     assert moves(coordinator) == ""
 
 
+@pytest.mark.parametrize("answered", [False, True])
+def test_acknowledgement_to_a_deposed_coordinator_may_reach_its_successor(coordinator, answered):
+    """Seed 526 of the swarm: the successor replicated the records before it heard of its election."""
+    coordinator.beat("a", 1, assigned=[0])
+    if answered:
+        coordinator.beat("a", 1, [0], node=2, code=Code.NOT_COORDINATOR)
+    else:
+        coordinator.ask("a", 1, [0], node=2)
+    assert moves(coordinator, node=1) == ""
+
+
+def test_unanswered_acknowledgement_is_of_no_account_once_the_partition_is_assigned_again(coordinator):
+    coordinator.beat("a", 1, assigned=[0])
+    coordinator.ask("a", 1, [0])
+    coordinator.beat("a", 1, [0], gets=3)
+    coordinator.beat("a", 3, assigned=[0, 1], gets=4)
+    assert "client a has not given it up" in moves(coordinator)
+
+
 @pytest.mark.parametrize(("seconds", "passes"), [(9.0, False), (10.0, True)])
 def test_session_has_to_be_over(coordinator, seconds, passes):
     coordinator.room.now += seconds

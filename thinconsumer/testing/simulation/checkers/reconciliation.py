@@ -59,18 +59,22 @@ class ReconciliationChecker(Checker):
     session_timeout_s: float
     name_of: Callable[[bytes], str]
     counts: Counter[str] = field(default_factory=Counter, init=False)
-    #: Heartbeats that no broker has answered, each with the broker and the time at which it began to handle it.
-    _unanswered: dict[int, tuple[int, ConsumerGroupHeartbeatRequest, float]] = field(default_factory=dict, init=False)
+    #: Heartbeats of which no answer says whether they were carried out: each with the broker and the time at which it
+    #: began to handle it.
+    _unsettled: dict[int, tuple[int, ConsumerGroupHeartbeatRequest, float]] = field(default_factory=dict, init=False)
     _groups: dict[str, dict[str, _Seen]] = field(default_factory=dict, init=False)
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
         if isinstance(request, ConsumerGroupHeartbeatRequest):
-            self._unanswered[id(request)] = node, request, now
+            self._unsettled[id(request)] = node, request, now
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         if isinstance(request, ConsumerGroupHeartbeatRequest):
             assert isinstance(response, ConsumerGroupHeartbeatResponse)
-            _, _, asked_at = self._unanswered.pop(id(request), (node, request, now))
+            _, _, asked_at = self._unsettled.get(id(request), (node, request, now))
+            # NOT_COORDINATOR may mean that the office was lost after the records had been appended and replicated.
+            if response.error_code != Code.NOT_COORDINATOR:
+                self._unsettled.pop(id(request), None)
             self._take(client, node, request, response, asked_at)
         elif isinstance(request, JoinGroupRequest) and request.group_instance_id is not None:
             assert isinstance(response, JoinGroupResponse)
@@ -133,7 +137,7 @@ class ReconciliationChecker(Checker):
         if who not in group:
             for other, seen in list(group.items()) if instance_id is not None else ():
                 if seen.instance_id == instance_id:
-                    leaves = any(r.member_id == other and r.member_epoch < 0 for _, r, _ in self._unanswered.values())
+                    leaves = any(r.member_id == other and r.member_epoch < 0 for _, r, _ in self._unsettled.values())
                     if not seen.is_away and not leaves and not self._may_be_removed(other, seen, node, now):
                         self.accuse(f"node {node} lets {client} take over {instance_id} while {seen.client} runs")
                     del group[other]
@@ -166,19 +170,24 @@ class ReconciliationChecker(Checker):
         told = [*seen.told.values()]
         told += [
             asked_at
-            for at, request, asked_at in self._unanswered.values()
+            for at, request, asked_at in self._unsettled.values()
             if (at, request.member_id) == (node, who) and (seen.told or asked_at > beat_at)
         ]
         is_late = bool(told) and now - min(told) >= seen.rebalance_timeout_s - EARLY_S
         return is_late or now - beat_at >= self.session_timeout_s - EARLY_S
 
     def _is_released(self, who: str, seen: _Seen, tp: TopicPartition, node: int, now: float) -> bool:
-        """Return whether a member may have given up a partition, or may have been removed by one of its timeouts."""
-        for at, request, _ in self._unanswered.values():
-            reported = request.topic_partitions
+        """Return whether a member may have given up a partition, or may have been removed by one of its timeouts.
+
+        The records of a request that a deposed coordinator handles may reach its successor, which still replicates
+        from it until it hears of its own election: the broker that such a request was sent to does not matter.
+        """
+        for _, request, _ in self._unsettled.values():
+            reported, epoch = request.topic_partitions, request.member_epoch
             gives_up = reported is not None and tp not in named(reported, self.name_of)
-            gives_up = gives_up or (request.member_epoch == -2 and tp not in seen.assigned)
-            if at == node and request.member_id == who and (request.member_epoch == -1 or gives_up):
+            gives_up = gives_up and (epoch == 0 or epoch >= seen.may_own[tp])
+            gives_up = gives_up or epoch == -1 or (epoch == -2 and tp not in seen.assigned)
+            if request.member_id == who and gives_up:
                 return True
         return self._may_be_removed(who, seen, node, now)
 
