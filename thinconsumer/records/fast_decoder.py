@@ -14,7 +14,7 @@ byte by byte.
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from struct import Struct
+from struct import Struct, pack
 from struct import error as StructError
 from typing import Any
 
@@ -26,8 +26,8 @@ __all__ = ["ColumnsBuilder", "read_run"]
 _LENGTH_1, _LENGTH_2 = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _FORMAT = {1: "B", 2: "H"}
 _OFFSETS = raw_offsets()
-_OFFSETS_LOW = bytes(raw & 0xFF for raw in _OFFSETS)
-_OFFSETS_HIGH = bytes(raw >> 8 for raw in _OFFSETS)
+_OFFSETS_BYTES = pack(f"<{len(_OFFSETS)}H", *_OFFSETS)
+_OFFSETS_LOW, _OFFSETS_HIGH = _OFFSETS_BYTES[::2], _OFFSETS_BYTES[1::2]
 #: By width of a timestamp varint in bytes: its largest possible raw value (the bytes as a little-endian number). If the
 #: varint is wider than assumed, its first bytes give a larger value.
 _STAMP_MAX = {1: 0x7F, 2: 0x7FFF}

@@ -18,7 +18,7 @@ __all__ = ["NAMES", "Header", "HeaderReader", "read_headers"]
 Header = tuple[str, "bytes | None"]
 
 _LENGTH_1 = LENGTH_TABLES[1]
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_SURROGATE = rb"\xed[\xa0-\xbf][\x80-\xbf]?"
 
 
 class _HeaderNames(dict[bytes, str]):
@@ -30,7 +30,7 @@ class _HeaderNames(dict[bytes, str]):
         # Brokers do not check that a key is UTF-8; invalid bytes become U+FFFD, as in Java. Bytes that encode a
         # surrogate become a single U+FFFD in Java, but Python would decode each byte to one. Replacing them by one
         # invalid byte gives Java's result.
-        name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
+        name = re.sub(_SURROGATE, b"\xff", raw).decode("utf-8", "replace")
         if len(self) < self.COUNT_MAX and len(raw) <= self.LENGTH_MAX:
             self[raw] = name
         return name

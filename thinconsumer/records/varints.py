@@ -3,6 +3,8 @@
 Follows Kafka's ``ByteUtils``: up to 5 bytes for 32 bits, up to 10 for 64; overlong encodings are accepted.
 """
 
+from itertools import chain
+
 __all__ = [
     "LENGTH_TABLES",
     "NO_VARINT",
@@ -64,23 +66,25 @@ def _zigzag(data: bytes | memoryview, pos: int, length_max: int, mask: int) -> t
     raise Malformed(f"a varint has more than {length_max} bytes")
 
 
-def _unzigzag(raw: int) -> int:
-    return (raw >> 1) ^ -(raw & 1)
-
-
-def _two_bytes() -> list[int]:
-    table = [NO_VARINT] * 65536
+def _tables(with_negative: bool) -> dict[int, list[int]]:
+    """Return a table for each width; without negative numbers, they are NO_VARINT, too."""
+    # Filled by slices: the tables are built whenever the package is imported, and one entry at a time takes 5 ms.
+    one, two = [NO_VARINT] * 256, [NO_VARINT] * 65536
+    one[0:128:2] = range(64)
+    if with_negative:
+        one[1:128:2] = range(-1, -65, -1)
     for high in range(128):
-        table[high << 8 | 128 : (high << 8) + 256] = [_unzigzag(high << 7 | low) for low in range(128)]
-    return table
+        first = high << 8 | 128
+        two[first : first + 128 : 2] = range(high << 6, high + 1 << 6)
+        if with_negative:
+            two[first + 1 : first + 128 : 2] = range(~(high << 6), ~(high + 1 << 6), -1)
+    return {1: one, 2: two}
 
 
-_ONE = [_unzigzag(raw) if raw < 128 else NO_VARINT for raw in range(256)]
-_TWO = _two_bytes()
 #: By width in bytes: a table that decodes varints of that width, indexed by their bytes as a little-endian number.
-NUMBER_TABLES = {1: _ONE, 2: _TWO}
+NUMBER_TABLES = _tables(with_negative=True)
 #: The same tables for lengths: negative numbers are replaced by NO_VARINT, since no valid length is negative.
-LENGTH_TABLES = {width: [n if n >= 0 else NO_VARINT for n in table] for width, table in NUMBER_TABLES.items()}
+LENGTH_TABLES = _tables(with_negative=False)
 
 
 def raw_offsets() -> list[int]:
@@ -88,6 +92,5 @@ def raw_offsets() -> list[int]:
 
     Each is returned as an integer: its one byte, or its two bytes in little-endian order.
     """
-    one, two = WIDTH_LIMITS
-    pairs = (2 * number for number in range(one, two))
-    return [*range(0, 2 * one, 2), *(raw & 127 | 128 | raw >> 7 << 8 for raw in pairs)]
+    pairs = (range(high << 8 | 128, high + 1 << 8, 2) for high in range(1, 128))
+    return [*range(0, 128, 2), *chain.from_iterable(pairs)]

@@ -36,18 +36,19 @@ THREE_BYTES_MIN = 8192
 WINDOW_MAX = 2048
 
 
-def _step(pair: int) -> int:
-    low = pair & 0xFF
-    length, width = (LENGTH_TABLES[1][low], 1) if low < 128 else (LENGTH_TABLES[2][pair], 2)
-    return width + length if 0 < length < NO_VARINT else 0
+def _steps() -> Int64s:
+    # The first byte is the low one: each row has all first bytes in front of the same second byte.
+    steps = np.array(LENGTH_TABLES[2], np.int64).reshape(256, 256) + 2
+    steps[:, :128] = np.array(LENGTH_TABLES[1][:128], np.int64) + 1
+    width = np.where(np.arange(256) < 128, 1, 2)
+    return np.where((steps > width) & (steps < NO_VARINT), steps, 0).ravel()
 
 
 #: Indexed by a record's first two bytes as a little-endian number: the distance from that record to the next one. 0 if
 #: the distance is unknown (a length of three bytes) or invalid (a length of 0 or less).
-_STEPS = [_step(pair) for pair in range(65536)]
-_STEPS_ARRAY = np.array(_STEPS, np.int64)
+_STEPS_ARRAY = _steps()
 #: The same, indexed by the second byte and then by the first: in plain Python, two lookups are faster than a sum.
-_STEPS_BY_BYTES = [_STEPS[high << 8 : (high + 1) << 8] for high in range(256)]
+_STEPS_BY_BYTES: list[list[int]] = _STEPS_ARRAY.reshape(256, 256).tolist()
 
 
 def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
