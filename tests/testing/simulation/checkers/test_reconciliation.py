@@ -153,6 +153,21 @@ def test_static_member_that_is_away_keeps_its_partitions(coordinator):
     assert "client b has not given it up" in coordinator.room.verdict()
 
 
+@pytest.mark.parametrize("away", ["answered", "unanswered", "no"])
+@pytest.mark.parametrize("instance", ["i", "j"])
+def test_unanswered_join_of_a_restarted_static_member_gives_up_what_it_owned(coordinator, away, instance):
+    """Seed 953 of the swarm: the connection was reset while the coordinator handled the join."""
+    coordinator.beat("c", 0, [], gets=2, assigned=[2], instance="i")
+    if away == "answered":
+        coordinator.beat("c", -2, instance="i")
+    elif away == "unanswered":
+        coordinator.ask("c", -2, instance="i")
+    coordinator.ask("d", 0, [], instance=instance)
+    coordinator.beat("b", 2, assigned=[2])
+    passes = away != "no" and instance == "i"
+    assert ("client c has not given it up" not in coordinator.room.verdict()) is passes
+
+
 def test_running_static_member_is_not_replaced(coordinator):
     coordinator.beat("c", 0, [], gets=2, assigned=[2], instance="i")
     coordinator.beat("d", 0, [], gets=2, assigned=[2], instance="i")

@@ -137,8 +137,7 @@ class ReconciliationChecker(Checker):
         if who not in group:
             for other, seen in list(group.items()) if instance_id is not None else ():
                 if seen.instance_id == instance_id:
-                    leaves = any(r.member_id == other and r.member_epoch < 0 for _, r, _ in self._unsettled.values())
-                    if not seen.is_away and not leaves and not self._may_be_removed(other, seen, node, now):
+                    if not self._may_be_away(other, seen) and not self._may_be_removed(other, seen, node, now):
                         self.accuse(f"node {node} lets {client} take over {instance_id} while {seen.client} runs")
                     del group[other]
             group[who] = _Seen(client, instance_id)
@@ -159,6 +158,10 @@ class ReconciliationChecker(Checker):
         for tp in sorted(share):
             seen.may_own.setdefault(tp, seen.assigned[tp])
             seen.told.pop(tp, None)
+
+    def _may_be_away(self, who: str, seen: _Seen) -> bool:
+        """Return whether a static member may have left for a while, so that another member may take its place."""
+        return seen.is_away or any(r.member_id == who and r.member_epoch < 0 for _, r, _ in self._unsettled.values())
 
     def _may_be_removed(self, who: str, seen: _Seen, node: int, now: float) -> bool:
         """Return whether a member may have been removed because of its session or rebalance timeout.
@@ -181,13 +184,16 @@ class ReconciliationChecker(Checker):
 
         The records of a request that a deposed coordinator handles may reach its successor, which still replicates
         from it until it hears of its own election: the broker that such a request was sent to does not matter.
+        A static member that restarts has another member id, and its join gives up what it owned before.
         """
+        replaceable = seen.instance_id if seen.instance_id is not None and self._may_be_away(who, seen) else None
         for _, request, _ in self._unsettled.values():
             reported, epoch = request.topic_partitions, request.member_epoch
             gives_up = reported is not None and tp not in named(reported, self.name_of)
             gives_up = gives_up and (epoch == 0 or epoch >= seen.may_own[tp])
             gives_up = gives_up or epoch == -1 or (epoch == -2 and tp not in seen.assigned)
-            if request.member_id == who and gives_up:
+            takes_over = epoch == 0 and replaceable is not None and request.instance_id == replaceable
+            if (request.member_id == who or takes_over) and gives_up:
                 return True
         return self._may_be_removed(who, seen, node, now)
 
