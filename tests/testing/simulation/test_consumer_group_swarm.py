@@ -1,5 +1,7 @@
 """A run of groups with the consumer group protocol: its knobs, events and traces."""
 
+import pytest
+
 from thinconsumer.testing.simulation import ConsumerGroupSwarm
 from thinconsumer.testing.simulation.knobs import Knobs
 
@@ -53,3 +55,22 @@ def test_a_partition_of_a_topic_that_its_owner_does_not_match_is_wrong():
     owner = next(member for member in group.running() if member.assignment())
     owner.topics = ["another"]
     assert "but subscribes to another" in swarm.what_is_wrong()
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_rebalances_that_coordinators_have_lost_are_repeated(monkeypatch, is_lost):
+    """Seed 1828 of the swarm; Kafka's coordinators lose them, too (docs/groups.md)."""
+    swarm = ConsumerGroupSwarm(2)
+    group = swarm.groups[0]
+    swarm.sim.run_until(lambda: len(group.running()) > 1, 30)
+    reasons = []
+    for member in group.members:
+        monkeypatch.setattr(member, "enforce_rebalance", reasons.append)
+    monkeypatch.setattr(swarm.group_log, "lost_rebalances", lambda: {group.name} if is_lost else set())
+
+    def is_repeated():
+        return "the coordinator has lost a rebalance" in reasons
+
+    monkeypatch.setattr(swarm, "what_is_wrong", lambda: "" if is_repeated() else "no owner")
+    assert swarm.wait_until_settled() == ("" if is_lost else "no owner")
+    assert is_repeated() is is_lost

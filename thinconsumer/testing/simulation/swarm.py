@@ -192,12 +192,16 @@ class Swarm:
 
     def settle(self, when: str) -> None:
         """Wait until every client has caught up (settled). Raises: Violation, after :meth:`patience_s`."""
-        sim, seconds = self.sim, self.patience_s()
-        deadline = sim.now() + seconds
-        while wrong := self.what_is_wrong():
-            if sim.now() >= deadline:
-                raise Violation(sim.report(Violation(f"{seconds:g} virtual seconds {when}: {wrong}")))
-            sim.run_for(1.0)
+        if wrong := self.wait_until_settled():
+            report = Violation(f"{self.patience_s():g} virtual seconds {when}: {wrong}")
+            raise Violation(self.sim.report(report))
+
+    def wait_until_settled(self) -> str:
+        """Wait up to :meth:`patience_s` until every client has settled; return what is wrong then, if anything."""
+        deadline = self.sim.now() + self.patience_s()
+        while (wrong := self.what_is_wrong()) and self.sim.now() < deadline:
+            self.sim.run_for(1.0)
+        return wrong
 
     def counts(self) -> Counter[str]:
         """Return counts of events, so that a test notices if runs no longer have faults, rebalances or records."""

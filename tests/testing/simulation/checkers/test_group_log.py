@@ -4,9 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from thinconsumer.broker.group import log_format
 from thinconsumer.broker.group.consumer import records
 from thinconsumer.broker.group.consumer.member import ConsumerGroupMember
 from thinconsumer.broker.group.consumer.states import AssignmentState
+from thinconsumer.records.builder import NewRecord
 from thinconsumer.testing.simulation.checkers.group_log import GroupLogChecker
 from thinconsumer.types import TopicPartition
 
@@ -18,6 +20,7 @@ class Log:
 
     def __init__(self, room):
         self.rows = {}
+        self.latest_epoch = 0
         self.room = room
         self.checker = room.add(GroupLogChecker, truths={(TopicPartition("__consumer_offsets", 0), ID): self})
 
@@ -27,7 +30,12 @@ class Log:
     def write(self, *written):
         for record in written:
             row = SimpleNamespace(key=record.record.key, value=record.record.value)
-            self.rows[len(self.rows), 0] = row
+            self.rows[len(self.rows), self.latest_epoch] = row
+
+    def classic(self, generation):
+        value = log_format.GroupMetadataValue(generation=generation, protocol="range", leader="a")
+        row = NewRecord(log_format.versioned(value, log_format.GROUP_VALUE_VERSION), log_format.group_key("g"))
+        self.write(SimpleNamespace(record=row))
 
     def member(self, who, epoch, owned=(), pending=()):
         member = ConsumerGroupMember(who).moved(
@@ -112,3 +120,23 @@ def test_member_that_is_behind_is_not_at_rest(log):
     log.member("a", 2)
     log.checker.check_rest()
     assert "members that are not in it: a" in log.room.verdict()
+
+
+@pytest.mark.parametrize(
+    ("moved", "generation", "rebalanced", "is_lost"),
+    [(True, 4, False, True), (False, 4, False, False), (True, 4, True, False), (True, 1, False, False)],
+)
+def test_rebalance_of_a_group_that_became_classic_is_lost_if_its_coordinator_moves(
+    log, moved, generation, rebalanced, is_lost
+):
+    """Seed 1828 of the swarm: no member owned the partitions of the last one of the consumer protocol.
+
+    A group of generation 1 is a new one, which began after all members of the consumer group had left.
+    """
+    log.epochs(4, 4)
+    log.write(records.target_epoch_tombstone("g"), records.group_tombstone("g"))
+    log.classic(generation)
+    log.latest_epoch += moved
+    if rebalanced:
+        log.classic(generation + 1)
+    assert log.checker.lost_rebalances() == ({"g"} if is_lost else set())

@@ -252,12 +252,16 @@ class MemberActor(Application):
         if error is not None:
             raise error
 
+    def enforce_rebalance(self, reason: str) -> None:
+        """Join the group again, which makes it rebalance if this member is its leader."""
+        self.note("enforces")
+        self.consumer.raw.enforce_rebalance(reason)
+
     def _do_something_odd(self) -> None:
         owned = sorted(self._owned)
         choice = self.random.randrange(6)
         if choice == 0:
-            self.note("enforces")
-            self.consumer.raw.enforce_rebalance("random call")
+            self.enforce_rebalance("random call")
         elif owned and choice == 1:
             self._ask(self.random.choice(owned))
         elif owned and choice == 2:

@@ -66,11 +66,15 @@ class WorkerActor(MemberActor):
         self.worker.poll(timeout_ms)
         return {}
 
+    def enforce_rebalance(self, reason: str) -> None:
+        """Join the group again, which makes it rebalance if this member is its leader."""
+        self.note("enforces")
+        self.worker.request_rejoin(reason)
+
     def _do_something_odd(self) -> None:
         choice = self.random.randrange(3)
         if choice == 0:
-            self.note("enforces")
-            self.worker.request_rejoin("random call")
+            self.enforce_rebalance("random call")
         elif choice == 1:
             self.worker.reason = "a reason of the application"
         else:

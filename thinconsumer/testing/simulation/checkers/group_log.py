@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ....broker.group.consumer import log_format as f
-from ....broker.group.log_format import decode_key, decode_value
+from ....broker.group.log_format import GroupMetadataKey, GroupMetadataValue, decode_key, decode_value
 from ....broker.naming import OFFSETS_TOPIC
 from ....errors import KafkaError
 from ....types import TopicPartition
@@ -56,11 +56,34 @@ class GroupLogChecker(Checker):
                     self.accuse(f"group {name} in epoch {group.epoch} has a target of epoch {group.target_epoch}, and"
                                 f" members that are not in it: {', '.join(behind)}")  # fmt: skip
 
+    def lost_rebalances(self) -> set[str]:
+        """Return the groups that have become classic groups, and whose next rebalance a coordinator has lost.
+
+        Without its last member of the consumer group protocol, a group becomes a classic one, and begins a rebalance:
+        no member owns the partitions of the one that is gone. The record says that this group is stable. If the
+        coordinator moves before the rebalance ends, its successor does not know of it, also in Kafka.
+        """
+        found: set[str] = set()
+        for truth in self._logs():
+            epochs: dict[str, int] = {}  #: The last epoch of each consumer group, and of each that has been removed.
+            classic_since: dict[str, int] = {}
+            for leader_epoch, key, data in self._records(truth):
+                if isinstance(key, f.ConsumerGroupMetadataKey) and data is not None:
+                    epochs[key.group_id] = decode_value(f.ConsumerGroupMetadataValue, data).epoch
+                elif isinstance(key, GroupMetadataKey):
+                    classic_since.pop(key.group, None)
+                    if data is not None and decode_value(GroupMetadataValue, data).generation == epochs.get(key.group):
+                        classic_since[key.group] = leader_epoch
+                    epochs.pop(key.group, None)
+            found.update(group for group, epoch in classic_since.items() if epoch < truth.latest_epoch)
+        return found
+
     def _logs(self) -> Iterator[Truth]:
         return (truth for (tp, _), truth in self.truths.items() if tp.topic == OFFSETS_TOPIC)
 
-    def _replay(self, truth: Truth) -> dict[str, _Group]:
-        groups: dict[str, _Group] = {}
+    @staticmethod
+    def _records(truth: Truth) -> Iterator[tuple[int, object, bytes | None]]:
+        """Yield the leader epoch, key and value of each record that counts."""
         for (offset, epoch), row in sorted(truth.rows.items()):
             if not truth.counts(offset, epoch) or row.key is None:
                 continue
@@ -68,8 +91,13 @@ class GroupLogChecker(Checker):
                 key = decode_key(row.key)
             except KafkaError:
                 continue
+            yield epoch, key, row.value
+
+    def _replay(self, truth: Truth) -> dict[str, _Group]:
+        groups: dict[str, _Group] = {}
+        for _, key, value in self._records(truth):
             if type(key) in f.CONSUMER_KEYS.values():
-                self._take(groups.setdefault(key.group_id, _Group()), key, row.value)  # type: ignore[union-attr]
+                self._take(groups.setdefault(key.group_id, _Group()), key, value)  # type: ignore[attr-defined]
         return groups
 
     def _take(self, group: _Group, key: object, value: bytes | None) -> None:
