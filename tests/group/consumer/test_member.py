@@ -322,6 +322,19 @@ def test_a_survived_gap_proves_nothing_to_a_program_that_reads_each_response(wor
     assert world.member.withholds(may_wait=False)
 
 
+def test_a_survived_gap_proves_nothing_after_a_failed_heartbeat(world):
+    """Seed 2638 of the swarm: the coordinator had moved, and no heartbeat had renewed the session since the gap."""
+    world.settle()
+    world.member.called(world.now)
+    world.respond(sleep(world, 8))
+    request = sleep(world, 8)
+    world.now += 6
+    world.member.called(world.now)
+    assert not world.member.withholds(may_wait=False)
+    world.respond(request, code=Code.NOT_COORDINATOR)
+    assert world.member.withholds(may_wait=False)
+
+
 def test_a_long_gap_needs_its_own_confirmation_although_a_shorter_one_follows(world):
     world.settle()
     world.member.called(world.now)

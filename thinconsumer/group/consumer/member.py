@@ -238,11 +238,15 @@ class ConsumerMember:
 
         A program that calls ``poll(0)`` every few seconds gets each response in the call after the next gap. If only
         responses to requests that were sent after the last gap counted, its polls would never return records. Such a
-        poll therefore returns records if the membership has survived a gap of that length before.
+        poll therefore returns records if the membership has survived a gap of that length before. If the last heartbeat
+        has failed, it has renewed no session, and the next one has to succeed first.
         """
         if self.held is None:
             return False
-        return may_wait or not self._is_outpaced or not self.identity.is_member or self._gap > self._survived
+        has_failed = self._known is None
+        return (
+            may_wait or not self._is_outpaced or has_failed or self._gap > self._survived or not self.identity.is_member
+        )
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Send a heartbeat at once after a membership error of a commit: its response tells what has changed."""

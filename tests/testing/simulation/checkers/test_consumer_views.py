@@ -82,7 +82,7 @@ def away(room, ann, gap):
     room.tell("call_ended", ann)
     room.now += gap
     room.tell("call_began", ann, True)
-    return room.views.of[ann].doubted_since is not None
+    return room.views.of[ann].is_doubted
 
 
 @pytest.mark.parametrize(
@@ -125,3 +125,36 @@ def test_a_longer_gap_before_is_not_forgotten(room, ann):
     room.now += 20
     beat(room, ann, 3, gets=3)
     assert [away(room, ann, gap) for gap in (8, 25, 15)] == [False, True, True]
+
+
+@pytest.mark.parametrize(("second", "code", "is_trusted"), [(15, 0, True), (25, 0, False), (15, 16, False)])
+def test_the_heartbeat_between_two_gaps_may_prove_that_the_first_was_survived(room, ann, second, code, is_trusted):
+    """Seed 1557 of the swarm: its response was read in the call that ended the second gap.
+
+    The coordinator had moved away and back, and did not end the session of 10 s.
+    """
+    beat(room, ann, 0, gets=3, tps=[0])
+    assert away(room, ann, 20)
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=3)
+    room.says(ann, request)
+    assert away(room, ann, second)
+    response = ConsumerGroupHeartbeatResponse(
+        error_code=code, member_id="ann-id", member_epoch=3, heartbeat_interval_ms=5000
+    )
+    room.learns(ann, request, response, 1)
+    assert room.views.of[ann].is_doubted is not is_trusted
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_member_that_trusts_its_gap_trusts_the_one_before_until_a_heartbeat_fails(room, ann, fails):
+    """Seed 2638 of the swarm: the heartbeat between the gaps was unanswered."""
+    beat(room, ann, 0, gets=3, tps=[0])
+    room.now += 20
+    beat(room, ann, 3, gets=3)
+    assert away(room, ann, 15)
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=3)
+    room.says(ann, request)
+    assert not away(room, ann, 6)
+    if fails:
+        room.learns(ann, request, ConsumerGroupHeartbeatResponse(error_code=Code.NOT_COORDINATOR), 1)
+    assert room.views.of[ann].is_doubted is fails

@@ -43,9 +43,10 @@ class ConsumerViews(Views):
     A commit's error does not end a membership: the next heartbeat's response tells whether it has ended.
 
     A member is not told its session timeout. A program that has not waited for the response to a heartbeat between two
-    gaps may take the second for harmless if the membership has survived a gap of that length before: between two
-    heartbeats that succeeded, and none that failed. A coordinator that has restarted meanwhile, or has moved away and
-    back, began a new session unnoticed (docs/groups.md).
+    gaps may take both for harmless if the membership has survived a gap of that length before: between two heartbeats
+    that succeeded, and none that failed. The response between the gaps, which it reads after the second one, may be
+    what proves that. If it is an error, no session was renewed, and the next heartbeat has to succeed. A coordinator
+    that has restarted meanwhile, or has moved away and back, began a new session unnoticed (docs/groups.md).
     """
 
     name_of: Callable[[bytes], str]
@@ -54,7 +55,7 @@ class ConsumerViews(Views):
 
     def call_began(self, member: Member, polls: bool) -> None:
         view = self.of[member]
-        doubted_since, gap = view.doubted_since, self.now() - view.attended_at
+        gap = self.now() - view.attended_at
         super().call_began(member, polls)
         if member not in self._members:
             return
@@ -62,8 +63,6 @@ class ConsumerViews(Views):
             view.is_outpaced = view.unproven_since is not None
             view.unproven_gap = max(gap, view.unproven_gap) if view.is_outpaced else gap
             view.unproven_since = self.now()
-        if view.is_outpaced and view.unproven_gap <= view.survived:
-            view.doubted_since = doubted_since
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
         super().request_written(member, line, sent, before)

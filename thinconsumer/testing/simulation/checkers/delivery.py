@@ -34,7 +34,7 @@ class DeliveryChecker(Checker):
         view = self.views.of.get(reader)
         if view is None:
             return
-        if view.doubted_since is not None:
+        if view.is_doubted:
             self.accuse(f"{reader} got records after it had been away for more than its session timeout until"
                         f" {view.doubted_since:.3f}: no response has confirmed its membership since")  # fmt: skip
         for tp in records:

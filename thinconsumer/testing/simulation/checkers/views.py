@@ -69,6 +69,16 @@ class View:
     unproven_gap: float = 0.0  #: The longest gap since the last success.
     is_outpaced: bool = False  #: Whether the gap before the last one was unproven when the last one began.
 
+    @property
+    def is_doubted(self) -> bool:
+        """Whether a response has to confirm the membership before the member may get records.
+
+        Unproven gaps are harmless for an outpaced member (see :class:`.consumer_views.ConsumerViews`) that has survived
+        one of that length before, and whose last heartbeat has not failed.
+        """
+        is_trusted = self.is_outpaced and self.unproven_gap <= self.survived and self.confirmed_at is not None
+        return self.doubted_since is not None and not is_trusted
+
 
 @dataclass(eq=False)
 class Views(Checker):
