@@ -3,19 +3,23 @@
 import pytest
 
 from thinconsumer.testing.simulation.checkers.reconciliation import ReconciliationChecker
+from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from thinconsumer.wire.consumer_protocol import encode_assignment, encode_subscription
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from thinconsumer.wire.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
 
 ID = b"t" * 16
 
@@ -45,6 +49,18 @@ class Coordinator:
             error_code=code, member_epoch=epoch if gets is None else gets, assignment=given
         )
         self.room.tell("answered", f"client {who}", node, request, response, self.room.now)
+
+    def join(self, who, owned, *, leader="", gets=None):
+        """Answer a JoinGroup, and with ``gets`` the SyncGroup after it; only classic groups have a leader."""
+        metadata = encode_subscription(["t"], owned=[TopicPartition("t", number) for number in owned])
+        request = JoinGroupRequest(
+            group_id="g", member_id=who, protocols=[JoinGroupRequestProtocol(name="cooperative", metadata=metadata)]
+        )
+        self.room.tell("answered", f"client {who}", 1, request, JoinGroupResponse(member_id=who, leader=leader), 0.0)
+        if gets is not None:
+            given = encode_assignment(TopicPartition("t", number) for number in gets)
+            request = SyncGroupRequest(group_id="g", member_id=who)
+            self.room.tell("answered", f"client {who}", 1, request, SyncGroupResponse(assignment=given), 0.0)
 
     def commit(self, who, epoch, number):
         request = OffsetCommitRequest(group_id="g", member_id=who, generation_id_or_member_epoch=epoch, topics=[])
@@ -238,3 +254,26 @@ def test_a_partition_is_owned_since_the_first_of_the_assignments_that_have_it(co
     coordinator.beat("b", 5, [0], gets=6, assigned=[0, 1])
     coordinator.commit("b", 5, 1)
     assert "it has owned that partition since 6 only" in coordinator.room.verdict()
+
+
+@pytest.mark.parametrize(
+    ("gets", "then", "violates"),
+    [(None, None, False), ([1], None, False), ([0, 1], None, True), (None, [0, 1], False), (None, [1], True)],
+)
+def test_commit_of_what_a_cooperative_member_owned_when_its_group_was_moved_passes(coordinator, gets, then, violates):
+    """Seeds 2086 and 2522 of the swarm: the coordinator assigns to others what the last rebalance has not assigned.
+
+    The classic member owns partitions 0 and 1, and a rebalance has assigned ``gets`` to it before its group was moved,
+    or has not ended (None). ``then`` are the partitions with which it has joined afterwards.
+    """
+    coordinator.join("k", [0, 1], leader="k", gets=gets)
+    if then is not None:
+        coordinator.join("k", then, gets=[])
+    coordinator.commit("k", 2, 0)
+    assert ("commit of t-0, which client a owns" in coordinator.room.verdict()) is violates
+
+
+def test_claims_of_a_member_that_has_joined_a_consumer_group_do_not_count(coordinator):
+    coordinator.join("k", [0], gets=[])
+    coordinator.commit("k", 2, 0)
+    assert "commit of t-0, which client a owns" in coordinator.room.verdict()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ....types import TopicPartition
 from ....wire import Message
 from ....wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from ....wire.consumer_protocol import AssignedTopic, decode_assignment, decode_subscription
 from ....wire.error_codes import Code
 from ....wire.join_group import JoinGroupRequest, JoinGroupResponse
 from ....wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ....wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from .base import Checker
 from .consumer_views import FENCINGS, named
 from .views import Share
@@ -54,6 +56,11 @@ class ReconciliationChecker(Checker):
     coordinator may only count from a heartbeat that it has handled itself, so times are kept for each broker. It acts
     on a request before it answers, and never answers if the connection is gone by then: an unanswered request may have
     released partitions, too.
+
+    Members of the classic protocol are looked at only if they commit. A coordinator that moves their group to the
+    consumer protocol counts what the last rebalance has assigned to them, as in Kafka. A cooperative member may own
+    more: partitions that the rebalance has withheld until the member has revoked them, and all that it owns if the
+    rebalance has not ended. The coordinator assigns these to others at once, and accepts the member's commits.
     """
 
     session_timeout_s: float
@@ -63,6 +70,9 @@ class ReconciliationChecker(Checker):
     #: began to handle it.
     _unsettled: dict[int, tuple[int, ConsumerGroupHeartbeatRequest, float]] = field(default_factory=dict, init=False)
     _groups: dict[str, dict[str, _Seen]] = field(default_factory=dict, init=False)
+    #: By group and member of the classic protocol: the partitions that it may own, and that its coordinator does not
+    #: count if it moves the group to the consumer protocol.
+    _uncounted: dict[tuple[str, str], Share] = field(default_factory=dict, init=False)
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
         if isinstance(request, ConsumerGroupHeartbeatRequest):
@@ -76,10 +86,15 @@ class ReconciliationChecker(Checker):
             if response.error_code != Code.NOT_COORDINATOR:
                 self._unsettled.pop(id(request), None)
             self._take(client, node, request, response, asked_at)
-        elif isinstance(request, JoinGroupRequest) and request.group_instance_id is not None:
-            assert isinstance(response, JoinGroupResponse)
+        elif isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
             if not response.error_code:
-                self._replace_static(request.group_id, request.group_instance_id)
+                if request.group_instance_id is not None:
+                    self._replace_static(request.group_id, request.group_instance_id)
+                self._note_claim(request, response)
+        elif isinstance(request, SyncGroupRequest) and isinstance(response, SyncGroupResponse):
+            who = request.group_id, request.member_id
+            if not response.error_code and who in self._uncounted:
+                self._uncounted[who] -= _partitions(decode_assignment(bytes(response.assignment)).assigned_partitions)
         elif isinstance(request, OffsetCommitRequest) and isinstance(response, OffsetCommitResponse):
             self._check_commit(client, node, request, response, now)
 
@@ -88,6 +103,16 @@ class ReconciliationChecker(Checker):
         group = self._groups.get(group_id, {})
         for who in [who for who, seen in group.items() if seen.instance_id == instance_id]:
             del group[who]
+
+    def _note_claim(self, request: JoinGroupRequest, response: JoinGroupResponse) -> None:
+        """Note what a member of the classic protocol owns when it joins, unless its coordinator counts that already."""
+        who = request.group_id, response.member_id
+        subscriptions = [decode_subscription(bytes(protocol.metadata)) for protocol in request.protocols]
+        claimed = frozenset[TopicPartition]().union(*(_partitions(found.owned_partitions) for found in subscriptions))
+        if response.leader:  # only coordinators of classic groups name one
+            self._uncounted[who] = claimed
+        else:
+            self._uncounted[who] = self._uncounted.get(who, frozenset()) & claimed
 
     def _take(
         self,
@@ -202,6 +227,7 @@ class ReconciliationChecker(Checker):
     ) -> None:
         group = self._groups.get(request.group_id, {})
         own, epoch = group.get(request.member_id), request.generation_id_or_member_epoch
+        uncounted = self._uncounted.get((request.group_id, request.member_id), frozenset())
         for topic in response.topics:
             for row in topic.partitions:
                 if row.error_code:
@@ -214,6 +240,10 @@ class ReconciliationChecker(Checker):
                                 f" that partition since {since} only")  # fmt: skip
                 for who, other in group.items():
                     is_owner = who != request.member_id and tp in other.may_own and tp in other.assigned
-                    is_shared = own is not None and tp in own.may_own
+                    is_shared = tp in (own.may_own if own is not None else uncounted)
                     if is_owner and not is_shared and not self._is_released(who, other, tp, node, now):
                         self.accuse(f"node {node} accepts {client}'s commit of {where}, which {other.client} owns")
+
+
+def _partitions(topics: Iterable[AssignedTopic]) -> Share:
+    return frozenset(TopicPartition(row.topic, number) for row in topics for number in row.partitions)
