@@ -243,10 +243,8 @@ class ConsumerMember:
         """
         if self.held is None:
             return False
-        has_failed = self._known is None
-        return (
-            may_wait or not self._is_outpaced or has_failed or self._gap > self._survived or not self.identity.is_member
-        )
+        is_uncertain = self._known is None or not self.identity.is_member
+        return may_wait or not self._is_outpaced or is_uncertain or self._gap > self._survived
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Send a heartbeat at once after a membership error of a commit: its response tells what has changed."""
