@@ -126,6 +126,21 @@ def test_members_change_their_subscription(swarm, lot):
     assert [list(member.topics) for member in swarm.actors] != before
 
 
+@pytest.mark.parametrize("uses_broker_pattern", [False, True])
+def test_regular_expressions_of_the_broker_match_a_topic(swarm, lot, monkeypatch, uses_broker_pattern):
+    """Seed 3185 of the swarm: a member changed to one without topics, which began no epoch, as in Kafka."""
+    swarm.names[:] = ["topic0", *(f"later{n}" for n in range(4))]
+    swarm.topics[:] = ["topic0"]
+    chosen = []
+    for member in swarm.actors:
+        monkeypatch.setattr(member, "uses_broker_pattern", uses_broker_pattern)
+        monkeypatch.setattr(member, "subscribe", chosen.append)
+        monkeypatch.setattr(member, "soon", lambda do: do())
+    for _ in range(20):
+        assert change_mind(swarm.chaos, lot)
+    assert all("topic0" in topics for topics in chosen) is uses_broker_pattern
+
+
 def test_rolling_upgrade_restarts_each_member_twice():
     knobs = Knobs.draw(2, groups=True)
     for team in knobs.group_knobs:

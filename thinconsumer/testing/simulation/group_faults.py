@@ -215,11 +215,17 @@ def vanish(chaos: Chaos, random: Random) -> bool:
 
 
 def change_mind(chaos: Chaos, random: Random) -> bool:
-    """Subscribe a member to other topics, which need not exist yet."""
+    """Subscribe a member to other topics, which need not exist yet.
+
+    A regular expression of the broker matches at least one topic. To one that matches none, Kafka begins no epoch: the
+    partitions that the member gives up stay without an owner until the next one (docs/groups.md).
+    """
     member = running(chaos, random)
     if member is None or member.pattern is not None:
         return False
     topics = [name for name in chaos.swarm.names if random.random() < 0.6] or [random.choice(chaos.swarm.names)]
+    if member.uses_broker_pattern and not set(topics) & set(chaos.swarm.topics):
+        topics.append(random.choice(chaos.swarm.topics))
     member.soon(lambda: member.subscribe(topics))
     return True
 
