@@ -57,20 +57,20 @@ def test_a_partition_of_a_topic_that_its_owner_does_not_match_is_wrong():
     assert "but subscribes to another" in swarm.what_is_wrong()
 
 
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_rebalances_that_coordinators_have_lost_are_repeated(monkeypatch, is_lost):
-    """Seed 1828 of the swarm; Kafka's coordinators lose them, too (docs/groups.md)."""
+@pytest.mark.parametrize("has_leader", [False, True])
+def test_rebalances_are_enforced_in_groups_without_a_leader(monkeypatch, has_leader):
+    """Seeds 1828, 9101 and 9171 of the swarm; docs/groups.md advises it to users of Kafka."""
     swarm = ConsumerGroupSwarm(2)
     group = swarm.groups[0]
     swarm.sim.run_until(lambda: len(group.running()) > 1, 30)
     reasons = []
     for member in group.members:
         monkeypatch.setattr(member, "enforce_rebalance", reasons.append)
-    monkeypatch.setattr(swarm.group_log, "lost_rebalances", lambda: {group.name} if is_lost else set())
+    monkeypatch.setattr(swarm.group_log, "without_leader", lambda: set() if has_leader else {group.name})
 
-    def is_repeated():
-        return "the coordinator has lost a rebalance" in reasons
+    def is_enforced():
+        return "no member knows that it leads the group" in reasons
 
-    monkeypatch.setattr(swarm, "what_is_wrong", lambda: "" if is_repeated() else "no owner")
-    assert swarm.wait_until_settled() == ("" if is_lost else "no owner")
-    assert is_repeated() is is_lost
+    monkeypatch.setattr(swarm, "what_is_wrong", lambda: "" if is_enforced() else "no owner")
+    assert swarm.wait_until_settled() == ("no owner" if has_leader else "")
+    assert is_enforced() is not has_leader

@@ -47,16 +47,16 @@ class ConsumerGroupSwarm(GroupSwarm):
         }
 
     def wait_until_settled(self) -> str:
-        """Wait until every client has settled, also after a repetition of rebalances that coordinators have lost."""
+        """Wait until every client has settled, also after rebalances that Kafka's coordinators do not begin."""
         wrong = super().wait_until_settled()
-        return super().wait_until_settled() if wrong and self._repeat_lost_rebalances() else wrong
+        return super().wait_until_settled() if wrong and self._enforce_rebalances() else wrong
 
-    def _repeat_lost_rebalances(self) -> bool:
-        """Do what docs/groups.md advises after a lost rebalance; return whether any group has lost one."""
-        lost = self.group_log.lost_rebalances()
-        members = [member for group in self.groups if group.name in lost for member in group.running()]
+    def _enforce_rebalances(self) -> bool:
+        """Do what docs/groups.md advises if no member knows that it leads its group; return whether there is one."""
+        leaderless = self.group_log.without_leader()
+        members = [member for group in self.groups if group.name in leaderless for member in group.running()]
         for member in members:
-            member.soon(partial(member.enforce_rebalance, "the coordinator has lost a rebalance"))
+            member.soon(partial(member.enforce_rebalance, "no member knows that it leads the group"))
         return bool(members)
 
     def quiet(self) -> None:

@@ -56,34 +56,38 @@ class GroupLogChecker(Checker):
                     self.accuse(f"group {name} in epoch {group.epoch} has a target of epoch {group.target_epoch}, and"
                                 f" members that are not in it: {', '.join(behind)}")  # fmt: skip
 
-    def lost_rebalances(self) -> set[str]:
-        """Return the groups that have become classic groups, and whose next rebalance a coordinator has lost.
+    def without_leader(self) -> set[str]:
+        """Return the groups that have become classic groups, and have not rebalanced since.
 
-        Without its last member of the consumer group protocol, a group becomes a classic one, and begins a rebalance:
-        no member owns the partitions of the one that is gone. The record says that this group is stable. If the
-        coordinator moves before the rebalance ends, its successor does not know of it, also in Kafka.
+        No member knows that it leads such a group: none rejoins if partitions are added, or if a topic is deleted. Two
+        ways lead to it, also in Kafka. A static member that was the last one of the consumer group protocol, and has
+        restarted with the classic one, begins no rebalance. If the last member has left, the coordinator begins one,
+        but writes that the group is stable: if the coordinator moves before the end of that rebalance, its successor
+        does not know of it.
         """
         found: set[str] = set()
         for truth in self._logs():
             epochs: dict[str, int] = {}  #: The last epoch of each consumer group, and of each that has been removed.
-            classic_since: dict[str, int] = {}
-            for leader_epoch, key, data in self._records(truth):
+            groups: dict[str, int] = {}  #: The groups that have become classic ones, with their generation then.
+            for key, data in self._records(truth):
                 if isinstance(key, f.ConsumerGroupMetadataKey) and data is not None:
                     epochs[key.group_id] = decode_value(f.ConsumerGroupMetadataValue, data).epoch
                 elif isinstance(key, GroupMetadataKey):
-                    classic_since.pop(key.group, None)
-                    if data is not None and decode_value(GroupMetadataValue, data).generation == epochs.get(key.group):
-                        classic_since[key.group] = leader_epoch
-                    epochs.pop(key.group, None)
-            found.update(group for group, epoch in classic_since.items() if epoch < truth.latest_epoch)
+                    # A static member that restarts is written with its new member id, in the same generation.
+                    generation = None if data is None else decode_value(GroupMetadataValue, data).generation
+                    if generation != groups.get(key.group):
+                        groups.pop(key.group, None)
+                    if generation is not None and generation == epochs.pop(key.group, None):
+                        groups[key.group] = generation
+            found.update(groups)
         return found
 
     def _logs(self) -> Iterator[Truth]:
         return (truth for (tp, _), truth in self.truths.items() if tp.topic == OFFSETS_TOPIC)
 
     @staticmethod
-    def _records(truth: Truth) -> Iterator[tuple[int, object, bytes | None]]:
-        """Yield the leader epoch, key and value of each record that counts."""
+    def _records(truth: Truth) -> Iterator[tuple[object, bytes | None]]:
+        """Yield the key and value of each record that counts."""
         for (offset, epoch), row in sorted(truth.rows.items()):
             if not truth.counts(offset, epoch) or row.key is None:
                 continue
@@ -91,11 +95,11 @@ class GroupLogChecker(Checker):
                 key = decode_key(row.key)
             except KafkaError:
                 continue
-            yield epoch, key, row.value
+            yield key, row.value
 
     def _replay(self, truth: Truth) -> dict[str, _Group]:
         groups: dict[str, _Group] = {}
-        for _, key, value in self._records(truth):
+        for key, value in self._records(truth):
             if type(key) in f.CONSUMER_KEYS.values():
                 self._take(groups.setdefault(key.group_id, _Group()), key, value)  # type: ignore[attr-defined]
         return groups
