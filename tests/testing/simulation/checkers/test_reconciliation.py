@@ -93,7 +93,7 @@ def test_assignment_after_the_acknowledgement_passes(coordinator):
     assert moves(coordinator) == ""
 
 
-@pytest.mark.parametrize("how", ["leave", "unanswered leave", "unanswered acknowledgement", "fenced"])
+@pytest.mark.parametrize("how", ["leave", "unanswered leave", "unanswered acknowledgement", "unknown"])
 def test_members_that_are_gone_own_nothing(coordinator, how):
     if how == "leave":
         coordinator.beat("a", -1)
@@ -102,8 +102,26 @@ def test_members_that_are_gone_own_nothing(coordinator, how):
     elif how == "unanswered acknowledgement":
         coordinator.ask("a", 1, [0])
     else:
-        coordinator.beat("a", 1, code=Code.FENCED_MEMBER_EPOCH)
+        coordinator.beat("a", 1, code=Code.UNKNOWN_MEMBER_ID)
     assert moves(coordinator) == ""
+
+
+def test_member_that_is_fenced_keeps_its_partitions_until_it_joins_again(coordinator):
+    """Seed 9204 of the swarm: a late heartbeat of an old epoch was rejected, which its client did not read."""
+    coordinator.beat("a", 1, gets=2)
+    coordinator.beat("a", 1, code=Code.FENCED_MEMBER_EPOCH)
+    coordinator.beat("a", 2, [0, 1], gets=2, assigned=[0, 1])
+    coordinator.commit("a", 1, 0)
+    assert coordinator.room.verdict() == ""
+    coordinator.beat("a", 2, code=Code.FENCED_MEMBER_EPOCH)
+    coordinator.ask("a", 0, [])
+    assert moves(coordinator) == ""
+    assert coordinator.room.verdict() == ""
+
+
+def test_partitions_of_a_fenced_member_are_not_free(coordinator):
+    coordinator.beat("a", 1, code=Code.FENCED_MEMBER_EPOCH)
+    assert "client a has not given it up" in moves(coordinator)
 
 
 @pytest.mark.parametrize("answered", [False, True])

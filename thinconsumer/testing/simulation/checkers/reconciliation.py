@@ -20,6 +20,9 @@ from .views import Share
 
 #: Seconds by which a timer of a broker may be early.
 EARLY_S = 0.01
+#: Errors after which the coordinator still counts the partitions of a member that has this id. Its client gives them up
+#: when it reads FENCED_MEMBER_EPOCH, and the coordinator when the member joins again.
+KEEPING = frozenset({Code.UNRELEASED_INSTANCE_ID, Code.FENCED_MEMBER_EPOCH})
 
 
 @dataclass(slots=True)
@@ -52,7 +55,7 @@ class ReconciliationChecker(Checker):
     """Checks that a partition is assigned only after its former owner acknowledged the revocation, or was fenced.
 
     A member may own a partition from the response that assigns it until a heartbeat no longer reports it, or until the
-    member has left, was rejected as unknown or fenced, or until the session or the rebalance timeout has passed. A
+    member has left, was rejected as unknown or replaced, or until the session or the rebalance timeout has passed. A
     coordinator may only count from a heartbeat that it has handled itself, so times are kept for each broker. It acts
     on a request before it answers, and never answers if the connection is gone by then: an unanswered request may have
     released partitions, too.
@@ -126,7 +129,7 @@ class ReconciliationChecker(Checker):
         who = request.member_id
         if response.error_code in FENCINGS:
             self.counts["fencings"] += 1
-            if response.error_code != Code.UNRELEASED_INSTANCE_ID:
+            if response.error_code not in KEEPING:
                 group.pop(who, None)
         if response.error_code:
             return
