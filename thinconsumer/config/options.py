@@ -204,13 +204,15 @@ class ConsumerConfig(SecurityOptions):
     max_partition_fetch_bytes: int = _read(
         _POSITIVE_INT32,
         1048576,
-        "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered.",
+        "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered. By default, "
+        "more is requested for few partitions (`batches_fetch_bytes`).",
     )
     batches_fetch_bytes: int = _read(
         _POSITIVE_INT32,
         4_000_000,
         "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
-        "`max_partition_fetch_bytes` for each. When only `max_partition_fetch_bytes` is given, it is used instead.",
+        "`max_partition_fetch_bytes` for each; `poll` requests up to 2 MiB of them. When only "
+        "`max_partition_fetch_bytes` is given, it is used instead.",
         origin=_OURS,
     )
     max_buffered_bytes: int = _read(
