@@ -169,12 +169,12 @@ class _Headers:
         )  # fmt: skip
         counts = np.diff(first)
         #: By record: the index of its first header; and the count of all headers.
-        self._first: list[int] = (first - first[0]).tolist()
+        self._first = first - first[0]
         self._at_most_one = bool((counts <= 1).all())
-        self._having: list[int] = np.flatnonzero(counts).tolist()
+        self._having = np.flatnonzero(counts)
 
     def read(self, begin: int, end: int) -> Iterable[tuple[Header, ...]]:
-        low, high = self._first[begin], self._first[end]
+        low, high = int(self._first[begin]), int(self._first[end])
         if low == high:
             return repeat(())
         parts = self._pieces.read(2 * low, 2 * high)
@@ -185,11 +185,12 @@ class _Headers:
                 return singles
             headers: list[tuple[Header, ...]] = [()] * (end - begin)
             # While no record has two headers, ``low`` records before this range have one.
-            for index, single in zip(self._having[low:high], singles):
-                headers[index - begin] = single
+            for index, single in zip((self._having[low:high] - begin).tolist(), singles):
+                headers[index] = single
             return headers
         each: list[Header] = list(pairs)
-        return [tuple(each[start - low : stop - low]) for start, stop in pairwise(self._first[begin : end + 1])]
+        places = (self._first[begin : end + 1] - low).tolist()
+        return [tuple(each[start:stop]) for start, stop in pairwise(places)]
 
 
 def _alternating(
