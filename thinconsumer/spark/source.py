@@ -41,7 +41,7 @@ from .cluster_client import ClusterClient
 from .columns import COLUMNS
 from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, from_json, to_json
 from .options import AtCommitted, AtOffsets, Bound, SourceOptions
-from .zip_imports import keep_directories
+from .worker_process import prepare
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -77,12 +77,12 @@ class KafkaDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns. ``load()`` calls this, and so raises for wrong options."""
-        keep_directories()
+        prepare()
         return spark_schema(include_headers=self._options().include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the batch reader."""
-        keep_directories()
+        prepare()
         options = self._options()
         options.batch_start()
         for name in options.ignored_in_batch():
@@ -91,7 +91,7 @@ class KafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the stream reader."""
-        keep_directories()
+        prepare()
         options = self._options()
         options.stream_start()
         if options.is_limited and not HAS_LIMITS:
@@ -136,7 +136,7 @@ class _Reader:
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Read one range; runs on an executor."""
-        keep_directories()
+        prepare()
         # For an empty list of partitions, Spark calls this with None (4.0 and 4.1) or InputPartition(None).
         if partition is None or partition.value is None:
             return iter(())

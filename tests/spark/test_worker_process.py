@@ -1,6 +1,8 @@
-"""Archives of PySpark are read once per process, and those of the user again for each task."""
+"""Archives of PySpark are read once per process, those of the user for each task; modules are no garbage."""
 
+import gc
 import importlib
+import importlib.machinery
 import sys
 import types
 import zipfile
@@ -8,7 +10,7 @@ import zipimport
 
 import pytest
 
-from thinconsumer.spark.zip_imports import keep_directories
+from thinconsumer.spark.worker_process import exempt_modules, keep_directories
 
 
 @pytest.fixture
@@ -82,3 +84,18 @@ def test_pyspark_installed_as_a_folder_changes_nothing(archive, monkeypatch):
     keep_directories()
     assert sys.path_importer_cache == before
     assert path in before
+
+
+@pytest.mark.parametrize(
+    ("main", "frozen", "calls"),
+    [("pyspark.daemon", 0, 1), ("pyspark.daemon", 5, 0), ("pytest.__main__", 0, 0), (None, 0, 0)],
+)
+def test_modules_are_exempt_from_garbage_collection_once_and_in_workers_only(monkeypatch, main, frozen, calls):
+    made = []
+    monkeypatch.setattr(gc, "freeze", lambda: made.append(1))
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: frozen)
+    module = types.ModuleType("__main__")
+    module.__spec__ = None if main is None else importlib.machinery.ModuleSpec(main, None)
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    exempt_modules()
+    assert len(made) == calls
