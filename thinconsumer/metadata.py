@@ -82,7 +82,7 @@ class Metadata:
         self._everything = False
         self._listing = False  #: Whether the refresh in flight requests all topics.
         self.has_listed = False  #: Whether a list of all topics was received; topics first seen later are new.
-        self._reason: str | None = None
+        self.refresh_reason: str | None = None  #: Why a refresh is requested; None if it is not.
         self._demanded = False  #: Whether the refresh in flight was requested, and not just due by metadata_max_age_ms.
         self._expires_at = -NEVER
         self._failing_since: float | None = None
@@ -137,7 +137,7 @@ class Metadata:
 
     def awaits(self, name: str) -> bool:
         """Return whether the first response about a wanted topic is still to come: its refresh is due or in flight."""
-        is_asked = self._retry.in_flight or self._reason is not None
+        is_asked = self._retry.in_flight or self.refresh_reason is not None
         return is_asked and name in self._wanted and not self.has_looked_up(name)
 
     def view(self, topics: Iterable[str]) -> ClusterView:
@@ -192,9 +192,9 @@ class Metadata:
 
     def request_update(self, why: str) -> None:
         """Refresh as soon as the backoff ends; ``why`` is logged."""
-        if self._reason is None:
+        if self.refresh_reason is None:
             log.debug("metadata refresh requested: %s", why)
-            self._reason = why
+            self.refresh_reason = why
 
     def refresh_from_now(self, why: str) -> int:
         """Request a refresh, and return its number: :attr:`refreshed` reaches it when what is known is newer than now.
@@ -256,7 +256,7 @@ class Metadata:
         self._inquiries = []
         self._wanted = frozenset()
         self._everything = False
-        self._reason = None
+        self.refresh_reason = None
         self._expires_at = -NEVER
         self.version += 1
 
@@ -266,9 +266,9 @@ class Metadata:
         if self._refresh_due(now):
             self._retry.sent()
             self._refreshes_sent += 1
-            self._demanded = self._reason is not None
+            self._demanded = self.refresh_reason is not None
             requests.append(self._request(None, now, None))
-            self._reason = None
+            self.refresh_reason = None
         self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.call.over]
         for inquiry in self._inquiries:
             if inquiry.retry.may_send(now):
@@ -280,7 +280,7 @@ class Metadata:
         """Return when :meth:`step` is due even if no response arrives."""
         due = NEVER
         if not self._retry.in_flight and (self._wanted or self._everything):
-            due = self._retry.not_before if self._reason else max(self._expires_at, self._retry.not_before)
+            due = self._retry.not_before if self.refresh_reason else max(self._expires_at, self._retry.not_before)
         for inquiry in self._inquiries:
             if not inquiry.call.over:
                 due = min(due, inquiry.retry.wake_at())
@@ -340,12 +340,12 @@ class Metadata:
         """Refresh at once, without the backoff of earlier failures, since the wanted topics have changed."""
         if not self._retry.in_flight:
             self._retry.succeeded()
-        self._reason = self._reason or why
+        self.refresh_reason = self.refresh_reason or why
 
     def _refresh_due(self, now: float) -> bool:
         if not (self._wanted or self._everything) or not self._retry.may_send(now):
             return False
-        return self._reason is not None or now >= self._expires_at
+        return self.refresh_reason is not None or now >= self._expires_at
 
     def _request(self, topics: Iterable[str] | None, now: float, inquiry: Inquiry | None) -> Request:
         create = inquiry is None and self._settings.allow_auto_create_topics
@@ -376,7 +376,7 @@ class Metadata:
             # The refresh is repeated until the topics are complete. failed() makes its backoff grow: otherwise the
             # client would send requests as fast as the broker answers.
             self._retry.failed(now)
-            self._reason = self._reason or "a wanted topic is missing or has a partition without a leader"
+            self.refresh_reason = self.refresh_reason or "a wanted topic is missing or has a partition without a leader"
             return
         # Even after a success the next refresh waits for the backoff, so that several errors with one cause trigger
         # only one refresh. The backoff grows with each requested refresh that changed nothing: otherwise a partition

@@ -218,7 +218,9 @@ class NetworkClient:
 
     def wake_at(self) -> float:
         """Return the time at which :meth:`step` or the driver is due even if nothing is received."""
-        if self.needs_step or self._shared.answers or self.wants_driver():
+        if self.needs_step or self._shared.answers or self.unsent:
+            return self._stepped_at
+        if (self.commands or self.lookups) and self.has_commands:
             return self._stepped_at
         if self._stepped_at < self._quiet_until:
             return self._stepped_at if self._has_event() else self._due
@@ -241,7 +243,7 @@ class NetworkClient:
 
     def wants_driver(self) -> bool:
         """Return whether there are commands for the driver, or bytes to send, that it has not taken yet."""
-        return bool(self._shared.unsent) or self.has_commands
+        return bool(self.unsent) or (bool(self.commands or self.lookups) and self.has_commands)
 
     @property
     def has_commands(self) -> bool:

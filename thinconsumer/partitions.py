@@ -343,13 +343,13 @@ class Partitions:
     """
 
     def __init__(self) -> None:
-        self._partitions: dict[TopicPartition, Partition] = {}
+        self.assigned: dict[TopicPartition, Partition] = {}  #: Replaced by each assignment, and not changed in place.
         self.generation = 0
         self.in_hand: RecordInHand | None = None
         #: Partitions that have changed since :meth:`_follow_changes` listed them.
-        self._changed: dict[Partition, None] = {}
+        self.changed: dict[Partition, None] = {}
         #: Partitions that were changed, assigned or unassigned since the last :meth:`take_unplanned`.
-        self._unplanned: dict[Partition, None] = {}
+        self.unplanned: dict[Partition, None] = {}
         self._by_state: dict[PositionState, dict[Partition, None]] = {state: {} for state in PositionState}
         self._with_error: dict[Partition, None] = {}
         self._unconfirmed: dict[Partition, None] = {}
@@ -366,53 +366,53 @@ class Partitions:
         self._topics: tuple[int, frozenset[str]] = 0, frozenset()  #: Generation, and the topics of that assignment.
 
     def __iter__(self) -> Iterator[Partition]:
-        return iter(self._partitions.values())
+        return iter(self.assigned.values())
 
     def __len__(self) -> int:
-        return len(self._partitions)
+        return len(self.assigned)
 
     def __contains__(self, tp: object) -> bool:
-        return tp in self._partitions
+        return tp in self.assigned
 
     def get(self, tp: TopicPartition) -> Partition | None:
         """Return the partition, or None if it is not assigned."""
-        return self._partitions.get(tp)
+        return self.assigned.get(tp)
 
     def require(self, tp: TopicPartition) -> Partition:
         """Return the partition, or raise ``IllegalStateError`` if it is not assigned."""
-        partition = self._partitions.get(tp)
+        partition = self.assigned.get(tp)
         if partition is None:
             raise IllegalStateError(
                 f"{tp.topic}-{tp.partition} is not assigned to this consumer; assigned: "
-                f"{', '.join(f'{t.topic}-{t.partition}' for t in list(self._partitions)[:10]) or 'nothing'}"
+                f"{', '.join(f'{t.topic}-{t.partition}' for t in list(self.assigned)[:10]) or 'nothing'}"
             )
         return partition
 
     def tps(self) -> set[TopicPartition]:
         """Return the assigned topic-partitions."""
-        return set(self._partitions)
+        return set(self.assigned)
 
     def topics(self) -> frozenset[str]:
         """Return the topics of the assigned partitions."""
         if self._topics[0] != self.generation:
-            self._topics = self.generation, frozenset({tp.topic for tp in self._partitions})
+            self._topics = self.generation, frozenset({tp.topic for tp in self.assigned})
         return self._topics[1]
 
     @garbage_collection_paused
     def assign(self, tps: Iterable[TopicPartition], start: PositionState = PositionState.AWAITING_RESET) -> None:
         """Make ``tps`` the assignment. Partitions that stay assigned are unchanged; new ones begin in ``start``."""
-        kept = self._partitions
+        kept = self.assigned
         assigned = {tp: kept.get(tp) or Partition(tp, start) for tp in tps}
         for number, partition in enumerate(assigned.values()):
             partition.number = number
             if partition.tp not in kept:
                 if partition.tp.topic in self.held_topics:
                     partition.delivery_end = -1
-                partition.belongs_to(self._changed)
+                partition.belongs_to(self.changed)
         for tp, partition in kept.items():
             if tp not in assigned:
                 partition.report_change()
-        self._partitions = assigned
+        self.assigned = assigned
         self.generation += 1
 
     def set_count(self, topic: str, count: int | None) -> None:
@@ -422,13 +422,13 @@ class Partitions:
                 del self.counts[topic]
             else:
                 self.counts[topic] = count
-            for partition in self._partitions.values():
+            for partition in self.assigned.values():
                 if partition.tp.topic == topic:
                     partition.report_change()
 
     def reindex(self) -> None:
         """Report all partitions as changed, for managers that forget what they know about them."""
-        for partition in self._partitions.values():
+        for partition in self.assigned.values():
             partition.report_change()
 
     def processed(self, partition: Partition) -> OffsetAndMetadata:
@@ -444,26 +444,26 @@ class Partitions:
 
     def changes(self) -> int:
         """Return a number that is different whenever partitions have changed since the last call."""
-        if self._changed:
+        if self.changed:
             self._follow_changes()
         return self._changes
 
     def in_state(self, state: PositionState, now: float) -> list[Partition]:
         """Return the partitions in ``state`` that are not backing off."""
-        if self._changed:
+        if self.changed:
             self._follow_changes()
         return _in_order(p for p in self._by_state[state] if now >= p.blocked_until)
 
     def without_position(self) -> list[Partition]:
         """Return the partitions without a known position."""
-        if self._changed:
+        if self.changed:
             self._follow_changes()
         states = (PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED, PositionState.AWAITING_RESET)
         return _in_order(p for state in states for p in self._by_state[state])
 
     def with_error(self) -> list[Partition]:
         """Return the partitions with an error that polls raise (``Partition.error``)."""
-        if self._changed:
+        if self.changed:
             self._follow_changes()
         return _in_order(self._with_error)
 
@@ -473,7 +473,7 @@ class Partitions:
         These are the partitions that no fetch session holds, and those that no response has confirmed since a session
         holds them.
         """
-        if self._changed:
+        if self.changed:
             self._follow_changes()
         return list(self._unconfirmed)
 
@@ -486,7 +486,7 @@ class Partitions:
 
     def wake_at(self, state: PositionState, now: float) -> float:
         """Return when the next backoff of a partition in ``state`` ends; infinity if there is none."""
-        if self._changed:
+        if self.changed:
             self._follow_changes()
         ends = self._ends[state]
         while ends:
@@ -496,32 +496,27 @@ class Partitions:
             heappop(ends)
         return float("inf")
 
-    @property
-    def has_unplanned(self) -> bool:
-        """Whether :meth:`take_unplanned` would return a partition."""
-        return bool(self._changed or self._unplanned)
-
     def take_unplanned(self) -> dict[Partition, None]:
         """Return the partitions that were changed, assigned or unassigned since the last call of this method."""
-        if self._changed:
+        if self.changed:
             self._follow_changes()
-        found, self._unplanned = self._unplanned, {}
+        found, self.unplanned = self.unplanned, {}
         return found
 
     def _follow_changes(self) -> None:
         """Bring the lists up to date with the changes that partitions have reported."""
         self._changes += 1
-        # A partition leaves ``_changed`` last. If Ctrl-C strikes before, it is listed again, which does no harm.
-        for partition in list(self._changed):
+        # A partition leaves ``changed`` last. If Ctrl-C strikes before, it is listed again, which does no harm.
+        for partition in list(self.changed):
             # The planner needs no partition that was not to be fetched before the change, and is not to be after it.
             if partition._state is PositionState.FETCHING or partition.indexed_state is PositionState.FETCHING:
-                self._unplanned[partition] = None
+                self.unplanned[partition] = None
             self._list(partition)
-            del self._changed[partition]
+            del self.changed[partition]
 
     def _list(self, partition: Partition) -> None:
         before = partition.indexed_state
-        if self._partitions.get(partition.tp) is not partition:
+        if self.assigned.get(partition.tp) is not partition:
             if before is not None:
                 self._by_state[before].pop(partition, None)
             self._with_error.pop(partition, None)

@@ -139,7 +139,7 @@ def test_a_call_that_ctrl_c_interrupted_does_not_block_later_calls(depth):
     guard = Guard()
 
     def struck():
-        guard.enter(sys._getframe())
+        guard.__enter__()
         raise KeyboardInterrupt
 
     def outer():

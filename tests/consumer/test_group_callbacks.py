@@ -13,6 +13,7 @@ from thinconsumer import (
     TopicPartition,
     WakeupError,
 )
+from thinconsumer.client import Shell
 from thinconsumer.testing import Simulation
 
 TP = TopicPartition("t", 0)
@@ -231,7 +232,7 @@ def test_an_interrupted_unsubscribe_has_unsubscribed(sim, member, monkeypatch, s
     """Otherwise the member would own partitions that it has given up, and read none of them."""
     found = member(style, enable_auto_commit=False)
     settle(found)
-    run_once, left = found._shell.run_once, iter(range(steps))
+    run_once, left = Shell.run_once, iter(range(steps))
 
     def interrupted(*args, **options):
         if next(left, None) is None:
@@ -239,7 +240,7 @@ def test_an_interrupted_unsubscribe_has_unsubscribed(sim, member, monkeypatch, s
         return run_once(*args, **options)
 
     found.commit_async({TP: 1})
-    monkeypatch.setattr(found._shell, "run_once", interrupted)
+    monkeypatch.setattr(Shell, "run_once", interrupted)
     with pytest.raises(KeyboardInterrupt):
         found.unsubscribe()
     monkeypatch.undo()

@@ -18,6 +18,7 @@ import pytest
 
 import thinconsumer
 from thinconsumer import TopicPartition
+from thinconsumer.client import Engine
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.testing import Network
@@ -232,7 +233,7 @@ def test_interrupted_wait_costs_nothing(reading, offsets):
     assert (len(w.network.dials), len(w.fetches()) - fetches) == (dials, 0)
 
 
-def test_what_a_broken_step_leaves_behind_is_given_up(world, offsets):
+def test_what_a_broken_step_leaves_behind_is_given_up(world, offsets, monkeypatch):
     """Any exception out of a step, not only Ctrl-C: the next call starts over from the positions, settings kept."""
     w = world(topics={"t": 2})
     w.append(4, 0)
@@ -241,14 +242,14 @@ def test_what_a_broken_step_leaves_behind_is_given_up(world, offsets):
     while sum(consumer.position(tp) for tp in (T0, T1)) < 6:
         consumer.poll(1000, max_records=1)
     consumer.pause(T0)
-    step = consumer._shell.engine.step
+    step = Engine.step
 
     def broken(*about):
         step(*about)
-        consumer._shell.engine.step = step
+        monkeypatch.undo()
         raise ZeroDivisionError
 
-    consumer._shell.engine.step = broken
+    monkeypatch.setattr(Engine, "step", broken)
     with pytest.raises(ZeroDivisionError):
         consumer.poll(1000)
     positions = [consumer.position(tp) for tp in (T0, T1)]

@@ -53,9 +53,9 @@ def test_final_errors_are_reported_and_retriable_ones_back_off(world, kit, one, 
         sent = world.look_ups()
         if not sent:
             break
-        world.metadata._reason = None
+        world.metadata.refresh_reason = None
         sent[0].offsets({kit.tp(0): {"error_code": code}})
-        assert (world.metadata._reason is not None) is (
+        assert (world.metadata.refresh_reason is not None) is (
             rule("ListOffsets", code, Scope.PARTITION).action is Action.REFRESH_METADATA
         )
         waits.append(world.lookups.wake_at(world.now) - world.now)

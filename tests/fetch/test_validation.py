@@ -184,12 +184,12 @@ def test_errors_back_off_and_final_ones_are_recorded(in_doubt, code):
     waits = []
     for _ in range(5):
         [sent] = world.validations()
-        world.metadata._reason = None
+        world.metadata.refresh_reason = None
         sent.epoch_ends({a.tp: int(code)})
         assert a.state is PositionState.VALIDATING
         action = rule("OffsetForLeaderEpoch", code, Scope.PARTITION).action
         assert (a.error is not None) is (action is Action.RAISE)
-        assert (world.metadata._reason is not None) is (action is Action.REFRESH_METADATA)
+        assert (world.metadata.refresh_reason is not None) is (action is Action.REFRESH_METADATA)
         waits.append(world.validation.wake_at(world.now) - world.now)
         assert world.validations() == []
         world.now += waits[-1]

@@ -322,7 +322,7 @@ def test_a_partition_with_a_retriable_error_waits_and_keeps_the_error(world, wai
 def test_unknown_topics_have_metadata_refreshed(world, waiting):
     """The topic may have been created again."""
     tell(world, ask(world), {A: int(Code.UNKNOWN_TOPIC_ID)})
-    assert world.metadata._reason is not None
+    assert world.metadata.refresh_reason is not None
 
 
 def test_broker_without_a_common_version_is_raised(world, waiting):

@@ -98,15 +98,16 @@ def test_the_low_water_mark_is_reset_within_a_step(exchange):
 
 def test_the_low_water_mark_is_reset_after_an_interruption(exchange, monkeypatch):
     (connection,) = exchange.world.driver._connections.values()
-    set_low_water = connection._transport.set_low_water
+    transport = type(connection._transport)
+    set_low_water = transport.set_low_water
 
-    def interrupted(size):
-        set_low_water(size)
+    def interrupted(transport, size):
+        set_low_water(transport, size)
         if size > 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(connection._transport, "set_low_water", interrupted)
+        patch.setattr(transport, "set_low_water", interrupted)
         with pytest.raises(KeyboardInterrupt):
             exchange.world.step()
     assert exchange.mark() == LARGE

@@ -43,7 +43,7 @@ def state_of(route, now):
     shared = route._shared
     kept = (route.state, connection, inside, list(route.queue), route.failures, route.unreachable, route.cause)
     times = (route.not_before, route.broken_at, route._success_noted, route.is_working, route.wake_at() >= route.due)
-    return *kept, *times, len(shared.commands), len(shared.answers), len(shared.lost), len(shared.outages._outages)
+    return *kept, *times, len(shared.commands), len(shared.answers), len(shared.lost), len(shared.outages.under_way)
 
 
 def needs_step_checked(route, now):

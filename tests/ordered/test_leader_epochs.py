@@ -58,7 +58,7 @@ class World:
     @property
     def refreshes(self):
         self.metadata.want(["t"])
-        return self.metadata._reason
+        return self.metadata.refresh_reason
 
 
 @pytest.fixture

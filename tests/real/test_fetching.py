@@ -13,6 +13,7 @@ from proving.failover import Background
 from realkafka import Administration, KafkaCluster, wait_for
 
 from thinconsumer import Consumer, LogTruncationError, OffsetOutOfRangeError, TopicPartition
+from thinconsumer.fetch.planner import Planner
 from thinconsumer.wire.fetch import FetchRequest
 
 NewTopic = Callable[..., str]
@@ -46,17 +47,17 @@ def numbers(consumer: Consumer[Any, Any], count: int, seconds: float = 20) -> li
 class Requests:
     """Notes every Fetch that a consumer builds."""
 
-    def __init__(self, consumer: Consumer[Any, Any]) -> None:
+    def __init__(self, consumer: Consumer[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[int, FetchRequest]] = []
-        planner = consumer._reader.managers.planner
-        build = planner._build
+        build: Callable[..., FetchRequest] = Planner._build
 
-        def noting(asked: Any, version: int) -> FetchRequest:
-            message = build(asked, version)
-            self.seen.append((version, message))
+        def noting(planner: Planner, asked: Any, version: int) -> FetchRequest:
+            message = build(planner, asked, version)
+            if planner is consumer._reader.managers.planner:
+                self.seen.append((version, message))
             return message
 
-        planner._build = noting
+        monkeypatch.setattr(Planner, "_build", noting)
 
     def sizes(self) -> list[int]:
         return [len(message.encode(version)) for version, message in self.seen]
@@ -72,12 +73,14 @@ class Requests:
         ]
 
 
-def test_sessions_say_only_what_changed(kafka: Administration, new_topic: NewTopic) -> None:
+def test_sessions_say_only_what_changed(
+    kafka: Administration, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fifty partitions, one of them busy: after the first request each costs some bytes, by topic id."""
     topic = new_topic(kafka, 50)
     with Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer:
         consumer.assign(tps_of(topic, 50))
-        requests = Requests(consumer)
+        requests = Requests(consumer, monkeypatch)
         for tp in tps_of(topic, 50):
             consumer.position(tp)  # a new topic's partitions become ready one after the other
         consumer.poll(300)
@@ -251,14 +254,16 @@ def test_a_log_truncated_by_an_unclean_election(kafka3: KafkaCluster, new_topic:
     kafka3.restart(first, wait=False)
 
 
-def test_paused_partitions_keep_what_was_fetched(kafka: Administration, new_topic: NewTopic) -> None:
+def test_paused_partitions_keep_what_was_fetched(
+    kafka: Administration, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After resume the records come from memory: nothing is asked for twice."""
     topic = new_topic(kafka, 2)
     fill(kafka, topic, 2000, partitions=2)
     tps = tps_of(topic, 2)
     with Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign(tps)
-        requests = Requests(consumer)
+        requests = Requests(consumer, monkeypatch)
         got = dict.fromkeys(tps, 0)
 
         def take(limit: int) -> None:

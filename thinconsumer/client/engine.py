@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..calls import Call
 from ..config import CommonOptions
+from ..connection.connection import MANY_OBJECTS_BYTES
 from ..connection.request import Answer, Request, Target
 from ..driver import Address, Command, Stream
 from ..errors import KafkaError, KafkaTimeoutError
@@ -78,6 +79,7 @@ class Engine:
         #: Obtains the credentials of logins, and renews them; None if ``security_protocol`` has no SASL.
         self.logins = _logins(options, random, wall_time)
         self.network = NetworkClient(options, random, self.logins)
+        self.unsent: Collection[Stream] = self.network.unsent  #: See :class:`thinconsumer.driver.Endpoint`.
         self.metadata = metadata
         self.steps = 0  #: Number of steps so far. While it stays the same, no manager has changed its state.
         #: Number of steps so far in which all managers have stepped. While it stays the same, responses may have come,
@@ -127,7 +129,6 @@ class Engine:
         self._now = now
         self.network.skip(now)
 
-    @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
     def step(self, now: float, postpones: Callable[[Collection[str]], bool] | None = None) -> bool:
         """Handle responses and send all requests that are due. Returns whether the driver has to step again at once.
 
@@ -139,33 +140,39 @@ class Engine:
         self._due = None
         self.steps += 1
         self.has_postponed = False
+        network = self.network
         if self.logins is not None:
             # Before the network client: a token that has just arrived lets it dial. Nothing else would make it do so
             # for requests that were queued before.
             self.logins.step(now)
-        if self.network.step(now):
-            for why in self.network.take_refresh_reasons(now):
+        if network.step(now):
+            for why in network.take_refresh_reasons(now):
                 self.metadata.request_update(why)
                 self.touch()
         everything = "" in self._touched or now >= (self._first_due(now) if self._outdated else self._first_due_time)
         for _ in range(ROUNDS_MAX):
-            for answer in self.network.take_answers():
+            is_large = False
+            for answer in network.take_answers():
                 asker = answer.request.asker
-                self._touched.add(asker if self._by_name[asker].handle(answer, now) else "")
+                handle = self._by_name[asker].handle
+                if answer.size >= MANY_OBJECTS_BYTES:
+                    is_large, handle = True, garbage_collection_paused(handle)
+                self._touched.add(asker if handle(answer, now) else "")
                 self.on_answer(answer, now)
             everything = everything or "" in self._touched
             if postpones is not None and not everything and self._touched and postpones(self._touched):
                 self.has_postponed = True
-                self._note_outdated(self._touched)
-                return self.network.wants_driver()
-            has_sent = self._step_managers(now, everything)
-            if not has_sent or (not everything and not self.network.has_answers and not self._touched):
+                return network.wants_driver()
+            if everything or is_large:
+                has_sent = self._step_many(now, everything)
+            else:
+                has_sent = self._step_managers(now, everything)
+            if not has_sent or (not everything and not network.has_answers and not self._touched):
                 break  # no manager has anything to do in another round
         if everything:
             self.full_steps += 1
-        return self.network.wants_driver()
+        return network.wants_driver()
 
-    @garbage_collection_paused
     def step_postponed(self, now: float) -> None:
         """Step the managers that the last step has left out. The driver's next step sends their requests.
 
@@ -174,23 +181,29 @@ class Engine:
         self.has_postponed = False
         self._now = now
         self.steps += 1
-        everything = "" in self._touched  # a call has changed something since the last step
-        self._step_managers(now, everything)
-        if everything:
+        if "" in self._touched:  # a call has changed something since the last step
+            self._step_many(now, True)
             self.full_steps += 1
+        else:
+            self._step_managers(now, False)
 
     def _step_managers(self, now: float, everything: bool) -> bool:
         """Step all managers, or only the touched ones, and send their requests; return whether there were any."""
         touched, self._touched = self._touched, set()
         self._due = None
+        managers: Sequence[Manager] = self._managers
+        if not everything:
+            names = sorted(touched, key=self._order) if len(touched) > 1 else touched
+            managers = [*map(self._by_name.__getitem__, names)]
+            # Responses have changed these managers only, so the due times of the others are still valid.
+            self._outdated.update(zip(names, managers))
         if everything or not touched:
             self._outdated = dict(self._by_name)
-        else:
-            self._note_outdated(touched)
-        managers: Sequence[Manager] = self._managers if everything else self._in_order(touched)
         requests: list[Request] = []
         for manager in managers:
             requests += manager.step(now)
+        if self.metadata.refresh_reason is not None:
+            self._outdated[self.metadata.asker] = self.metadata  # any manager may request a refresh in its step
         if self._metadata_seen != self.metadata.version or self.metadata.rebootstrap_reason is not None:
             self._follow_metadata(now)
         for request in requests:
@@ -199,15 +212,9 @@ class Engine:
             self.network.step(now)
         return bool(requests)
 
-    def _note_outdated(self, touched: Collection[str]) -> None:
-        # A response has changed a single manager, so the due times of the others are still valid. Any manager may
-        # request a metadata refresh in its step.
-        for name in touched:
-            self._outdated[name] = self._by_name[name]
-        self._outdated[self.metadata.asker] = self.metadata
-
-    def _in_order(self, names: Collection[str]) -> list[Manager]:
-        return [self._by_name[name] for name in sorted(names, key=self._order)]
+    @garbage_collection_paused  # with thousands of partitions, a step makes as many objects
+    def _step_many(self, now: float, everything: bool) -> bool:
+        return self._step_managers(now, everything)
 
     def _first_due(self, now: float) -> float:
         if self._outdated:
@@ -233,11 +240,6 @@ class Engine:
         """Whether :meth:`take_commands` may return a command."""
         network = self.network
         return bool(network.commands or network.lookups) or (self.logins is not None and self.logins.has_commands)
-
-    @property
-    def unsent(self) -> Collection[Stream]:
-        """The connections with bytes that the driver has not got yet."""
-        return self.network.unsent
 
     def take_commands(self) -> list[Command]:
         """Return the commands that the driver must carry out: dial, hang up or resolve a name."""
@@ -270,6 +272,7 @@ class Engine:
         Managers keep only the state that cannot be requested from a broker again.
         """
         self.network = NetworkClient(self._options, self._random, self.logins)
+        self.unsent = self.network.unsent
         self._metadata_seen = -1
         self.has_postponed = False
         for manager in self._managers:

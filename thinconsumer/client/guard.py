@@ -7,7 +7,7 @@ that the first call runs. No call waits for another. Different threads may use a
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
 from types import FrameType, TracebackType
@@ -28,7 +28,7 @@ class RunningCall:
         self.may_call = False  #: Whether the user code in ``doing`` may call this client.
 
     def is_over(self) -> bool:
-        """Return whether the call has ended without :meth:`Guard.leave`, interrupted by an exception.
+        """Return whether the call has ended without leaving the guard, interrupted by an exception.
 
         The call has ended if its frame is no longer on the stack. Only the thread that made the call may ask, since
         only its own stack is searched.
@@ -39,50 +39,60 @@ class RunningCall:
         return frame is None
 
 
-class Guard:
-    """Entered by every public method. Rejects a call during another one, except from user code that may make calls."""
+Calls = dict[str, tuple[RunningCall, ...]]
 
-    __slots__ = ("_calls",)
 
-    def __init__(self) -> None:
+class CallEntry:
+    """The context manager of public calls: enters the guard, then begins the call; ends it, then leaves the guard.
+
+    If a call began before it entered the guard, a call from a second thread would advance positions in the middle of
+    the first thread's call, before the guard rejects it.
+    """
+
+    def __init__(
+        self, calls: Calls, begin: Callable[[], None] | None = None, end: Callable[[], None] | None = None
+    ) -> None:
         # The key "calls" has the running call, then the call that its callback makes, and so on. This is a dict instead
         # of a lock because dict.setdefault is atomic, with and without a GIL. A lock would stay taken for ever if
         # KeyboardInterrupt came between taking it and entering the block; here, a call without a frame on the stack is
         # dropped.
-        self._calls: dict[str, tuple[RunningCall, ...]] = {}
+        self._calls = calls
+        self._begin = begin
+        self._end = end
 
     def __enter__(self) -> None:
-        self.enter(sys._getframe(1))
+        """Begin a call made by the frame of the caller.
+
+        Raises:
+            ConcurrentAccessError: another call is running, on this or another thread.
+            IllegalStateError: the running call runs user code that must not make calls, see :meth:`Guard.running`.
+        """
+        frame = sys._getframe(1)
+        mine = RunningCall(get_ident(), frame)
+        calls = self._calls.setdefault("calls", (mine,))
+        if calls[0] is not mine:
+            self._calls["calls"] = (*_calls_around(mine, calls), mine)
+        if self._begin is not None:
+            try:
+                self._begin()
+            except BaseException:
+                self._leave(frame)
+                raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.leave(sys._getframe(1))
+        if self._end is not None:
+            self._end()
+        frame = sys._getframe(1)
+        calls = self._calls.get("calls", ())
+        if len(calls) == 1 and calls[0].frame is frame:
+            del self._calls["calls"]
+        else:
+            self._leave(frame)
 
-    def enter(self, frame: FrameType) -> None:
-        """Begin a call made by ``frame``.
-
-        Raises:
-            ConcurrentAccessError: another call is running, on this or another thread.
-            IllegalStateError: the running call runs user code that must not make calls, see :meth:`running`.
-        """
-        me = get_ident()
-        mine = RunningCall(me, frame)
-        calls = self._calls.setdefault("calls", (mine,))
-        if calls[0] is mine:
-            return
-        if calls[0].thread != me:
-            raise ConcurrentAccessError(
-                f"thread {me} called a consumer that thread {calls[0].thread} is using: "
-                "only wakeup() may be called from another thread"
-            )
-        running = tuple(call for call in calls if not call.is_over())
-        if running:
-            _check(running[-1])
-        self._calls["calls"] = (*running, mine)
-
-    def leave(self, frame: FrameType) -> None:
-        """End the call made by ``frame``, and calls inside it that were interrupted without :meth:`leave`."""
+    def _leave(self, frame: FrameType) -> None:
+        """End the call made by ``frame``, and calls inside it that were interrupted without leaving the guard."""
         calls = self._calls.get("calls", ())
         while calls and calls[-1].frame is not frame:
             calls = calls[:-1]
@@ -90,6 +100,19 @@ class Guard:
             self._calls["calls"] = calls[:-1]
         else:
             self._calls.pop("calls", None)
+
+
+class Guard(CallEntry):
+    """Entered by every public method. Rejects a call during another one, except from user code that may make calls."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def entry(self, begin: Callable[[], None], end: Callable[[], None] | None) -> CallEntry:
+        """Return the context manager of calls that enter this guard, and call ``begin`` and ``end`` inside it."""
+        return CallEntry(self._calls, begin, end)
 
     @contextmanager
     def running(self, doing: str, *, may_call: bool = False) -> Iterator[None]:
@@ -108,6 +131,19 @@ class Guard:
             yield
         finally:
             call.doing, call.may_call = before
+
+
+def _calls_around(mine: RunningCall, calls: tuple[RunningCall, ...]) -> tuple[RunningCall, ...]:
+    """Return those of ``calls`` that are still running; raise unless the last of them may be called from inside."""
+    if calls[0].thread != mine.thread:
+        raise ConcurrentAccessError(
+            f"thread {mine.thread} called a consumer that thread {calls[0].thread} is using: "
+            "only wakeup() may be called from another thread"
+        )
+    running = tuple(call for call in calls if not call.is_over())
+    if running:
+        _check(running[-1])
+    return running
 
 
 def _check(call: RunningCall) -> None:

@@ -7,7 +7,6 @@ from an exception that interrupted a step. A client adds its own behaviour as ca
 from __future__ import annotations
 
 import logging
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
 from .engine import Engine
-from .guard import Guard
+from .guard import CallEntry, Guard
 
 if TYPE_CHECKING:
     from ..sasl.login_manager import LoginManager
@@ -45,37 +44,6 @@ class UserCallback(NamedTuple):
     run: Callable[[], bool]  #: Runs the user code; returns whether another callback may be due now.
     #: Whether to step before the next callback, since this one may have queued requests that must be sent first.
     then_step: bool = True
-
-
-class CallEntry:
-    """The context manager that begins and ends a public call. It enters the guard before it begins the call.
-
-    If a call began before it entered the guard, a call from a second thread would advance positions in the middle of
-    the first thread's call, before the guard rejects it.
-    """
-
-    __slots__ = ("_begin", "_end", "_guard")
-
-    def __init__(self, guard: Guard, begin: Callable[[], None], end: Callable[[], None] | None) -> None:
-        self._guard = guard
-        self._begin = begin
-        self._end = end
-
-    def __enter__(self) -> None:
-        caller = sys._getframe(1)
-        self._guard.enter(caller)
-        try:
-            self._begin()
-        except BaseException:
-            self._guard.leave(caller)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._end is not None:
-            self._end()
-        self._guard.leave(sys._getframe(1))
 
 
 class Shell:
@@ -122,9 +90,9 @@ class Shell:
         self._next_callback = next_callback
         #: Whether a call has changed the client's state, by a seek for example, and no step has followed yet.
         self._changed = False
-        self._entry = CallEntry(self.guard, self.begin, engine.touch)
+        self._entry = self.guard.entry(self.begin, engine.touch)
         #: Begins a public call, as :meth:`enter` does, but not all managers step after it.
-        self.quiet_entry = CallEntry(self.guard, self.begin, None)
+        self.quiet_entry = self.guard.entry(self.begin, None)
 
     def enter(self) -> CallEntry:
         """Begin a public call. All managers step after it (:meth:`Engine.touch`)."""

@@ -540,17 +540,8 @@ class Connection:
         if not self.has_answered:
             self.has_answered = self.has_event = True
         # Remove the request from those in flight only after its answer is stored, or a Ctrl-C could lose the answer.
-        self._answer(
-            Answer(
-                item.request,
-                self.node_id,
-                item.version,
-                response,
-                size=len(frame),
-                sent_at=item.sent_at,
-                sent_size=item.size,
-            )
-        )
+        size, sent_at = len(frame), item.sent_at
+        self._answer(Answer(item.request, self.node_id, item.version, response, None, size, sent_at, item.size))
         self._in_flight.popleft()
 
     def _take_setup_response(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:

@@ -415,6 +415,7 @@ class Consumer(GroupCalls, Generic[K, V]):
         if raw:
             raise IllegalArgumentError("metrics(raw=True) is not supported: use the values of metrics()")
         with self._shell.stay():
+            self._reader.record_returned()
             return figures(self._reader.managers, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:

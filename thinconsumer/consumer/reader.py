@@ -90,6 +90,8 @@ class ConsumerCore:
         self.watch = HealthMonitor(default_timeout / 2000)
         #: The poll result that was returned last; the next call moves the positions past it, see :meth:`settle`.
         self.poll_result: PollResult | None = None
+        #: The result of the last poll and its time, until they are added to the metrics.
+        self._unrecorded: tuple[PollResult, float] | None = None
         self.open_calls = OpenCalls()
         #: By id(): persistent errors that a poll has raised. See :meth:`_next_error` for when one is raised again.
         self._raised: dict[int, KafkaError] = {}
@@ -102,6 +104,8 @@ class ConsumerCore:
 
     def settle(self) -> None:
         """Advance the positions past the records that the last call returned. Every public call begins with this."""
+        if self._unrecorded is not None:
+            self.record_returned()
         if self.poll_result is None:
             return
         if not self.poll_result.turns and not self.poll_result.moves:
@@ -116,6 +120,12 @@ class ConsumerCore:
         # An empty poll would make the next step due at once, and a loop of drive() spin.
         if poll_result.moves and (managers.ordered is not None or managers.barrier is not None):
             self._open_gates()
+
+    def record_returned(self) -> None:
+        """Add the records of the last poll to the metrics: after that poll, to return the records earlier."""
+        if self._unrecorded is not None:
+            (poll_result, now), self._unrecorded = self._unrecorded, None
+            handed_out(self.managers, poll_result, now)
 
     def release_in_hand(self) -> None:
         """Count the record in hand as processed: the application has asked for the next one."""
@@ -183,7 +193,7 @@ class ConsumerCore:
         shell, managers, group = self.shell, self.managers, self.managers.group
         if shell.in_callback:
             shell.refuse_in_callback("reading")
-        if not self.partitions and (group is None or not group.subscription.is_subscribed):
+        if not self.partitions.assigned and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = shell.driver.now()
         self._expected_gap = max(GAP_DECAY * self._expected_gap, began - self._returned_at)
@@ -199,7 +209,7 @@ class ConsumerCore:
             if group is not None:
                 group.poll_ends()
         if poll_result.count:
-            handed_out(managers, poll_result, now)
+            self._unrecorded = poll_result, now
         return poll_result
 
     def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, columns: bool) -> PollResult:

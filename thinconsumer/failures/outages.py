@@ -43,11 +43,7 @@ class OutageLog:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._outages: dict[Hashable, _Outage] = {}
-
-    def __bool__(self) -> bool:
-        """Whether any outage is under way."""
-        return bool(self._outages)
+        self.under_way: dict[Hashable, _Outage] = {}  #: By kind: the outages that have not ended.
 
     def failed(self, kind: Hashable, now: float, text: str, *, subject: Hashable = None, grace: float = 0.0) -> None:
         """Count a failed attempt, and log ``text`` as a WARNING unless the last line about this outage is too recent.
@@ -55,11 +51,11 @@ class OutageLog:
         The first line is logged ``grace`` seconds after the outage has begun: a positive value is for failures that
         usually end by themselves, such as a leader change. Further lines follow every EVERY seconds.
         """
-        outage = self._outages.get(kind)
+        outage = self.under_way.get(kind)
         if outage is None:
-            if len(self._outages) >= OUTAGES_MAX:
-                del self._outages[next(iter(self._outages))]
-            outage = self._outages[kind] = _Outage(now)
+            if len(self.under_way) >= OUTAGES_MAX:
+                del self.under_way[next(iter(self.under_way))]
+            outage = self.under_way[kind] = _Outage(now)
         outage.attempts += 1
         outage.subjects.add(subject)
         is_first = outage.logged_at is None
@@ -74,22 +70,22 @@ class OutageLog:
         """Record a successful attempt: drop ``subject`` from all outages. An outage without subjects has ended;
         ``text`` is logged as an INFO for each that was logged before.
         """
-        # Connections call this in every step, usually without an outage: ``if self._outages`` saves the call.
-        for outage in self.forget(subject) if self._outages else ():
+        # Connections call this in every step, usually without an outage: ``if self.under_way`` saves the call.
+        for outage in self.forget(subject) if self.under_way else ():
             if outage.logged_at is not None:
                 lasted = now - outage.began_at
                 self._logger.info("%s after %.1f s and %d failed attempts", text, lasted, outage.attempts)
 
     def forget(self, subject: Hashable) -> list[_Outage]:
         """Drop ``subject`` (an unassigned partition, say) from all outages; return those without subjects left."""
-        for outage in self._outages.values():
+        for outage in self.under_way.values():
             outage.subjects.discard(subject)
-        return [self._outages.pop(kind) for kind, outage in list(self._outages.items()) if not outage.subjects]
+        return [self.under_way.pop(kind) for kind, outage in list(self.under_way.items()) if not outage.subjects]
 
     def keep(self, subjects: Container[Hashable]) -> None:
         """Drop all partitions that are not among ``subjects`` from all outages, and log nothing. Called with the
         partitions that are still assigned. Subjects that are not partitions stay.
         """
-        for subject in {subject for outage in self._outages.values() for subject in outage.subjects}:
+        for subject in {subject for outage in self.under_way.values() for subject in outage.subjects}:
             if isinstance(subject, TopicPartition) and subject not in subjects:
                 self.forget(subject)

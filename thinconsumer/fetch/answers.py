@@ -6,13 +6,14 @@ be sent. Batches are decompressed and decoded later, one at a time, when a poll 
 
 import logging
 from itertools import pairwise
+from typing import Any
 
 from ..config import ConsumerConfig
 from ..connection.request import Answer
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
-from ..partitions import Partition, Partitions
+from ..partitions import Cursor, Partition, Partitions
 from ..position_states import PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX, RecordBatch, split
@@ -68,7 +69,8 @@ class Answers:
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
-        asked.session.reserved = 0
+        session, held = asked.session, asked.held
+        session.reserved = 0
         if self._generation != self._partitions.generation:
             self._generation = self._partitions.generation
             self._outages.keep(self._partitions)
@@ -79,43 +81,44 @@ class Answers:
         if response.error_code:
             self._session_error(asked, response.error_code, now)
             return False
-        asked.session.answered(response.session_id)
-        asked.session.retry.succeeded()
+        session.answered(response.session_id)
+        session.retry.succeeded()
         if self._planner.replicas.failures:
             self._planner.replicas.worked(asked.node_id)
         self.completed += 1
-        if self._outages:
+        if self._outages.under_way:
             self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
         rejected: dict[TopicPartition, Partition] = {}
         is_smooth = True
         for topic in response.responses:
-            name = topic.topic or asked.held.names.get(topic.topic_id) or ""
+            name = topic.topic or held.names.get(topic.topic_id) or ""
             for data in topic.partitions:
-                tp = TopicPartition(name, data.partition_index)
-                known = asked.held.cursors.get(tp)
+                key: Any = name, data.partition_index  # equal to the TopicPartition, which takes longer to make
+                known = held.cursors.get(key)
                 if known is None:
-                    log.debug("ignoring data of node %s for %s: it was not in the request", asked.node_id, tp)
+                    log.debug("ignoring data of node %s for %s-%s: it was not in the request", asked.node_id, *key)
                     continue
                 partition, cursor = known
-                if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
+                tp = partition.tp
+                if self._partitions.assigned.get(tp) is not partition or partition.cursor is not cursor:
                     log.debug("dropping data fetched for %s-%s: it was unassigned, or its position changed", *tp)
                 elif data.error_code:
                     rejected[tp] = partition
                     self._partition_error(asked, partition, data, response.node_endpoints, now)
-                elif asked.held.wanted[tp].fetch_offset != cursor.fetch_offset:
+                elif held.wanted[tp].fetch_offset != cursor.fetch_offset:
                     # While this Fetch was in flight, the response of another node has advanced the partition's fetch
                     # offset. Either node may be a deposed leader with a diverged log, so records of one must never be
                     # appended to those of the other.
                     log.debug("dropping data of node %s for %s-%s: data of another node came first", asked.node_id, *tp)
                 else:
-                    self._take(asked, partition, data, frame, now)
+                    self._take(asked, partition, cursor, data, frame, now)
                 is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
-        if rejected or asked.held.unconfirmed:
-            self._confirm(asked.held, rejected, now)
-        asked.held.confirmation.at = now
+        if rejected or held.unconfirmed:
+            self._confirm(held, rejected, now)
+        held.confirmation.at = now
         if frame.users:
-            asked.session.fruitless = 0
+            session.fruitless = 0
         else:
             self._pace(asked)
         return is_smooth and not rejected
@@ -260,7 +263,9 @@ class Answers:
         error = to_error(code, api="Fetch", node_id=asked.node_id, partition=partition.tp)
         self._note(partition, code, error, now, is_raised=False)
 
-    def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:
+    def _take(
+        self, asked: Asked, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
+    ) -> None:
         if partition.last_error is not None or partition.fruitless_ranges:
             text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
             self._outages.recovered(partition.tp, now, text)
@@ -277,7 +282,7 @@ class Answers:
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != asked.node_id:
             self._prefer(partition, data.preferred_read_replica, now)
         if data.records:
-            self._take_records(asked, partition, data, memoryview(data.records), frame, now)
+            self._take_records(asked, partition, cursor, data, frame, now)
 
     def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
@@ -294,9 +299,9 @@ class Answers:
             self._metadata.request_update(f"node {node_id} is preferred for {partition.tp}, but not in metadata")
 
     def _take_records(
-        self, asked: Asked, partition: Partition, data: PartitionData, records: memoryview, frame: Frame, now: float
+        self, asked: Asked, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
     ) -> None:
-        cursor = partition.cursor
+        records = memoryview(data.records or b"")
         end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
         batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
         if not batches and broken is None:
@@ -308,7 +313,7 @@ class Answers:
             return
         if len(batches) == 1 and batches[0].next_offset > cursor.fetch_offset:
             # Records come one at a time: their batch needs no comparison with others.
-            self._keep(asked, partition, data, batches, broken, frame)
+            self._keep(asked, partition, cursor, data, batches, broken, frame)
             return
         # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
         # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get lost.
@@ -324,19 +329,19 @@ class Answers:
             broken = CorruptRecordError(words, partition.tp, cursor.fetch_offset, behind)
             batches = []
         if batches or broken is not None:
-            self._keep(asked, partition, data, batches, broken, frame)
+            self._keep(asked, partition, cursor, data, batches, broken, frame)
 
     def _keep(
         self,
         asked: Asked,
         partition: Partition,
+        cursor: Cursor,
         data: PartitionData,
         batches: list[RecordBatch],
         broken: CorruptRecordError | None,
         frame: Frame,
     ) -> None:
         """Add batches to the buffer, and the error for what follows them; move the fetch offset past the batches."""
-        cursor = partition.cursor
         aborted = None
         if self._read_committed:
             pairs = ((a.producer_id, a.first_offset) for a in data.aborted_transactions or ())
@@ -346,12 +351,12 @@ class Answers:
             size += batch.size
             records += batch.count
         fetched = Fetched(partition, [*batches], frame, size, records, cursor, cursor.fetch_offset, broken, aborted)
-        self._buffer.add(fetched)
+        held = self._buffer.add(fetched)
         if broken is not None:
             partition.report_change()
         if batches:
             self.records += records
-            self._planner.targets.fetched(partition)
+            self._planner.targets.fetched(partition, held)
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.held.wanted[partition.tp].leader_epoch

@@ -102,8 +102,8 @@ class Buffer:
         self.pinned = self.records = 0
         self.starving = self.freed = False
 
-    def add(self, fetched: Fetched) -> None:
-        """Append batches to their partition's queue."""
+    def add(self, fetched: Fetched) -> int:
+        """Append batches to their partition's queue; return the size in bytes of the partition's buffered batches."""
         queue = self.queues.get(fetched.partition)
         if queue is None:
             queue = self.queues[fetched.partition] = deque()
@@ -113,6 +113,7 @@ class Buffer:
         if fetched.frame.users == 0:
             self.pinned += fetched.frame.size
         fetched.frame.users += 1
+        return fetched.size if len(queue) == 1 else self.held(fetched.partition)
 
     def head(self, partition: Partition) -> Fetched | None:
         """Drop stale and fully returned entries from the front of the partition's queue; return the first one left."""

@@ -9,7 +9,7 @@ included, therefore neither skips nor repeats a record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ..config import ConsumerConfig
@@ -92,7 +92,9 @@ class Collector:
         poll_result = PollResult()
         if not self._buffer.queues:
             return poll_result
-        for partition in self._due():
+        for partition in self._buffer.turns():
+            if not self._may_gather(partition):
+                continue
             end = partition.delivery_end
             if ends is not None:
                 end = _first_end(ends.get(partition.tp, -1), end)
@@ -118,7 +120,9 @@ class Collector:
         poll_result = PollResult()
         decoder = Decoder(self._check_crcs)
         spans: list[Span] = []
-        for partition in self._due():
+        for partition in self._buffer.turns():
+            if not self._may_gather(partition):
+                continue
             self._buffer.head(partition)
             end = _first_end(ends.get(partition.tp) if ends is not None else None, partition.delivery_end)
             for fetched in self._buffer.queue(partition):
@@ -185,13 +189,12 @@ class Collector:
         """Forget the error that the next poll would raise first: after an engine restart its record is fetched anew."""
         self._overdue = None
 
-    def _due(self) -> Iterator[Partition]:
-        """Yield the partitions that may have records to return, in round-robin order."""
-        for partition in self._buffer.turns():
-            if partition.may_hand_out and self._partitions.get(partition.tp) is partition:
-                yield partition
-            else:
-                self._buffer.head(partition)  # releases stale batches
+    def _may_gather(self, partition: Partition) -> bool:
+        """Return whether the partition may have records to return."""
+        if partition.may_hand_out and self._partitions.assigned.get(partition.tp) is partition:
+            return True
+        self._buffer.head(partition)  # releases stale batches
+        return False
 
     def _raise_overdue(self, *, as_bytes: bool = False) -> None:
         overdue, self._overdue = self._overdue, None

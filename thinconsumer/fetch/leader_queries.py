@@ -121,7 +121,7 @@ class LeaderQueries(ABC):
         self._waiting: dict[PartitionQuery, None] = {}  #: Queries to send, some of them after a backoff.
         self._in_flight: dict[PartitionQuery, None] = {}  #: Queries whose request has no response yet.
         self._outages = OutageLog(log)
-        self._has_outages = False  #: Whether ``_outages`` had any when the response being handled arrived.
+        self._has_outages = False  #: Whether an outage was under way when the response being handled arrived.
         #: The metadata version in which all waiting queries wait for newer metadata; -1 if some do not.
         self._idle_in = -1
         #: Incremented when a query is added or ends, so that the topics that metadata refreshes are computed anew.
@@ -193,7 +193,7 @@ class LeaderQueries(ABC):
         """Handle the response to a request made by :meth:`step`."""
         self._shared_jitter.redraw()
         group: Group = answer.request.context
-        self._has_outages = bool(self._outages)
+        self._has_outages = bool(self._outages.under_way)
         error, final = KafkaError("the broker left this partition out of its response"), False
         if answer.response is None:
             error = answer.error or KafkaError("the request got no response")

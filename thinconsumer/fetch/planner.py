@@ -77,6 +77,11 @@ class Planner:
         self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
     ) -> None:
         self._settings = settings
+        # Values of the settings that each request needs.
+        self._max_wait_ms = settings.fetch_max_wait_ms
+        self._timeout = settings.request_timeout_ms / 1000
+        self._isolation_level = 1 if settings.isolation_level == "read_committed" else 0
+        self._max_buffered_bytes = settings.max_buffered_bytes
         self._partitions = partitions
         self._metadata = metadata
         self._buffer = buffer
@@ -94,21 +99,28 @@ class Planner:
         """Return a Fetch for each node with partitions to fetch and none in flight."""
         self._now = now
         self._left_out = self._buffer.starving = self._buffer.freed = False
-        if self._busy_everywhere():
-            return []
+        nodes, sessions = self._metadata.nodes, self._sessions
+        if len(sessions) >= len(nodes) > 0:
+            # Every node of the cluster has a Fetch in flight in most steps, so that is checked first.
+            for node in nodes:
+                if node not in sessions or not sessions[node].retry.in_flight:
+                    break
+            else:
+                return []
         requests = []
-        self._update(now)
+        self._left_out = self.targets.update(now)
         by_node = self.targets.by_node
         for node_id, wanted in by_node.items():
-            session = self._sessions.get(node_id) or self._new_session(node_id)
-            if not session.retry.may_send(now):
+            session = sessions.get(node_id) or self._new_session(node_id)
+            retry = session.retry
+            if retry.in_flight or now < retry.not_before:
                 continue
             session.reserved = self._allowance(len(wanted), len(by_node))
             if session.reserved <= 0:
                 session.reserved = 0
                 self._left_out = self._buffer.starving = True
                 continue
-            session.retry.sent()
+            retry.sent()
             requests.append(self._wrap(self._build, now, Asked(node_id, session, session.held)))
         return requests
 
@@ -149,7 +161,7 @@ class Planner:
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
         """Return the partitions to fetch from one node."""
-        self._update(now)
+        self._left_out = self.targets.update(now) or self._left_out
         return self.targets.wanted(node_id)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
@@ -174,31 +186,16 @@ class Planner:
         for session in self._sessions.values():
             yield _is_asking(session), session.held
 
-    def _update(self, now: float) -> None:
-        self.targets.update(now)
-        if self.targets.left_out:
-            self._left_out = True
-
-    def _busy_everywhere(self) -> bool:
-        """Whether every node of the cluster has a Fetch in flight. True in most steps, so it is checked first."""
-        nodes, sessions = self._metadata.nodes, self._sessions
-        if not len(sessions) >= len(nodes) > 0:
-            return False
-        for node in nodes:  # noqa: SIM110 - a generator expression takes twice as long for the few nodes
-            if node not in sessions or not sessions[node].retry.in_flight:
-                return False
-        return True
-
     def _allowance(self, partitions: int, nodes: int) -> int:
         """Return the maximum bytes of one response; 0 if no Fetch may be sent now."""
-        settings = self._settings
-        wish = min(settings.fetch_max_bytes, partitions * self._partition_bytes())
+        size_max = self._max_buffered_bytes
+        wish = min(self._settings.fetch_max_bytes, partitions * self._partition_bytes())
         # Each node gets a fair share; otherwise the first node's Fetch could reserve all memory and delay the others.
-        fair = min(wish, max(1, settings.max_buffered_bytes // (nodes * ANSWERS_IN_BUFFER)))
+        fair = min(wish, max(1, size_max // (nodes * ANSWERS_IN_BUFFER)))
         used = self._buffer.pinned
         for session in self._sessions.values():
             used += session.reserved
-        free = min(fair, settings.max_buffered_bytes - used)
+        free = min(fair, size_max - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
     def _new_session(self, node_id: int) -> FetchSession:
@@ -209,8 +206,8 @@ class Planner:
 
     def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
-        deadline, target = now + self._settings.request_timeout_ms / 1000, asked.session.target
-        held_back = self._settings.fetch_max_wait_ms / 1000
+        deadline, target = now + self._timeout, asked.session.target
+        held_back = self._max_wait_ms / 1000
         return Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest, held_back)
 
     def _highest(self) -> int:
@@ -221,7 +218,7 @@ class Planner:
         return FetchRequest.VERSIONS[1] if self._has_topic_ids[2] else NAMES_UNTIL
 
     def _build(self, asked: Asked, version: int) -> Message:
-        self._update(self._now)
+        self._left_out = self.targets.update(self._now) or self._left_out
         node_id, session = asked.node_id, asked.session
         sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
         partition_bytes = self._partition_bytes()
@@ -229,25 +226,30 @@ class Planner:
         unwanted: list[TopicPartition] | None = None
         if session.partition_bytes == partition_bytes and session.is_incremental(sessions=sessions, uses_ids=uses_ids):
             partitions, unwanted = [], []
-            for partition in changed:
-                current = self._partitions.get(partition.tp)
+            for partition, has_only_moved in changed.items():
+                current = partition if has_only_moved else self._partitions.get(partition.tp)
                 if current is None or self.targets.nodes.get(current) != node_id:
                     unwanted.append(partition.tp)
                 elif current is partition:
                     partitions.append(partition)
         else:
-            partitions = self.targets.wanted(node_id)
+            partitions, changed = self.targets.wanted(node_id), {}
             session.partition_bytes = partition_bytes
         if len(partitions) > 1:
             partitions = _rotated(partitions, session.turn)
         session.turn += 1
         wanted: dict[TopicPartition, WantedPartition] = {}
+        held = session.held.wanted
         for partition in partitions:
-            wanted[partition.tp] = self._want(partition, partition_bytes)
+            if changed.get(partition):
+                wanted[partition.tp] = WantedPartition(partition.cursor.fetch_offset, *held[partition.tp][1:])
+            else:
+                wanted[partition.tp] = self._want(partition, partition_bytes)
         plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
         asked.held = session.held
         for partition in partitions:
-            asked.held.expect(partition)
+            if not changed.get(partition):
+                asked.held.expect(partition)
         asked.epoch = plan.epoch
         asked.by_name = not uses_ids
         asked.at = self._now
@@ -267,11 +269,10 @@ class Planner:
         settings = self._settings
         wish = settings.batches_fetch_bytes
         # A request that was queued may be written after all partitions are given up.
-        among = max(len(self._partitions), 1)
+        among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, (wish if self.batches else min(wish, ROWS_FETCH_BYTES)) // among)
 
     def _message(self, session: FetchSession, plan: Plan) -> FetchRequest:
-        settings = self._settings
         topics: dict[str, FetchTopic] = {}
         for tp, want in plan.send.items():
             topic = topics.get(tp.topic)
@@ -293,15 +294,15 @@ class Planner:
                 forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
             forgotten[key].partitions.append(tp.partition)
         return FetchRequest(
-            max_wait_ms=settings.fetch_max_wait_ms,
-            min_bytes=settings.fetch_min_bytes,
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._settings.fetch_min_bytes,
             max_bytes=session.reserved,
-            isolation_level=1 if settings.isolation_level == "read_committed" else 0,
+            isolation_level=self._isolation_level,
             session_id=plan.session_id,
             session_epoch=plan.epoch,
             topics=list(topics.values()),
             forgotten_topics_data=list(forgotten.values()),
-            rack_id="" if self.replicas.any_shunned(self._now) else settings.client_rack,
+            rack_id="" if self.replicas.until and self.replicas.any_shunned(self._now) else self._settings.client_rack,
         )
 
 

@@ -19,14 +19,14 @@ class Replicas:
     def __init__(self, random: Random) -> None:
         self._random = random
         self.failures: dict[int, int] = {}  #: By follower: consecutive failed Fetches.
-        self._until: dict[int, float] = {}
+        self.until: dict[int, float] = {}  #: By follower: when to fetch from it again.
 
     def failed(self, node_id: int, now: float) -> None:
         """Avoid a follower after a failed Fetch, which counts once even if several partitions report the failure."""
         if not self.may_follow(node_id, now):
             return
         failures = self.failures[node_id] = self.failures.get(node_id, 0) + 1
-        self._until[node_id] = now + SHUNNED.delay(failures, self._random)
+        self.until[node_id] = now + SHUNNED.delay(failures, self._random)
 
     def worked(self, node_id: int) -> None:
         """Reset the node's failure count after a successful response.
@@ -37,11 +37,9 @@ class Replicas:
 
     def may_follow(self, node_id: int, now: float) -> bool:
         """Return whether to accept this node as a preferred read replica."""
-        return now >= self._until.get(node_id, now)
+        return now >= self.until.get(node_id, now)
 
     def any_shunned(self, now: float) -> bool:
         """Return whether any follower is being avoided, so that Fetches must carry an empty rack id."""
-        if not self._until:
-            return False
-        self._until = {node_id: until for node_id, until in self._until.items() if until > now}
-        return bool(self._until)
+        self.until = {node_id: until for node_id, until in self.until.items() if until > now}
+        return bool(self.until)

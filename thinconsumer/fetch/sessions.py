@@ -146,14 +146,21 @@ class FetchSession:
         if unwanted is None:
             unwanted = [tp for tp in held if tp not in wanted]
         forget = {tp: held[tp] for tp in unwanted if tp in held} if unwanted else {}
-        send = {tp: new for tp, new in wanted.items() if held.get(tp) != new}
         for tp in forget:
             self.held.remove(tp)
-        for tp, new in send.items():
+        send: dict[TopicPartition, WantedPartition] = {}
+        for tp, new in wanted.items():
+            old = held.get(tp)
+            if old == new:
+                continue
+            send[tp] = new
+            if old is not None and old.topic_id == new.topic_id:
+                held[tp] = new
+                continue
             # A recreated topic has a new id, and the deleted topic is forgotten by its old id. Brokers add partitions,
             # then forget others, so forgetting by name would remove the new topic.
-            if uses_ids and tp in held and held[tp].topic_id != new.topic_id:
-                forget[tp] = held[tp]
+            if uses_ids and old is not None:
+                forget[tp] = old
             self.held.set(tp, new)
         return Plan(self.session_id, self.epoch, send, forget)
 

@@ -37,8 +37,9 @@ class FetchTargets:
         #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch.
         self.left_out: dict[Partition, None] = {}
         self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
-        #: By node: partitions that have changed since the last request to that node was built.
-        self._changed: dict[int, dict[Partition, None]] = {}
+        #: By node: partitions that have changed since the last request to that node was built, and whether only the
+        #: fetch offset of each has moved.
+        self._changed: dict[int, dict[Partition, bool]] = {}
         self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
         self._fetchable: dict[Partition, None] = {}
         self._share = 0  #: Bytes of the buffer that one partition may fill.
@@ -49,17 +50,21 @@ class FetchTargets:
         self._serial = count()
         self._partitions.reindex()
 
-    def update(self, now: float) -> None:
-        """Look at the partitions that have changed since the last call, and at those for which a time has come."""
+    def update(self, now: float) -> bool:
+        """Look at the partitions that have changed since the last call, and at those for which a time has come.
+
+        Returns whether partitions are left out since their batches fill the buffer.
+        """
         shrunk: list[Partition] = []
         if self._buffer.shrunk:
             if self.left_out:
                 shrunk = [partition for partition in self._buffer.shrunk if partition in self.left_out]
             self._buffer.shrunk.clear()
-        has_changes = shrunk or self._seen != self._metadata.version or self._partitions.has_unplanned
+        known = self._partitions
+        has_changes = known.changed or known.unplanned or shrunk or self._seen != self._metadata.version
         if not has_changes and not (self._due and self._due[0][0] <= now):
-            return
-        partitions = self._partitions.take_unplanned()
+            return bool(self.left_out)
+        partitions = known.take_unplanned()
         partitions.update(dict.fromkeys(shrunk))
         while self._due and self._due[0][0] <= now:
             at, _, partition = heappop(self._due)
@@ -85,30 +90,34 @@ class FetchTargets:
             concerned.update(dict.fromkeys(self._buffer.turns()))
         for partition in concerned:
             self._place(partition, now)
+        return bool(self.left_out)
 
-    def fetched(self, partition: Partition) -> None:
+    def fetched(self, partition: Partition, held: int) -> None:
         """Note that batches of the partition were buffered, and that its fetch offset is about to move past them.
 
         The next request names the new offset. Nothing else has changed, and the partition need not be looked at, unless
-        these batches fill its share of the buffer.
+        its buffered batches, which have ``held`` bytes, fill its share of the buffer.
         """
         node_id = self.nodes.get(partition)
-        if node_id is None or partition.delivery_end is not None or self._buffer.held(partition) >= self._share:
+        if node_id is None or partition.delivery_end is not None or held >= self._share:
             partition.report_change()
         else:
-            self._note_changed(node_id, partition)
+            self._changed.setdefault(node_id, {}).setdefault(partition, True)
 
     def wanted(self, node_id: int) -> list[Partition]:
         """Return the partitions to fetch from a node, in the order of assignment."""
         return sorted(self.by_node.get(node_id, ()), key=_by_number)
 
-    def take_changed(self, node_id: int) -> list[Partition]:
+    def take_changed(self, node_id: int) -> dict[Partition, bool]:
         """Return the partitions for which a request to the node may differ from the one before, in assignment order.
 
-        These include partitions that are no longer fetched from that node.
+        These include partitions that are no longer fetched from that node. The value of each says whether only its
+        fetch offset has moved.
         """
-        changed = self._changed.pop(node_id, ())
-        return sorted(changed, key=_by_number) if len(changed) > 1 else list(changed)
+        changed = self._changed.pop(node_id, {})
+        if len(changed) > 1:
+            changed = {partition: changed[partition] for partition in sorted(changed, key=_by_number)}
+        return changed
 
     def node_for(self, partition: Partition, now: float) -> int | None:
         """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
@@ -142,23 +151,17 @@ class FetchTargets:
         node_id = self._node(partition, now) if partition in self._fetchable else None
         before = self.nodes.get(partition)
         if node_id is not None:
-            self._note_changed(node_id, partition)
+            self._changed.setdefault(node_id, {})[partition] = False
         if node_id == before:
             return
         if before is not None:
-            self._note_changed(before, partition)
+            self._changed.setdefault(before, {})[partition] = False
             del self.by_node[before][partition], self.nodes[partition]
             if not self.by_node[before]:
                 del self.by_node[before]
         if node_id is not None:
             self.by_node.setdefault(node_id, {})[partition] = None
             self.nodes[partition] = node_id
-
-    def _note_changed(self, node_id: int, partition: Partition) -> None:
-        changed = self._changed.get(node_id)
-        if changed is None:
-            changed = self._changed[node_id] = {}
-        changed[partition] = None
 
     def _node(self, partition: Partition, now: float) -> int | None:
         # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.

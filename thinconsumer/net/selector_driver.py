@@ -119,11 +119,16 @@ class SelectorDriver:
         sockets = self._begin(endpoint)
         if self.expecting_large:
             self._reset_low_water()
-        self._obey()
+        self._commands.extend(endpoint.take_commands())
+        if self._commands:
+            self._obey()
         if self._blocking_lookups:
             self._look_up_one()
-        self._flush(endpoint)
-        until = self._wait_until(endpoint, deadline)
+        if endpoint.unsent:
+            self._flush(endpoint)
+        until = -inf
+        if not (self._has_called or self._commands or self._blocking_lookups or deadline <= self.now()):
+            until = min(deadline, endpoint.wake_at(), inf if self._lookup is None else self._lookup.wake_at())
         while self._receive(sockets, until):
             pass
         self._end()
@@ -164,14 +169,6 @@ class SelectorDriver:
     def _reset_low_water(self) -> None:
         for connection in self.expecting_large:
             connection.reset_low_water()
-
-    def _wait_until(self, endpoint: Endpoint, deadline: float) -> float:
-        if self._has_called or self._commands or self._blocking_lookups or deadline <= self.now():
-            return -inf
-        due = endpoint.wake_at()
-        if self._lookup is not None:
-            due = min(due, self._lookup.wake_at())
-        return deadline if deadline < due else due
 
     def wake_at(self) -> float:
         return inf if self._lookup is None else self._lookup.wake_at()

@@ -148,8 +148,7 @@ class SocketConnection:
         self._driver.stream_called(has_news=True)
         # Receive at once: bytes that arrived with the last handshake message wait inside the TLS object, and no
         # selector reports them.
-        self._receive(transport)
-        self.flush()
+        self.ready(transport.read_needs)
 
     def ready(self, events: int) -> None:
         """Handle the events that the selector reports."""
@@ -164,15 +163,12 @@ class SocketConnection:
             self._handshake(transport)
             return
         if events & transport.read_needs:
-            self._receive(transport)
+            ended, error = self._hand_over(transport, RECEIVES_PER_STEP, BYTES_PER_STEP)
+            if error is not None:
+                self._fail(error)
+            elif ended:
+                self._end(None)
         self.flush()
-
-    def _receive(self, transport: Transport) -> None:
-        ended, error = self._hand_over(transport, RECEIVES_PER_STEP, BYTES_PER_STEP)
-        if error is not None:
-            self._fail(error)
-        elif ended:
-            self._end(None)
 
     def _hand_over(self, transport: Transport, receives: int, limit: int) -> tuple[bool, OSError | None]:
         """Receive bytes and pass them to the stream; return whether the connection has ended, and the error if any.
