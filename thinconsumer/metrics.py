@@ -269,6 +269,11 @@ _SENSORS = tuple(dict.fromkeys(metric.sensor for metric in METRICS if metric.sen
 class ConsumerMetrics:
     """The sensors of one consumer, fed by the ``record_...`` methods and by :meth:`EventSensors.record`."""
 
+    __slots__ = (
+        "_consumed", "_counts", "_poll_began", "_polls", "_polls_kept", "_sensors", "_topics", "exchanges", "fetches",
+        "poll_ended", "positions",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self._sensors = {name: Sensor() for name in _SENSORS}
         self._topics: dict[str, tuple[dict[str, Sensor], EventSensors]] = {}

@@ -342,6 +342,11 @@ class Partitions:
     follow the changes that partitions report, so that finding what there is to do takes time for those alone.
     """
 
+    __slots__ = (
+        "_by_state", "_changes", "_ends", "_serial", "_topics", "_unconfirmed", "_with_error", "assigned", "changed",
+        "counts", "generation", "held_topics", "in_hand", "unplanned",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self.assigned: dict[TopicPartition, Partition] = {}  #: Replaced by each assignment, and not changed in place.
         self.generation = 0

@@ -49,6 +49,8 @@ class CallEntry:
     the first thread's call, before the guard rejects it.
     """
 
+    __slots__ = ("_begin", "_calls", "_end")
+
     def __init__(
         self, calls: Calls, begin: Callable[[], None] | None = None, end: Callable[[], None] | None = None
     ) -> None:

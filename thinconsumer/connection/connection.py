@@ -87,6 +87,13 @@ class _InFlight:
 class Connection:
     """One connection to one address."""
 
+    __slots__ = (
+        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_out",
+        "_settings", "_setup_deadline", "_setup_timeout", "_unsent", "_used_at", "_versions", "address", "error",
+        "has_answered", "has_event", "host", "login_not_before", "node_id", "ranges", "reauthenticate_at",
+        "received_at", "setup_began_at", "state", "throttled_until", "was_ready",
+    )  # fmt: skip
+
     def __init__(
         self,
         settings: ConnectionSettings,

@@ -73,6 +73,13 @@ class RouteContext:
 class BrokerRoute:
     """The route to one node, for one of its channels."""
 
+    __slots__ = (
+        "_connected_at", "_looked_up", "_lookup", "_race", "_shared", "_stepped_at", "_success_noted",
+        "_throttled_until", "_tried", "broken_at", "cause", "channel", "connection", "due", "failures", "host",
+        "is_working", "login_error", "node_id", "not_before", "port", "queue", "quiet_until", "started_at", "state",
+        "unreachable",
+    )  # fmt: skip
+
     def __init__(self, shared: RouteContext, host: str, port: int, node_id: int = -1, channel: str = "") -> None:
         self.host = host
         self.port = port

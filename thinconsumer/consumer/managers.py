@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 class ConsumerManagers:
     """The engine, managers and shared state of one consumer, without clock or socket."""
 
+    __slots__ = (
+        "_generation", "_keeps_order", "_missing", "_ordered_seen", "_random", "_wall_time", "_wanted", "answers",
+        "barrier", "buffer", "collector", "config", "engine", "group", "lookups", "metadata", "metrics", "ordered",
+        "partitions", "planner", "resets", "validation",
+    )  # fmt: skip
+
     def __init__(
         self,
         config: ConsumerConfig,

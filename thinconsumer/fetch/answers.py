@@ -37,6 +37,11 @@ FRUITLESS = 5
 class Answers:
     """Handles every Fetch response."""
 
+    __slots__ = (
+        "_backoff", "_buffer", "_generation", "_metadata", "_outages", "_partitions", "_planner", "_read_committed",
+        "_settings", "_shared_jitter", "completed", "records",
+    )  # fmt: skip
+
     def __init__(
         self,
         settings: ConsumerConfig,

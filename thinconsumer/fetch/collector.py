@@ -68,6 +68,8 @@ class PollResult:
 class Collector:
     """Returns buffered records to polls."""
 
+    __slots__ = ("_buffer", "_check_crcs", "_overdue", "_partitions", "chunk_decoder")
+
     def __init__(
         self, settings: ConsumerConfig, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
     ) -> None:

@@ -73,6 +73,12 @@ class Asked:
 class Planner:
     """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
+    __slots__ = (
+        "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_left_out", "_max_buffered_bytes", "_max_wait_ms",
+        "_metadata", "_now", "_partitions", "_random", "_sessions", "_settings", "_timeout",
+        "batches", "replicas", "targets",
+    )  # fmt: skip
+
     def __init__(
         self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
     ) -> None:

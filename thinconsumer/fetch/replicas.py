@@ -16,6 +16,8 @@ SHUNNED = Backoff(initial=12.0, maximum=300.0)
 class Replicas:
     """Track failed followers, and until when to avoid each."""
 
+    __slots__ = ("_random", "failures", "until")
+
     def __init__(self, random: Random) -> None:
         self._random = random
         self.failures: dict[int, int] = {}  #: By follower: consecutive failed Fetches.

@@ -23,6 +23,11 @@ _by_number = attrgetter("number")
 class FetchTargets:
     """The partitions to fetch, by the node to fetch them from."""
 
+    __slots__ = (
+        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_max_buffered_bytes", "_metadata", "_partitions",
+        "_seen", "_serial", "_share", "by_node", "leaderless", "left_out", "nodes",
+    )  # fmt: skip
+
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
         self._max_buffered_bytes = settings.max_buffered_bytes
         self._partitions = partitions

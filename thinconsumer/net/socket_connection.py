@@ -74,6 +74,11 @@ _STAGES = {
 class SocketConnection:
     """The socket of a stream. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it closes."""
 
+    __slots__ = (
+        "_dial", "_driver", "_expected_bytes", "_fd", "_low_water", "_new_transport", "_options", "_received_bytes",
+        "_sock", "_transport", "_watched_events", "state", "stream",
+    )  # fmt: skip
+
     def __init__(
         self, driver: SelectorDriver, dial: Dial, options: Sequence[SocketOption], transport: TransportFactory
     ) -> None:

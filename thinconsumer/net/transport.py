@@ -96,6 +96,8 @@ def join(chunks: Chunks, limit: int) -> bytes | memoryview:
 class PlainTransport:
     """A :class:`Transport` over plain TCP."""
 
+    __slots__ = ("_sendmsg", "_sock")
+
     read_needs = EVENT_READ
     write_needs = EVENT_WRITE
     short_read_ends = True

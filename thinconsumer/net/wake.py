@@ -13,6 +13,8 @@ import socket
 class Waker:
     """A descriptor that :meth:`wake` makes readable, which ends a wait for I/O. It exists after :meth:`open`."""
 
+    __slots__ = ("_asked", "_pid", "_reader", "_writer")
+
     def __init__(self) -> None:
         self._asked = False
         self._pid = -1
