@@ -153,7 +153,7 @@ ROWS = (
     reading(
         "paused data thrown away",
         "What is buffered of a paused partition is dropped and not fetched again; pausing must lose nothing.",
-        (Collector, "_due", "self._buffer.head(partition)  # releases stale batches",
+        (Collector, "_may_gather", "self._buffer.head(partition)  # releases stale batches",
          "[setattr(lost, 'chunk', 1 << 30) for lost in self._buffer.queue(partition) if partition.paused]"),
         needs=oddities,
     ),
@@ -190,7 +190,7 @@ ROWS = (
     reading(
         "unassigned data handed out",
         "What is buffered of a partition is handed out after it was unassigned; it belongs to somebody else then.",
-        (Collector, "_due", " and self._partitions.get(partition.tp) is partition:", ":"),
+        (Collector, "_may_gather", " and self._partitions.assigned.get(partition.tp) is partition:", ":"),
         (ConsumerManagers, "_follow_assignment", "self.buffer.sweep(", "len("),
         needs=oddities,
     ),
@@ -268,7 +268,7 @@ ROWS = (
     reading(
         "isolation level not sent",
         "read_committed does not say so to the broker, and is given records of open transactions.",
-        (Planner, "_message", "1 if settings.isolation_level == \"read_committed\" else 0", "0"),
+        (Planner, "__init__", "1 if settings.isolation_level == \"read_committed\" else 0", "0"),
         needs=transactions,
     ),
     # -- sessions and requests
@@ -281,7 +281,7 @@ ROWS = (
     reading(
         "changed offsets not named",
         "A session is not told of new offsets (KIP-227), so brokers send the same records again and again.",
-        (FetchSession, "plan", "if held.get(tp) != new", "if tp not in held"),
+        (FetchSession, "plan", "if old == new:", "if old is not None:"),
     ),
     reading(
         "session not renewed",
@@ -291,7 +291,7 @@ ROWS = (
     reading(
         "two fetches at once",
         "A second Fetch goes out before the first is answered; a session is strictly sequential (KIP-227).",
-        (Planner, "step", "if not session.retry.may_send(now):", "if False:"),
+        (Planner, "step", "if retry.in_flight or now < retry.not_before:", "if False:"),
     ),
     reading(
         "retry without backoff",
@@ -306,7 +306,7 @@ ROWS = (
     reading(
         "fetches wait for ever",
         "A Fetch has no deadline, so one that a broker swallows ends reading from it.",
-        (Planner, "_wrap", "now + self._settings.request_timeout_ms / 1000", "NEVER"),
+        (Planner, "_wrap", "now + self._timeout", "now + 1e9"),
     ),
     reading(
         "max_poll_records ignored",
