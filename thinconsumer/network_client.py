@@ -182,9 +182,13 @@ class NetworkClient:
         """
         if self._polled_at > self._horizon:
             self._horizon = self._polled_at  # deadlines pass up to the last poll of I/O
-        if now < self._quiet_until and not self.needs_step and not self._has_event():
-            self._stepped_at = now
-            return False
+        if now < self._quiet_until and not self.needs_step:
+            for connection in self._connections:
+                if connection.has_event:
+                    break
+            else:
+                self._stepped_at = now
+                return False
         if self.outage_since is not None:
             self._shift_outage(self.outage_since, now)
         horizon = self._horizon
@@ -212,13 +216,6 @@ class NetworkClient:
             self._due = min((route.due for route in routes), default=NEVER)
         return True
 
-    def _has_event(self) -> bool:
-        """Return whether the driver has reported an event to one of the ready connections since its last step."""
-        for connection in self._connections:  # noqa: SIM110 - a generator expression takes three times as long
-            if connection.has_event:
-                return True
-        return False
-
     def skip(self, now: float) -> None:
         """Record that the driver has polled I/O at ``now``. Called in place of a :meth:`step` with nothing to do."""
         self._stepped_at = now
@@ -230,12 +227,15 @@ class NetworkClient:
         if (self.commands or self.lookups) and self.has_commands:
             return self._stepped_at
         if self._stepped_at < self._quiet_until:
-            return self._stepped_at if self._has_event() else self._due
+            for connection in self._connections:
+                if connection.has_event:
+                    return self._stepped_at
+            return self._due
         routes = self._all_routes()
         for route in routes:
             # A step is due at once if, since the last one, the driver has reported an event to a connection.
-            connection = route.connection
-            if connection.has_event if connection is not None else route.is_connecting and route.has_news:
+            found = route.connection
+            if found.has_event if found is not None else route.is_connecting and route.has_news:
                 return self._stepped_at
         return self._due_of(routes)
 

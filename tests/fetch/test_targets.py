@@ -89,7 +89,15 @@ class Changes:
         self.world.now += self.draw.choice([0.1, 1.0, 2.0])
 
     def fetch(self):
-        self.sent.update(self.world.fetches())
+        sent = self.world.fetches()
+        self.sent.update(sent)
+        planner = self.world.planner
+        for node, one in sent.items():
+            held = one.request.context.held
+            for partition in planner.targets.wanted(node):
+                want = planner._want(partition, held.wanted[partition.tp].max_bytes)
+                assert held.wanted[partition.tp] == want, "the session differs from what is to be fetched"
+                assert held.cursors[partition.tp] == (partition, partition.cursor)
 
     def answer(self):
         if self.sent:

@@ -71,7 +71,7 @@ class Engine:
     __slots__ = (
         "_by_name", "_closing", "_due", "_due_times", "_first_due_time", "_managers", "_metadata_seen", "_now",
         "_options", "_order", "_outdated", "_random", "_touched", "_unanswered", "full_steps", "has_postponed",
-        "logins", "metadata", "network", "on_answer", "steps", "unsent",
+        "logins", "metadata", "network", "record_exchange", "steps", "unsent",
     )  # fmt: skip
 
     def __init__(
@@ -93,8 +93,8 @@ class Engine:
         self.full_steps = 0
         #: Whether the last step has left a manager out that it should have stepped, see ``postpones`` of :meth:`step`.
         self.has_postponed = False
-        #: Called with each response after its manager has handled it.
-        self.on_answer: Callable[[Answer, float], None] = lambda answer, now: None
+        #: Called for each response: with the time, the bytes of request and response, and the latency in ms.
+        self.record_exchange: Callable[[tuple[float, ...]], None] = lambda event: None
         self._options = options
         self._random = random
         self._managers = tuple(managers) if metadata in managers else (metadata, *managers)
@@ -164,7 +164,8 @@ class Engine:
                 if answer.size >= MANY_OBJECTS_BYTES:
                     is_large, handle = True, garbage_collection_paused(handle)
                 self._touched.add(asker if handle(answer, now) else "")
-                self.on_answer(answer, now)
+                if answer.response is not None:
+                    self.record_exchange((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
             everything = everything or "" in self._touched
             if postpones is not None and not everything and self._touched and postpones(self._touched):
                 self.has_postponed = True

@@ -87,7 +87,7 @@ class ConsumerManagers:
         #: Version of metadata, generation of the assignment, and the assigned partitions missing in existing topics.
         self._missing: tuple[tuple[int, int], dict[TopicPartition, int]] = ((-1, -1), {})
         self.engine = Engine(config, random, self.metadata, self._in_order(), wall_time)
-        self.engine.on_answer = self._measure
+        self.engine.record_exchange = self.metrics.exchanges.record
         if self.group is not None:
             self.group.member.drop_connection = self.engine.drop
 
@@ -203,10 +203,6 @@ class ConsumerManagers:
         since = self.engine.network.outage_since
         due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000
         return due if due > now else NEVER
-
-    def _measure(self, answer: Answer, now: float) -> None:
-        if answer.response is not None:
-            self.metrics.exchanges.record((now, answer.sent_size, answer.size, (now - answer.sent_at) * 1000))
 
     def require_group(self) -> Group:
         """Return the group; raise IllegalStateError if there is no ``group_id``."""
