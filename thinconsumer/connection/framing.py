@@ -116,6 +116,8 @@ class Frames:
                     # Nearly always, one small frame has arrived, all of it and nothing else.
                     self._filled = 0
                     return (bytes(self._shared_view[SIZE_BYTES:end]),)
+                if end - SIZE_BYTES < frame_size <= min(self._limit, SHARED_BYTES - SIZE_BYTES):
+                    return ()  # a broker writes a response in parts: the front of it, its records, and the rest
             return self._cut_shared()
         if self._filled == self._size:
             # The frame is read-only, since records are slices of it: a deserializer could change other records.
