@@ -52,6 +52,19 @@ def test_a_fenced_member_owns_nothing(room, ann, code):
     assert (view.generation, view.share, view.expelled) == (-1, frozenset(), Code(code).name)
 
 
+def test_late_member_may_leave_though_it_reads_the_response_to_an_earlier_heartbeat(room, ann):
+    """Seed 7512 of the swarm: the member had stalled for longer than ``max_poll_interval_ms``, and was closed."""
+    view = beat(room, ann, 0, gets=3, tps=[0])
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="ann-id", member_epoch=3)
+    response = ConsumerGroupHeartbeatResponse(error_code=0, member_id="ann-id", member_epoch=3)
+    room.says(ann, request, 1)
+    room.now += ann.max_poll_interval_s + 1
+    room.tell("call_began", ann, False)
+    room.learns(ann, request, response, 1)
+    assert view.may_forget
+    assert not beat(room, ann, 3, gets=3).may_forget, "it has joined again, or has never left"
+
+
 def test_other_errors_and_old_responses_change_nothing(room, ann):
     beat(room, ann, 0, gets=3, tps=[0])
     assert beat(room, ann, 3, code=Code.NOT_COORDINATOR).generation == 3

@@ -93,7 +93,9 @@ class ConsumerViews(Views):
         self._note_survival(view, is_join=request.member_epoch == 0, has_failed=response.error_code != Code.NONE)
         if response.error_code == Code.NONE:
             view.member_id, view.generation = response.member_id or request.member_id, response.member_epoch
-            view.expelled, view.may_forget = "", False
+            view.expelled = ""
+            # A member that leaves since it was late may read the response to an earlier heartbeat meanwhile.
+            view.may_forget = view.may_forget and view.asked_at < view.may_forget_at
             if response.assignment is not None:
                 view.share = named(response.assignment.topic_partitions, self.name_of)
             view.shared_in = view.generation

@@ -46,6 +46,7 @@ class View:
     #: Whether the member may have given up its member id: after it exceeded max.poll.interval.ms, after an OffsetCommit
     #: response that says that it is no member, or while it closes.
     may_forget: bool = False
+    may_forget_at: float = 0.0  #: The time of the last call after ``max_poll_interval_ms``, or of ``close``.
     #: Whether the member missed a generation before its last join, and has called neither on_partitions_assigned nor
     #: on_partitions_lost since.
     missed: bool = False
@@ -99,7 +100,7 @@ class Views(Checker):
         if now - view.attended_at > member.session_timeout_s and view.generation >= 0:
             view.doubted_since = now
         if now - view.polled_at >= member.max_poll_interval_s:
-            view.may_forget = True
+            view.may_forget, view.may_forget_at = True, now
         if polls:
             view.polled_at = now
 
@@ -109,7 +110,8 @@ class Views(Checker):
             view.attended_at = self.now()
 
     def closing(self, member: Member) -> None:
-        self.of[member].may_forget = True
+        view = self.of[member]
+        view.may_forget, view.may_forget_at = True, self.now()
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
