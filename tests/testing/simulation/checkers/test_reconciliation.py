@@ -223,6 +223,14 @@ def test_epoch_that_goes_back_is_a_violation(coordinator):
     assert "with epoch 1 after 2" in coordinator.room.verdict()
 
 
+@pytest.mark.parametrize(("leader", "passes"), [("d", True), ("", False)])
+def test_epochs_begin_again_only_after_a_member_has_led_the_group(coordinator, leader, passes):
+    """Seed 7387 of the swarm: the join was answered, the group became classic and empty, and the member joined again."""
+    coordinator.join("d", [], leader=leader)
+    coordinator.beat("b", 0, [], gets=1, assigned=[])
+    assert (coordinator.room.verdict() == "") is passes
+
+
 @pytest.mark.parametrize(("node", "gets", "passes"), [(1, 1, True), (1, 0, False), (2, 1, False)])
 def test_former_coordinator_that_was_paused_may_answer_with_an_older_epoch(coordinator, node, gets, passes):
     """Seed 509 of the swarm: its successor has answered the same heartbeat with the next epoch."""

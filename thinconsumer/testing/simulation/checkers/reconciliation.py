@@ -91,7 +91,11 @@ class ReconciliationChecker(Checker):
             self._take(client, node, request, response, asked_at)
         elif isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
             if not response.error_code:
-                if request.group_instance_id is not None:
+                if response.leader:
+                    # Members lead only groups of the classic protocol: this one has no other members any more. If it
+                    # gets some once it is empty, they are in a new group, whose epochs begin again.
+                    self._groups.pop(request.group_id, None)
+                elif request.group_instance_id is not None:
                     self._replace_static(request.group_id, request.group_instance_id)
                 self._note_claim(request, response)
         elif isinstance(request, SyncGroupRequest) and isinstance(response, SyncGroupResponse):
