@@ -225,7 +225,7 @@ def test_epoch_that_goes_back_is_a_violation(coordinator):
 
 @pytest.mark.parametrize(("leader", "passes"), [("d", True), ("", False)])
 def test_epochs_begin_again_only_after_a_member_has_led_the_group(coordinator, leader, passes):
-    """Seed 7387 of the swarm: the join was answered, the group became classic and empty, and the member joined again."""
+    """Seed 7387 of the swarm: a member joined again after its group had become classic, and empty."""
     coordinator.join("d", [], leader=leader)
     coordinator.beat("b", 0, [], gets=1, assigned=[])
     assert (coordinator.room.verdict() == "") is passes
@@ -293,6 +293,7 @@ def test_commit_of_what_a_cooperative_member_owned_when_its_group_was_moved_pass
     or has not ended (None). ``then`` are the partitions with which it has joined afterwards.
     """
     coordinator.join("k", [0, 1], leader="k", gets=gets)
+    coordinator.beat("a", 0, [], gets=3, assigned=[0, 1])
     if then is not None:
         coordinator.join("k", then, gets=[])
     coordinator.commit("k", 2, 0)
