@@ -157,6 +157,18 @@ def test_rebalance_timeout_has_to_be_over(coordinator, seconds, passes):
     assert (moves(coordinator) == "") is passes
 
 
+@pytest.mark.parametrize(("seconds", "passes"), [(4.0, False), (5.0, True)])
+def test_partition_that_is_not_added_yet_counts_as_owned(coordinator, seconds, passes):
+    """Seed 5033 of the swarm: a member that knows some topics by their ids only adds the other partitions first.
+
+    The coordinator makes it revoke the rest within its rebalance timeout.
+    """
+    coordinator.beat("a", 1, [0])
+    coordinator.beat("a", 1, assigned=[0])
+    coordinator.room.now += seconds
+    assert (moves(coordinator) == "") is passes
+
+
 @pytest.mark.parametrize(
     ("seconds", "answered", "passes"), [(4.9, False, False), (5.1, False, True), (5.1, True, False)]
 )

@@ -54,11 +54,11 @@ class _Seen:
 class ReconciliationChecker(Checker):
     """Checks that a partition is assigned only after its former owner acknowledged the revocation, or was fenced.
 
-    A member may own a partition from the response that assigns it until a heartbeat no longer reports it, or until the
-    member has left, was rejected as unknown or replaced, or until the session or the rebalance timeout has passed. A
-    coordinator may only count from a heartbeat that it has handled itself, so times are kept for each broker. It acts
-    on a request before it answers, and never answers if the connection is gone by then: an unanswered request may have
-    released partitions, too.
+    A member may own a partition from the response that assigns it until a response no longer assigns it and a heartbeat
+    no longer reports it, or until the member has left, was rejected as unknown or replaced, or until the session or the
+    rebalance timeout has passed. A coordinator may only count from a heartbeat that it has handled itself, so times are
+    kept for each broker. It acts on a request before it answers, and never answers if the connection is gone by then:
+    an unanswered request may have released partitions, too.
 
     Members of the classic protocol are looked at only if they commit. A coordinator that moves their group to the
     consumer protocol counts what the last rebalance has assigned to them, as in Kafka. A cooperative member may own
@@ -154,12 +154,15 @@ class ReconciliationChecker(Checker):
             self.accuse(f"node {node} answers {client} with epoch {response.member_epoch} after {seen.epoch}")
         self.counts["epochs"] += seen.epoch != response.member_epoch
         seen.epoch, seen.node = response.member_epoch, node
+        given = response.assignment
+        share = frozenset(seen.assigned) if given is None else named(given.topic_partitions, self.name_of)
         if request.topic_partitions is not None:
-            reported = named(request.topic_partitions, self.name_of)
+            # A member reports an assigned partition only once it has added it: the coordinator counts that one before.
+            reported = named(request.topic_partitions, self.name_of) | (share & seen.assigned.keys())
             seen.may_own = {tp: since for tp, since in seen.may_own.items() if tp in reported}
             seen.told = {tp: since for tp, since in seen.told.items() if tp in reported}
-        if response.assignment is not None:
-            self._assign(group, seen, node, named(response.assignment.topic_partitions, self.name_of), now)
+        if given is not None:
+            self._assign(group, seen, node, share, now)
 
     def _seen(
         self, group: dict[str, _Seen], client: str, node: int, request: ConsumerGroupHeartbeatRequest, now: float
