@@ -116,6 +116,23 @@ def going_back(swarm):
     swarm.sim.run_for(2.0)
 
 
+def test_no_connection_is_swallowed_when_a_member_closes_in_order(monkeypatch):
+    """Seed 6352 of the swarm: a lost last commit would count as a violation."""
+    swarm = GroupSwarm(2)
+    swarm.sim.run_until(lambda: any(one.is_open for one in swarm.sim.network.connections), 30)
+    (connection, *_) = [one for one in swarm.sim.network.connections if one.is_open]
+    swarm.sim.network.break_off(connection, told="nobody")
+    before = swarm.sim.network.mishaps["drops"]
+
+    def wait(seconds):
+        raise Violation("waits")
+
+    monkeypatch.setattr(swarm.sim, "run_for", wait)
+    with pytest.raises(Violation, match="waits"):
+        swarm.order()
+    assert swarm.sim.network.mishaps["drops"] == before + 1
+
+
 def test_member_held_up_after_a_rewind_may_process_records_again():
     swarm, _ = in_order()
     going_back(swarm)

@@ -267,6 +267,16 @@ def test_connection_broken_without_notice_stays_silent(town):
     assert town.connect(ann)  # other connections work
 
 
+def test_both_sides_notice_when_swallowed_connections_are_reset(town):
+    """Seed 6352 of the swarm: the last commit of a member was lost, over a connection that was idle since it broke."""
+    ann = town.client()
+    (stream, connection), (other, _) = town.connect(ann), town.connect(ann)
+    town.network.break_off(connection, told="nobody")
+    town.network.reset_swallowed()
+    ann.run(1)
+    assert RESET in str(stream.lost[0]) and town.nodes[1].lost == [connection] and not other.lost
+
+
 def test_break_accepts_only_the_four_values_of_told(town):
     _, connection = town.connect(town.client())
     with pytest.raises(IllegalArgumentError, match="'everybody'"):

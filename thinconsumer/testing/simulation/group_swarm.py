@@ -101,7 +101,9 @@ class GroupSwarm(Swarm):
         random = sim.world.streams("swarm/order")
         # A member may notice only by a request timeout that a connection was lost. If its session times out meanwhile,
         # the next owner of its partitions processes uncommitted records again. Wait until this can no longer happen:
-        # repeated records count as violations in this phase.
+        # repeated records count as violations in this phase. Over a connection for commits that was idle since, the
+        # last commit of the member that closes would be lost.
+        sim.network.reset_swallowed()
         sim.run_for(max(group.knobs.patience_s for group in self.groups))
         self.settle("after lost connections were noticed")
         # Members that sought back before this phase process records again. Wait until all of them have reached the end,

@@ -125,6 +125,12 @@ class SimNetwork(Network):
         self.world.trace.add(connection.label, "", "reset", "told: %s", told)
         connection.break_off(told)
 
+    def reset_swallowed(self) -> None:
+        """Reset the connections that lose all bytes, and of which neither side has noticed it."""
+        for connection in list(self.connections):
+            if isinstance(connection, SimConnection) and connection.is_swallowed and connection.is_open:
+                self.break_off(connection)
+
     def is_cut(self, source: Who, target: Who) -> bool:
         """Return whether bytes from ``source`` to ``target`` are held back."""
         return (source, target) in self.cuts
@@ -229,7 +235,7 @@ class SimConnection(MemoryConnection):
         self._sim = network
         self._client = driver
         self._is_made = False
-        self._is_swallowed = False
+        self.is_swallowed = False  #: Whether all bytes are lost, and neither side has noticed it.
         self._is_orphan = False  #: Whether the client's host lost power: it then answers nothing, not even by a reset.
         self._up = Lane(network, self.client, self.node)
         self._down = Lane(network, self.node, self.client)
@@ -238,7 +244,7 @@ class SimConnection(MemoryConnection):
         """Send the connection attempt to the node, or lose it and all later bytes (probability: ``swallow_rate``)."""
         if self._sim.occurs(self._sim.faults.swallow_rate):
             self._sim.mishaps["swallowed"] += 1
-            self._is_swallowed = True
+            self.is_swallowed = True
             self._sim.world.trace.add(self.label, "", "swallowed", "to node %d", self.node)
         self._send_up(self._syn)
 
@@ -295,10 +301,10 @@ class SimConnection(MemoryConnection):
         if told in ("both", "server"):
             self._end_at_node()
         if told == "nobody":
-            self._is_swallowed = True
+            self.is_swallowed = True
 
     def _send_up(self, item: Callable[[], None]) -> None:
-        if not self._is_swallowed:
+        if not self.is_swallowed:
             self._up.send(item)
 
     def _syn(self) -> None:
@@ -337,7 +343,7 @@ class SimConnection(MemoryConnection):
         return was
 
     def _send_down(self, item: Callable[[], None]) -> None:
-        if not self._is_swallowed:
+        if not self.is_swallowed:
             self._down.send(item)
 
     def _mail(self, take: Callable[[], None]) -> None:

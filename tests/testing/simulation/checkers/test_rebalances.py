@@ -128,3 +128,14 @@ def test_log_lines_outside_of_calls_are_not_counted(room):
     lines = room.add(LogVolumeChecker)
     log(lines, 1000)
     assert room.verdict() == ""
+
+
+def test_warnings_of_enforced_rebalances_count_for_the_member_that_was_called(room):
+    """Seed 6127 of the swarm: their calls run while another member's call waits."""
+    lines = room.add(LogVolumeChecker)
+    ann, bob = room.member("ann"), room.member("bob")
+    lines.calling = [ann]
+    for _ in range(LINES_BESIDES + LINES_PER_INCIDENT + 1):
+        with lines.enforcing(bob):
+            log(lines, 1)
+    assert lines.calling == [ann] and not lines.lines[ann] and room.verdict() == ""

@@ -255,7 +255,8 @@ class MemberActor(Application):
     def enforce_rebalance(self, reason: str) -> None:
         """Join the group again, which makes it rebalance if this member is its leader."""
         self.note("enforces")
-        self.consumer.raw.enforce_rebalance(reason)
+        with self._log_volume.enforcing(self.member):
+            self.consumer.raw.enforce_rebalance(reason)
 
     def _do_something_odd(self) -> None:
         owned = sorted(self._owned)

@@ -69,7 +69,8 @@ class WorkerActor(MemberActor):
     def enforce_rebalance(self, reason: str) -> None:
         """Join the group again, which makes it rebalance if this member is its leader."""
         self.note("enforces")
-        self.worker.request_rejoin(reason)
+        with self._log_volume.enforcing(self.member):
+            self.worker.request_rejoin(reason)
 
     def _do_something_odd(self) -> None:
         choice = self.random.randrange(3)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ....types import TopicPartition
@@ -123,7 +124,10 @@ class RebalanceChecker(Checker):
 
 @dataclass(eq=False)
 class LogVolumeChecker(Checker, logging.Handler):
-    """Limits a member's log lines about its group per incident: a rebalance, a callback, a lost connection."""
+    """Limits a member's log lines about its group per incident: a rebalance, a callback, a lost connection.
+
+    Calls of ``enforce_rebalance`` are incidents, too: with the consumer group protocol each of them logs a warning.
+    """
 
     #: The members with a call under way. A call that waits runs other members' calls inside it; the innermost is last.
     calling: list[Member] = field(default_factory=list, init=False)
@@ -147,6 +151,16 @@ class LogVolumeChecker(Checker, logging.Handler):
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
         self._incidents[member] += 1
+
+    @contextmanager
+    def enforcing(self, member: Member) -> Iterator[None]:
+        """Return the context of a call of ``enforce_rebalance``. It may run inside a call of another member."""
+        self._incidents[member] += 1
+        self.calling.append(member)
+        try:
+            yield
+        finally:
+            self.calling.pop()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count a log line for the member that is running: the last in ``calling``."""
