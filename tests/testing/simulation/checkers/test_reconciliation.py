@@ -190,6 +190,15 @@ def test_heartbeats_to_another_broker_do_not_count(coordinator):
     assert moves(coordinator, node=1) == ""
 
 
+@pytest.mark.parametrize(("code", "passes"), [(Code.UNKNOWN_MEMBER_ID, True), (Code.NOT_COORDINATOR, False)])
+def test_coordinator_in_between_may_have_removed_a_member(coordinator, code, passes):
+    """Seed 8284 of the swarm: the coordinator moved away and back, and no heartbeat reached it in between."""
+    coordinator.room.now += 1
+    coordinator.beat("c", 1, code=code, node=2)
+    coordinator.room.now += 1
+    assert (moves(coordinator, node=1) == "") is passes
+
+
 def test_static_member_that_is_away_keeps_its_partitions(coordinator):
     coordinator.beat("c", 0, [], gets=2, assigned=[2], instance="i")
     coordinator.beat("c", -2, instance="i")

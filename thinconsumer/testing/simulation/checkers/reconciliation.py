@@ -23,6 +23,8 @@ EARLY_S = 0.01
 #: Errors after which the coordinator still counts the partitions of a member that has this id. Its client gives them up
 #: when it reads FENCED_MEMBER_EPOCH, and the coordinator when the member joins again.
 KEEPING = frozenset({Code.UNRELEASED_INSTANCE_ID, Code.FENCED_MEMBER_EPOCH})
+#: Errors of brokers that do not coordinate the group.
+NO_COORDINATOR = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS})
 
 
 @dataclass(slots=True)
@@ -30,6 +32,7 @@ class _Seen:
     """One member as its coordinators have seen it."""
 
     client: str
+    group_id: str
     instance_id: str | None
     rebalance_timeout_s: float = 0.0
     epoch: int = 0
@@ -73,6 +76,8 @@ class ReconciliationChecker(Checker):
     #: began to handle it.
     _unsettled: dict[int, tuple[int, ConsumerGroupHeartbeatRequest, float]] = field(default_factory=dict, init=False)
     _groups: dict[str, dict[str, _Seen]] = field(default_factory=dict, init=False)
+    #: By group and broker: when it began to handle the last heartbeat that it has answered as coordinator.
+    _answered_at: dict[tuple[str, int], float] = field(default_factory=dict, init=False)
     #: By group and member of the classic protocol: the partitions that it may own, and that its coordinator does not
     #: count if it moves the group to the consumer protocol.
     _uncounted: dict[tuple[str, str], Share] = field(default_factory=dict, init=False)
@@ -131,6 +136,8 @@ class ReconciliationChecker(Checker):
     ) -> None:
         group = self._groups.setdefault(request.group_id, {})
         who = request.member_id
+        if response.error_code not in NO_COORDINATOR:
+            self._answered_at[request.group_id, node] = now
         if response.error_code in FENCINGS:
             self.counts["fencings"] += 1
             if response.error_code not in KEEPING:
@@ -175,7 +182,7 @@ class ReconciliationChecker(Checker):
                     if not self._may_be_away(other, seen) and not self._may_be_removed(other, seen, node, now):
                         self.accuse(f"node {node} lets {client} take over {instance_id} while {seen.client} runs")
                     del group[other]
-            group[who] = _Seen(client, instance_id)
+            group[who] = _Seen(client, request.group_id, instance_id)
         return group[who]
 
     def _assign(self, group: Mapping[str, _Seen], seen: _Seen, node: int, share: Share, now: float) -> None:
@@ -212,7 +219,12 @@ class ReconciliationChecker(Checker):
             if (at, request.member_id) == (node, who) and (seen.told or asked_at > beat_at)
         ]
         is_late = bool(told) and now - min(told) >= seen.rebalance_timeout_s - EARLY_S
-        return is_late or now - beat_at >= self.session_timeout_s - EARLY_S
+        # A coordinator in between, too, may have removed a member from which it has got no heartbeat.
+        last = max(seen.beats.values(), default=-1e9)
+        answered = [(other, moment) for (name, other), moment in self._answered_at.items() if name == seen.group_id]
+        nodes = [node, *(other for other, moment in answered if moment > last)]
+        is_over = any(now - seen.beats.get(one, -1e9) >= self.session_timeout_s - EARLY_S for one in nodes)
+        return is_late or is_over
 
     def _is_released(self, who: str, seen: _Seen, tp: TopicPartition, node: int, now: float) -> bool:
         """Return whether a member may have given up a partition, or may have been removed by one of its timeouts.
