@@ -237,8 +237,10 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter():
             self._iteration.await_share(timeout_ms)
             tps = [p.tp for p in self._partitions if not p.paused]
-        ends = self.end_offsets(tps, timeout_ms=timeout_ms)
-        return self._iteration.read_to(ends, timeout_ms)
+        # Not ``end_offsets``: after a call that timed out, it may return offsets that were asked for before this call.
+        wanted = dict.fromkeys(tps, LATEST)
+        found = self._look_up(wanted, "read_to_end", timeout_ms, may_be_old=False)
+        return self._iteration.read_to({tp: found[tp].offset for tp in tps}, timeout_ms)
 
     def drive(self) -> None:
         """Do pending I/O, heartbeats included, without returning records or running callbacks.
@@ -506,11 +508,12 @@ class Consumer(GroupCalls, Generic[K, V]):
         return {tp: found[tp].offset for tp in wanted}
 
     def _look_up(
-        self, wanted: dict[TopicPartition, int], what: str, timeout_ms: float | None
+        self, wanted: dict[TopicPartition, int], what: str, timeout_ms: float | None, *, may_be_old: bool = True
     ) -> dict[TopicPartition, ListedOffset]:
         with self._shell.enter():
             key = what, frozenset(wanted.items())
-            return self._reader.ask(key, lambda: self._reader.managers.lookups.ask(wanted, what), timeout_ms)
+            lookups = self._reader.managers.lookups
+            return self._reader.ask(key, lambda: lookups.ask(wanted, what), timeout_ms, lambda call: may_be_old)
 
     def _lag(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.require(tp)
