@@ -4,9 +4,12 @@ import math
 
 import pytest
 
-from thinconsumer import Consumer, IllegalArgumentError, RebalanceListener
+from thinconsumer import Consumer, IllegalArgumentError, RebalanceListener, TopicPartition
+from thinconsumer.client import Engine
 from thinconsumer.metrics import CONSUMER, COORDINATOR, FETCH, METRICS
 from thinconsumer.testing import Simulation
+
+T0 = TopicPartition("t", 0)
 
 #: Metrics without a sample in a run without rebalances.
 QUIET = {"partition-lost-latency-avg", "partition-lost-latency-max"}
@@ -64,3 +67,34 @@ def test_asking_does_no_io_and_raw_objects_do_not_exist():
         assert not consumer._shell.engine.network.any_open()
         with pytest.raises(IllegalArgumentError, match="raw"):
             consumer.metrics(raw=True)
+
+
+def test_the_lag_of_an_iteration_is_that_of_its_poll(reading):
+    """While the application works on its records, the iteration steps, and a Fetch finds records that came later."""
+    w, consumer = reading(5)
+    for _ in range(5):
+        next(consumer)
+        w.append(100)
+        w.clock.advance(1)
+    assert consumer.highwater(T0) > 100
+    assert consumer.metrics()[FETCH]["records-lag-max"] == 0
+
+
+def test_the_bytes_of_an_iteration_count_though_a_step_of_it_is_interrupted(reading, monkeypatch):
+    w, consumer = reading(5)
+    w.append(5)
+    for _ in range(7):
+        next(consumer)
+    w.clock.advance(1)
+
+    def interrupted(*args):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Engine, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(consumer)
+    assert consumer.position(T0) == 7, "the restart has released the batches that the iteration has left"
+    figures = consumer.metrics()[FETCH]
+    size = w.cluster.leader(T0).log.size_bytes
+    assert (figures["records-consumed-total"], figures["bytes-consumed-total"]) == (10, size)

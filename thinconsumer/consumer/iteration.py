@@ -150,6 +150,8 @@ class Iteration:
         shell = self._shell
         group = self._reader.managers.group
         with shell.stay():
+            # Before the step: a response in it may change the ends of partitions, by which the lag is computed.
+            self._reader.record_returned()
             self._reader.attend(shell.driver.now())
             now = shell.run_due(shell.driver.now())
         self._drive_at = shell.driver.now() + DRIVE_EVERY
