@@ -38,7 +38,7 @@ CHANNEL = "fetch"
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
 #: How many bytes of ``batches_fetch_bytes`` are requested for polls of rows. A consumer of one partition decodes one
-#: response at a time: with 1 MB, each record takes a tenth more CPU time, as numpy's calls are spread over fewer.
+#: response at a time: with 1 MB, each record takes a tenth more CPU time, as fewer records share the calls of numpy.
 ROWS_FETCH_BYTES = 2 << 20
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024

@@ -5,8 +5,8 @@ the directory of an archive again for each folder in it that modules were import
 next import (3.12 and newer). PySpark is imported from ``pyspark.zip`` and searched for in a jar, so that this takes
 100 ms per task: more than reading 50,000 records.
 
-After each task and planning step, PySpark's daemon calls ``gc.collect()``. It visits the objects of all modules that
-the process has imported (numpy, pandas, pyarrow, PySpark), which takes another 80 ms.
+After each task and planning step, a worker process calls ``gc.collect()``. This collection visits the objects of all
+modules that the process has imported (numpy, pandas, pyarrow, PySpark), which takes another 80 ms.
 """
 
 from __future__ import annotations
