@@ -61,8 +61,8 @@ def test_a_fetch_request_contains_the_options(make, kit):
         (3, {}, 1_048_576, 1_333_333),
         (6, {}, 1_048_576, 1_048_576),
         (1, {"max_partition_fetch_bytes": 5000}, 5000, 5000),
-        (2, {"max_partition_fetch_bytes": 5000, "batches_fetch_bytes": 20_000}, 10_000, 10_000),
-        (2, {"max_partition_fetch_bytes": 5000, "batches_fetch_bytes": 4_000_000}, 1_048_576, 2_000_000),
+        (2, {"max_partition_fetch_bytes": 5000, "batches_fetch_bytes": 20_000}, 5000, 10_000),
+        (2, {"max_partition_fetch_bytes": 5000, "batches_fetch_bytes": 4_000_000}, 5000, 2_000_000),
         (1, {"batches_fetch_bytes": 1}, 1_048_576, 1_048_576),
     ],
 )

@@ -27,6 +27,7 @@ from .kinds import (
     SocketOptions,
     Text,
 )
+from .rules import ROWS_FETCH_BYTES
 from .security import SecurityOptions
 from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetResetPolicy
 
@@ -204,14 +205,14 @@ class ConsumerConfig(SecurityOptions):
     max_partition_fetch_bytes: int = _read(
         _POSITIVE_INT32,
         1048576,
-        "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered. By default, "
-        "more is requested for few partitions (`batches_fetch_bytes`).",
+        "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered. If it is not "
+        "given, `poll` requests 2 MiB for a single partition.",
     )
     batches_fetch_bytes: int = _read(
         _POSITIVE_INT32,
         4_000_000,
         "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
-        "`max_partition_fetch_bytes` for each; `poll` requests up to 2 MiB of them. When only "
+        "`max_partition_fetch_bytes` for each. When only "
         "`max_partition_fetch_bytes` is given, it is used instead.",
         origin=_OURS,
     )
@@ -339,6 +340,9 @@ class ConsumerConfig(SecurityOptions):
         needs_group=True,
     )
 
+    #: How many bytes ``poll`` requests, divided among the assigned partitions, if that is more than
+    #: ``max_partition_fetch_bytes`` for each. Derived from this option and ``batches_fetch_bytes``, and none itself.
+    rows_fetch_bytes: int = field(default=ROWS_FETCH_BYTES)
     #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they
     #: select it. Derived from the options, and none itself.
     classic_options: tuple[str, ...] = field(default=())

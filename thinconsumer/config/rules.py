@@ -14,6 +14,10 @@ from .values import INT32_MAX
 
 Values = Mapping[str, Any]
 
+#: How many bytes of a single partition ``poll`` requests by default. Its records are decoded one response at a time:
+#: with 1 MiB, each takes a tenth more CPU time, as fewer records share the calls of numpy.
+ROWS_FETCH_BYTES = 2 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class LessThan:
@@ -92,6 +96,10 @@ def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[s
             derived[maximum] = max(derived[maximum], derived[initial])
     if "max_partition_fetch_bytes" in given and "batches_fetch_bytes" not in given:
         derived["batches_fetch_bytes"] = derived["max_partition_fetch_bytes"]
+    if "batches_fetch_bytes" in values:
+        is_limited = "max_partition_fetch_bytes" in given
+        limit = "max_partition_fetch_bytes" if is_limited else "batches_fetch_bytes"
+        derived["rows_fetch_bytes"] = min(derived[limit], ROWS_FETCH_BYTES)
     if "receive_message_max_bytes" not in given and "fetch_max_bytes" in values:
         derived["receive_message_max_bytes"] = max(
             derived["receive_message_max_bytes"], largest_fetch_response(derived)

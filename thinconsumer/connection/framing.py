@@ -21,7 +21,7 @@ from ..errors import KafkaProtocolError
 #: Size of the shared buffer. A frame is small if it fits into this buffer, otherwise large.
 SHARED_BYTES = 64 * 1024
 #: First allocation for a large frame: the default of max_partition_fetch_bytes, and some room for the rest of the
-#: response. A slightly smaller buffer would have to be enlarged for nearly every Fetch response.
+#: response. A slightly smaller buffer would have to be enlarged for many Fetch responses.
 FIRST_BYTES = 1024 * 1024 + 64 * 1024
 #: Up to this many buffers, each up to this size, are kept for later large frames: one holds the frame being decoded
 #: while another is filled. Larger buffers are freed, since an idle connection would keep its buffers.

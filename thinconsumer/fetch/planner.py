@@ -37,9 +37,6 @@ CHANNEL = "fetch"
 #: First Fetch version with sessions, and last one with topic names instead of ids.
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
-#: How many bytes of ``batches_fetch_bytes`` are requested for polls of rows. A consumer of one partition decodes one
-#: response at a time: with 1 MB, each record takes a tenth more CPU time, as fewer records share the calls of numpy.
-ROWS_FETCH_BYTES = 2 << 20
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
 #: Number of responses per node that fit into the buffer. With 1, no Fetch could be sent until all records of the
@@ -273,10 +270,10 @@ class Planner:
     def _partition_bytes(self) -> int:
         """Return ``partition_max_bytes``. If it varied, each Fetch would have to send all partitions of its session."""
         settings = self._settings
-        wish = settings.batches_fetch_bytes
+        wish = settings.batches_fetch_bytes if self.batches else settings.rows_fetch_bytes
         # A request that was queued may be written after all partitions are given up.
         among = max(len(self._partitions.assigned), 1)
-        return max(settings.max_partition_fetch_bytes, (wish if self.batches else min(wish, ROWS_FETCH_BYTES)) // among)
+        return max(settings.max_partition_fetch_bytes, wish // among)
 
     def _message(self, session: FetchSession, plan: Plan) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
