@@ -230,7 +230,7 @@ class ReconciliationChecker(Checker):
         """Return whether a member may have given up a partition, or may have been removed by one of its timeouts.
 
         The records of a request that a deposed coordinator handles may reach its successor, which still replicates
-        from it until it hears of its own election: the broker that such a request was sent to does not matter.
+        from it until its metadata name the new leader: the broker that such a request was sent to does not matter.
         A static member that restarts has another member id, and its join gives up what it owned before.
         """
         replaceable = seen.instance_id if seen.instance_id is not None and self._may_be_away(who, seen) else None
