@@ -104,7 +104,7 @@ class Local:
         network = self.consumer._shell.engine.network
         send = network.send
 
-        def watching(request: Any, now: float) -> None:
+        def watching(_: object, request: Any, now: float) -> None:
             build = request.build
 
             def building(version: int) -> Message:
@@ -118,7 +118,8 @@ class Local:
             request.build = building
             send(request, now)
 
-        network.send = watching  # type: ignore[method-assign]
+        # The network client has no attributes of its own beside its slots, so it gets another class.
+        network.__class__ = type("WatchedNetworkClient", (type(network),), {"__slots__": (), "send": watching})
 
 
 class Locals:
