@@ -212,8 +212,7 @@ class ConsumerConfig(SecurityOptions):
         _POSITIVE_INT32,
         4_000_000,
         "How many bytes `poll_batches` requests, divided among the assigned partitions, with at least "
-        "`max_partition_fetch_bytes` for each. When only "
-        "`max_partition_fetch_bytes` is given, it is used instead.",
+        "`max_partition_fetch_bytes` for each. When only `max_partition_fetch_bytes` is given, it is used instead.",
         origin=_OURS,
     )
     max_buffered_bytes: int = _read(
@@ -341,7 +340,7 @@ class ConsumerConfig(SecurityOptions):
     )
 
     #: How many bytes ``poll`` requests, divided among the assigned partitions, if that is more than
-    #: ``max_partition_fetch_bytes`` for each. Derived from this option and ``batches_fetch_bytes``, and none itself.
+    #: ``max_partition_fetch_bytes`` for each. Derived from the options, and none itself.
     rows_fetch_bytes: int = field(default=ROWS_FETCH_BYTES)
     #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they
     #: select it. Derived from the options, and none itself.

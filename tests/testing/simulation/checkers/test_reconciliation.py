@@ -126,7 +126,7 @@ def test_partitions_of_a_fenced_member_are_not_free(coordinator):
 
 @pytest.mark.parametrize("answered", [False, True])
 def test_acknowledgement_to_a_deposed_coordinator_may_reach_its_successor(coordinator, answered):
-    """Seed 526 of the swarm: the successor replicated the records before it heard of its election."""
+    """Seed 526 of the swarm: the successor had replicated the records before it became the leader."""
     coordinator.beat("a", 1, assigned=[0])
     if answered:
         coordinator.beat("a", 1, [0], node=2, code=Code.NOT_COORDINATOR)

@@ -63,7 +63,7 @@ class GroupLogChecker(Checker):
         ways lead to it, also in Kafka. A static member that was the last one of the consumer group protocol, and has
         restarted with the classic one, begins no rebalance. If the last member has left, the coordinator begins one,
         but writes that the group is stable: if the coordinator moves before the end of that rebalance, its successor
-        does not know of it.
+        begins none.
         """
         found: set[str] = set()
         for truth in self._logs():

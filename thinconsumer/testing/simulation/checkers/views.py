@@ -74,8 +74,8 @@ class View:
     def is_doubted(self) -> bool:
         """Whether a response has to confirm the membership before the member may get records.
 
-        Unproven gaps are harmless for an outpaced member (see :class:`.consumer_views.ConsumerViews`) that has survived
-        one of that length before, and whose last heartbeat has not failed.
+        Unproven gaps are harmless for an outpaced member (see :class:`.consumer_views.ConsumerViews`) if its membership
+        has lasted through a gap of that length before, and its last heartbeat has not failed.
         """
         is_trusted = self.is_outpaced and self.unproven_gap <= self.survived and self.confirmed_at is not None
         return self.doubted_since is not None and not is_trusted
