@@ -78,7 +78,8 @@ def test_polls_of_batches_fetch_more_bytes_per_partition(make, kit, partitions, 
         assert {tp: asked.partition_max_bytes for tp, asked in told.items()} == {
             kit.tp(n): each for n in range(partitions)
         }
-        assert sent.message.max_bytes == partitions * each
+        expected = partitions * each
+        assert sent.message.max_bytes == (expected if for_batches else min(expected, 4 << 20))
         sent.answer({})
 
 
@@ -407,6 +408,37 @@ def test_little_free_buffer_memory_sends_no_fetch(make, kit):
     assert world.planner.wake_at(world.now) == world.now
     assert world.fetch().message.max_bytes == 100_000
     assert world.planner.wake_at(world.now) == NEVER
+
+
+@pytest.mark.parametrize(("nodes", "each"), [(1, 4 << 20), (2, 2 << 20), (4, 1 << 20), (8, 1 << 20), (32, 1 << 19)])
+def test_nodes_share_what_is_read_ahead_and_many_nodes_have_more(make, kit, nodes, each):
+    """With 16 MiB for 32 nodes, each response would have 128 kB."""
+    world = make()
+    partitions = {kit.tp(number): number % nodes + 1 for number in range(20 * nodes)}
+    world.cluster({tp: (node, 5) for tp, node in partitions.items()}, nodes=tuple(range(1, nodes + 1)))
+    world.assign(dict.fromkeys(partitions, 0))
+    assert {node: sent.message.max_bytes for node, sent in world.fetches().items()} == {
+        node: each for node in range(1, nodes + 1)
+    }
+
+
+def test_no_more_is_read_ahead_while_records_can_be_returned(make, kit):
+    """More would leave the processor's caches before it is decoded."""
+    world = make()
+    parts = world.simple(*[0] * 30)
+    for number in range(0, 16, 4):
+        sent = world.fetch()
+        assert sent.message.max_bytes == 4 << 20
+        sent.answer({partition.tp: kit.batch(0, 1, size=1_048_000) for partition in parts[number : number + 4]})
+    assert world.fetches() == {}, "less than LEAST_WORTH_ASKING is left"
+    for partition in parts[:16]:
+        partition.paused = True
+    sent = world.fetch()
+    assert sent.message.max_bytes == 4 << 20, "paused partitions do not stop the others; max_buffered_bytes is 64 MiB"
+    sent.answer({parts[20].tp: kit.batch(0, 2)})
+    assert world.fetches() == {}, "these records are returned first"
+    assert take_all(world) == 2
+    assert set(world.fetches()) == {1}
 
 
 def test_returning_records_wakes_no_step_when_no_partition_was_left_out(world, kit):

@@ -27,7 +27,7 @@ from .kinds import (
     SocketOptions,
     Text,
 )
-from .rules import ROWS_FETCH_BYTES
+from .rules import READ_AHEAD_BYTES, ROWS_FETCH_BYTES
 from .security import SecurityOptions
 from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetResetPolicy
 
@@ -219,7 +219,9 @@ class ConsumerConfig(SecurityOptions):
         Integer(at_least=65536, at_most=INT64_MAX),
         67108864,
         "Limit of fetched and undelivered bytes, over all partitions. Each broker may exceed it by one batch, since a "
-        "response has at least one. Besides, each connection keeps up to two receive buffers of at most 4 MB.",
+        "response has at least one. Besides, each connection keeps up to two receive buffers of at most 4 MB. If it is "
+        "not given, `poll` reads no more than 16 MiB ahead (4 MiB per broker if there are more than four) while records "
+        "can be returned.",
         origin=_OURS,
     )
     enable_incremental_fetch_sessions: bool = _read(
@@ -342,6 +344,9 @@ class ConsumerConfig(SecurityOptions):
     #: How many bytes ``poll`` requests, divided among the assigned partitions, if that is more than
     #: ``max_partition_fetch_bytes`` for each. Derived from the options, and none itself.
     rows_fetch_bytes: int = field(default=ROWS_FETCH_BYTES)
+    #: How many fetched bytes a consumer of few brokers holds while it returns records. ``max_buffered_bytes`` if that
+    #: is given. Derived from the options, and none itself.
+    read_ahead_bytes: int = field(default=READ_AHEAD_BYTES)
     #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they
     #: select it. Derived from the options, and none itself.
     classic_options: tuple[str, ...] = field(default=())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ..config import ConsumerConfig
+from ..config.rules import RESPONSES_AHEAD
 from ..connection.request import Request, Target
 from ..errors import KafkaError
 from ..lazy_dataclass import dataclass, field
@@ -39,9 +40,9 @@ SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
-#: Number of responses per node that fit into the buffer. With 1, no Fetch could be sent until all records of the
-#: previous response are returned.
-ANSWERS_IN_BUFFER = 4
+#: The fetched bytes that are held for each node, if ``read_ahead_bytes`` would leave less: many small responses cost more
+#: than what the processor's caches gain.
+NODE_BYTES_MIN = 4 << 20
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class Planner:
 
     __slots__ = (
         "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_left_out", "_max_buffered_bytes", "_max_wait_ms",
-        "_metadata", "_now", "_partitions", "_random", "_sessions", "_settings", "_timeout",
+        "_metadata", "_now", "_partitions", "_random", "_read_ahead_bytes", "_sessions", "_settings", "_timeout",
         "batches", "replicas", "targets",
     )  # fmt: skip
 
@@ -85,6 +86,7 @@ class Planner:
         self._timeout = settings.request_timeout_ms / 1000
         self._isolation_level = 1 if settings.isolation_level == "read_committed" else 0
         self._max_buffered_bytes = settings.max_buffered_bytes
+        self._read_ahead_bytes = settings.read_ahead_bytes
         self._partitions = partitions
         self._metadata = metadata
         self._buffer = buffer
@@ -192,12 +194,17 @@ class Planner:
     def _allowance(self, partitions: int, nodes: int) -> int:
         """Return the maximum bytes of one response; 0 if no Fetch may be sent now."""
         size_max = self._max_buffered_bytes
+        if not self.batches:
+            size_max = min(size_max, max(self._read_ahead_bytes, nodes * NODE_BYTES_MIN))
         wish = min(self._settings.fetch_max_bytes, partitions * self._partition_bytes())
         # Each node gets a fair share; otherwise the first node's Fetch could reserve all memory and delay the others.
-        fair = min(wish, max(1, size_max // (nodes * ANSWERS_IN_BUFFER)))
+        fair = min(wish, max(1, size_max // (nodes * RESPONSES_AHEAD)))
         used = self._buffer.pinned
         for session in self._sessions.values():
             used += session.reserved
+        if used + fair > size_max and self._max_buffered_bytes > size_max and not self._buffer.has_ready():
+            # The batches of paused partitions fill what is held otherwise: nothing is read ahead now.
+            size_max = self._max_buffered_bytes
         free = min(fair, size_max - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
