@@ -33,6 +33,7 @@ class Topic:
 TOPICS = (
     Topic("plain", "100 B constant, 1 partition, uncompressed, 16 kB batches", 1, "none", 16384, "constant"),
     Topic("lz4", "100 B constant, 6 partitions, lz4, 16 kB batches", 6, "lz4", 16384, "constant"),
+    Topic("zstd", "100 B constant, 6 partitions, zstd, 16 kB batches", 6, "zstd", 16384, "constant"),
     Topic(
         "json16",
         "JSON 50-150 B, keys, some headers and nulls, 6 partitions, lz4, 16 kB batches",

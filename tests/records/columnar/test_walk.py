@@ -9,6 +9,7 @@ np = pytest.importorskip("numpy")
 from handmade import encode_record, varint_of  # noqa: E402
 
 from thinconsumer.records.builder import NewRecord  # noqa: E402
+from thinconsumer.records.columnar import walk as walk_module  # noqa: E402
 from thinconsumer.records.columnar.walk import NUMPY_STEP_COST, walk, walk_alone  # noqa: E402
 
 
@@ -96,13 +97,51 @@ def test_large_records_are_found_beside_small_ones(many):
     assert walk(*arguments).tolist() == expected
 
 
+def of_one_size(count, size=100, late=None):
+    """Return records of one size; from the index ``late`` on, timestamps take a byte more."""
+    return [encode_record(NewRecord(bytes(size)), n, 0 if late is None or n < late else 100) for n in range(count)]
+
+
+@pytest.mark.parametrize("gap", [b"", b"\xff" * 61], ids=["adjacent", "apart"])
+@pytest.mark.parametrize("counts", [[150] * 30, [*range(1, 151)], [150, 150, 1, 63, 64, 65, 149]])
+def test_batches_of_equally_long_records_need_no_steps(monkeypatch, counts, gap):
+    """One of them is walked, and the others are compared with it."""
+    monkeypatch.setattr(walk_module, "_walk", None)
+    arguments, expected = laid_out([of_one_size(count) for count in counts], gap)
+    assert walk(*arguments).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_that_differ_from_most_others_are_walked_by_themselves(monkeypatch, seed):
+    rng = random.Random(seed)
+    usual = of_one_size(150)
+    other = [
+        of_one_size(150, 101),
+        of_one_size(150, late=149),
+        of_one_size(150, late=60),
+        of_one_size(140, late=139),
+        [*usual[:20], *reversed(usual[20:60])],
+        [usual[0], *of_one_size(149, 99)],
+        [usual[0], encode_record(NewRecord(bytes(98)), 1, 0), encode_record(NewRecord(bytes(102)), 2, 0), *usual[3:]],
+        records(rng, 300),
+    ]
+    bodies = [usual[: rng.choice((1, 70, 150))] for _ in range(12)] + rng.sample(other, rng.randrange(1, 6))
+    rng.shuffle(bodies)
+    (data, begins, ends, counts), expected = laid_out(bodies, b"\xff" * rng.choice((0, 61)))
+    assert walk(data, begins, ends, counts).tolist() == expected
+    broken = data.copy()
+    broken[expected[rng.randrange(len(expected))]] ^= 4
+    assert walk(broken, begins, ends, counts) is None
+
+
 @pytest.mark.parametrize("many", [3, 60])
 @pytest.mark.parametrize("how", ["one too many", "one too few", "longer", "shorter", "zeros", "ones", "negative"])
 @pytest.mark.parametrize("place", [0, 1, -1])
-def test_one_corrupt_batch_fails_the_walk(many, how, place):
+@pytest.mark.parametrize("is_alike", [False, True])
+def test_one_corrupt_batch_fails_the_walk(many, how, place, is_alike):
     """Its walker may run through the other batches or leave the data."""
     rng = random.Random(1)
-    bodies = [records(rng, 4) for _ in range(many)]
+    bodies = [of_one_size(4) if is_alike else records(rng, 4) for _ in range(many)]
     (data, begins, ends, counts), _ = laid_out(bodies)
     broken = data.copy()
     begin, end = int(begins[place]), int(ends[place])

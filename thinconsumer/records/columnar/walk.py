@@ -5,10 +5,13 @@ have to be visited one after the other. Different batches are independent: each 
 advances from record to record, and numpy advances all walkers by one record in one step. When few walkers are left, the
 rest of each batch is walked alone in plain Python.
 
+If the records of most batches are equally long (their first ones at least), one batch shows where the records of the
+others must be, which numpy verifies for all records at once.
+
 Few large batches are split into parts, with a walker for each part. The beginning of a part is guessed: search from a
 position in the middle of the batch for two apparent records with the offset deltas k and k + 1.
 
-Guesses are verified: a walker must end exactly at the end of its batch, or at the beginning of the next part, after the
+Parts are verified, too: a walker must end exactly at the end of its batch, or at the beginning of the next part, after the
 expected number of records. If not, its batch is walked alone, and if that fails too, the walk fails.
 """
 
@@ -57,9 +60,49 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
     ``begins`` and ``ends`` are the positions of each batch's first record and of the end of its last one. The caller
     has checked that each batch has at least one record, and at least seven bytes per record.
     """
+    positions = _walk_alike(data, begins, ends, counts)
+    if positions is not None:
+        return positions
     parts = _split(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
     found = None if parts is None else _walk(data, *parts)
     return _walk(data, begins, ends, counts) if found is None else found
+
+
+def _walk_alike(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
+    """Walk the batch with the most records alone; verify that the records of the other batches are as long as these.
+
+    Return the positions of all records; None if this is not so for most batches, or a batch is not well-formed.
+    """
+    pairs = _pairs(data)
+    longest = int(counts.argmax())
+    lengths = _STEPS_ARRAY.take(pairs[begins])
+    if len(counts) < 3 or 2 * np.count_nonzero(lengths == lengths[longest]) <= len(counts):
+        return None
+    begin, end = int(begins[longest]), int(ends[longest])
+    pattern = np.full(int(counts[longest]) + 1, end)
+    if not _walk_alone_into(data, begin, end, pattern[:-1]):
+        return None
+    pattern -= begin
+    alike = pattern.take(counts) == ends - begins
+    if 2 * np.count_nonzero(alike) <= len(counts):
+        return None
+    some = counts[alike]
+    first = some.cumsum() - some
+    number = np.arange(int(some.sum())) - first.repeat(some)
+    places = pattern.take(number)
+    positions = begins[alike].repeat(some) + places
+    is_expected = _STEPS_ARRAY.take(pairs[positions]) == pattern.take(number + 1) - places
+    if len(some) == len(counts) and is_expected.all():
+        return positions
+    good = np.logical_and.reduceat(is_expected, first)
+    alike[alike] = good
+    others = _walk(data, begins[~alike], ends[~alike], counts[~alike])
+    if others is None:
+        return None
+    both = np.empty(int(counts.sum()), np.int64)
+    belongs = alike.repeat(counts)
+    both[belongs], both[~belongs] = positions[good.repeat(some)], others
+    return both
 
 
 def _split(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[Int64s, Int64s, Int64s] | None:
