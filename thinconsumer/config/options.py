@@ -220,8 +220,8 @@ class ConsumerConfig(SecurityOptions):
         67108864,
         "Limit of fetched and undelivered bytes, over all partitions. Each broker may exceed it by one batch, since a "
         "response has at least one. Besides, each connection keeps up to two receive buffers of at most 4 MB. If it is "
-        "not given, `poll` reads no more than 16 MiB ahead (4 MiB per broker if there are more than four) while records "
-        "can be returned.",
+        "not given, `poll` reads no more than 16 MiB ahead (4 MiB per broker if there are more than four) while "
+        "records can be returned.",
         origin=_OURS,
     )
     enable_incremental_fetch_sessions: bool = _read(

@@ -40,8 +40,8 @@ SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
-#: The fetched bytes that are held for each node, if ``read_ahead_bytes`` would leave less: many small responses cost more
-#: than what the processor's caches gain.
+#: The fetched bytes that are held for each node, if ``read_ahead_bytes`` would leave less: many small responses cost
+#: more than what the processor's caches gain.
 NODE_BYTES_MIN = 4 << 20
 
 

@@ -11,8 +11,8 @@ others must be, which numpy verifies for all records at once.
 Few large batches are split into parts, with a walker for each part. The beginning of a part is guessed: search from a
 position in the middle of the batch for two apparent records with the offset deltas k and k + 1.
 
-Parts are verified, too: a walker must end exactly at the end of its batch, or at the beginning of the next part, after the
-expected number of records. If not, its batch is walked alone, and if that fails too, the walk fails.
+Parts are verified, too: a walker must end exactly at the end of its batch, or at the beginning of the next part, after
+the expected number of records. If not, its batch is walked alone, and if that fails too, the walk fails.
 """
 
 from typing import Any, TypeAlias
