@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from functools import cache
 from zipimport import zipimporter
 
 __all__ = ["prepare"]
@@ -33,8 +34,14 @@ def prepare() -> None:
 def exempt_modules() -> None:
     """Exempt the objects that exist now from garbage collection; once per process, and only in PySpark's workers."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if spec is not None and spec.name == DAEMON and not gc.get_freeze_count():
-        gc.freeze()
+    if spec is not None and spec.name == DAEMON:
+        _freeze_once()
+
+
+@cache
+def _freeze_once() -> None:
+    # Not ``if not gc.get_freeze_count()``, which would visit all of these objects in each task to count them.
+    gc.freeze()
 
 
 def keep_directories() -> None:
