@@ -128,6 +128,38 @@ def test_partitions_share_what_is_decoded_ahead(world, kit, calls, monkeypatch):
     assert most <= 150 and len(calls) <= 1000 // 50
 
 
+@pytest.mark.parametrize("max_records", [1, 7, 50, 100, 130, 250, 399, 400, 1000])
+@pytest.mark.parametrize("partitions", [1, 3, 6, 20, 60])
+def test_polls_of_any_size_decode_many_records_together(world, kit, calls, monkeypatch, partitions, max_records):
+    """Fewer would take more time each; more would be in memory."""
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "AHEAD_BYTES", 1600 * (chunks.COLUMNS_BYTES + 20))
+    parts = world.simple(*[0] * partitions)
+    each = 12_000 // partitions
+    world.receive({p.tp: b"".join(kit.batch(n * 4, 4) for n in range(each // 4)) for p in parts})
+    count = most = 0
+    while more := take(world, max_records):
+        count += sum(map(len, more.values()))
+        most = max(most, ahead(world))
+    assert count == each * partitions
+    # 400 on average, but fewer if batches leave so many records decoded ahead that these reach their limit.
+    assert len(calls) <= count / 400 * (3.5 if (partitions, max_records) == (20, 50) else 2 if partitions > 20 else 1.1)
+    assert most <= 1600 + max(400, max_records) + 8 * partitions
+
+
+@pytest.mark.parametrize("partitions", [3, 6, 60, 300])
+def test_what_is_decoded_ahead_of_large_records_is_bounded(world, kit, monkeypatch, partitions):
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "AHEAD_BYTES", 100_000)
+    parts = world.simple(*[0] * partitions)
+    each = 1200 // partitions
+    world.receive({p.tp: b"".join(kit.batch(n, 1, size=2000) for n in range(each)) for p in parts})
+    most = 0
+    while take(world, 1):
+        most = max(most, ahead(world))
+    assert most <= 100_000 // 2000 + 400 + 2 * partitions
+
+
 def test_a_poll_of_many_records_decodes_them_at_once(world, kit, calls, monkeypatch):
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
     a, b = world.simple(0, 0)

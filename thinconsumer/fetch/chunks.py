@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,6 +35,13 @@ Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | N
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 #: About this many records are decoded together, of all partitions.
 TOGETHER_RECORDS = 4000
+#: If the decoded records that wait for their poll take more memory than this, partitions are decoded together only as
+#: far as each has its equal share.
+AHEAD_BYTES = 8 << 20
+#: The same holds for this many partitions or more: to count their decoded records would take too long.
+SHARING_MAX = 200
+#: Approximate size of the columns of one record, besides its bytes.
+COLUMNS_BYTES = 128
 #: Fewer records than this are decoded one batch at a time: each numpy call takes as long for one record as for 100.
 TOGETHER_MIN = 80
 #: If more partitions than this hold decoded records back, since they were paused in between, batches are decoded one
@@ -72,6 +79,7 @@ class ChunkDecoder:
         #: there can only be fewer and fewer.
         self.has_few = False
         self.together_min = TOGETHER_MIN
+        self._record_bytes = COLUMNS_BYTES  #: The average memory of the records that were decoded together last.
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
         """Return the chunk of the batch at ``index``.
@@ -152,19 +160,32 @@ class ChunkDecoder:
         from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
         others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
-        # Polls take turns among the partitions: with equal shares, all need more records at about the same time.
-        share = TOGETHER_RECORDS // (len(others) + 1)
+        own, share, needy = self._shares(others, room)
         decoder = Decoder(self._check_crcs)
-        added = self._add_batches(partition, decoder, max(share, room))
-        for other in others:
-            if decoder.is_full:
+        added = self._add_batches(partition, decoder, own)
+        for other in needy:
+            if decoder.is_full or decoder.records >= TOGETHER_RECORDS:
                 break
-            if self._buffer.decoded(other) <= share // 2:
-                added += self._add_batches(other, decoder, share)
+            added += self._add_batches(other, decoder, share)
+        self._record_bytes = decoder.size // max(decoder.records, 1) + COLUMNS_BYTES
         decoded = decoder.rows(self.together_min)
         for source, numbers in added:
             # Only this statement records that the batches were decoded (see ``Fetched``).
             source.chunks.extend(self._chunks_of(source, numbers, decoded))
+
+    def _shares(self, others: list[Partition], room: int) -> tuple[int, int, Iterable[Partition]]:
+        """Return how many records to decode of this partition and of each other one, and which others need them."""
+        decoded = self._buffer.decoded
+        equal = TOGETHER_RECORDS // (len(others) + 1)
+        if len(others) < SHARING_MAX:
+            left = [decoded(other) for other in others]
+            if sum(left) * self._record_bytes <= AHEAD_BYTES:
+                # Polls take turns: with the same share, all partitions need more records at about the same time. What
+                # the others do not need now, this one takes, or each would be decoded alone when it is its turn.
+                share = max(equal, room)
+                needy = [other for other, records in zip(others, left) if records <= share]
+                return max(share, TOGETHER_RECORDS - len(needy) * share), share, needy
+        return max(equal, room), equal, (other for other in others if decoded(other) <= equal // 2)
 
     def _chunks_of(
         self, source: Fetched, numbers: list[int | RecordError | None], decoded: DecodedRows
