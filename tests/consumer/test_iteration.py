@@ -6,6 +6,7 @@ import pytest
 
 from thinconsumer import DeserializationError, IllegalStateError, KafkaTimeoutError, TopicPartition
 from thinconsumer.broker import Silence
+from thinconsumer.consumer.iteration import Iteration
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.metadata import MetadataRequest
@@ -171,6 +172,25 @@ def test_read_to_end_reads_what_was_there_when_it_was_called(world):
     assert sorted(found) == [(0, o) for o in range(5)] + [(1, o) for o in range(3)]
     assert (consumer.position(T0), consumer.position(T1)) == (5, 3)
     assert [record.offset for record in consumer.read_to_end()] == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("rebalance", [False, True])
+def test_read_to_end_mixed_with_iteration_returns_each_record_once(world, monkeypatch, rebalance):
+    """Nor does it return later records when a poll is due between two records, as for a callback."""
+    w = world()
+    w.append(9)
+    consumer = w.consumer(("t", 0), max_poll_records=4)
+    monkeypatch.setattr(Iteration, "_drive", lambda iteration: rebalance)
+    found = []
+    for record in consumer.read_to_end():
+        if len(found) == 4:
+            w.append(3)
+        found.append(record.offset)
+        if record.offset in (1, 5):
+            found.append(next(consumer).offset)
+        w.clock.advance(1)
+    assert found == list(range(9))
+    assert [record.offset for record in consumer.read_to_end()] == [9, 10, 11]
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])

@@ -223,8 +223,21 @@ class Consumer(GroupCalls, Generic[K, V]):
         The timeout counts from the first successful Fetch, so a slow connection does not end the iteration.
         """
         iteration = self._iteration
-        record = iteration.peek()
-        iteration.poll_result.taken = iteration.after
+        poll_result = iteration.poll_result
+        taken = poll_result.taken or 0
+        # Nearly each record comes without a call of ``prepare``, which would take as long as the rest of this method.
+        if (
+            poll_result is not self._reader.poll_result
+            or taken >= poll_result.count
+            or self._shell.step_interrupted
+            or iteration.now() >= iteration.drive_at
+        ):
+            poll_result = iteration.prepare()
+            taken = poll_result.taken or 0
+        record = iteration.records[taken]
+        # The last statement, with no call after it: as in ``poll``, a KeyboardInterrupt must not come between counting
+        # a record and returning it.
+        poll_result.taken = taken + 1
         return record
 
     def read_to_end(self, timeout_ms: float | None = None) -> Iterator[ConsumerRecord[K, V]]:

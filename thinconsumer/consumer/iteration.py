@@ -22,42 +22,26 @@ LOOK_EVERY = 0.1
 
 
 class Iteration:
-    """Returns the records of poll results, one record per call of :meth:`peek`."""
+    """Polls, and holds the records that are returned one by one."""
 
     def __init__(self, reader: ConsumerCore) -> None:
         self._reader = reader
         self._shell = reader.shell
         self.poll_result = PollResult()  #: The poll result from which records are returned.
-        #: How many records of ``poll_result`` the application has, with the one that :meth:`peek` just returned.
-        self.after = 0
-        self._records: list[ConsumerRecord[Any, Any]] = []
-        self._drive_at = math.inf
+        self.records: list[ConsumerRecord[Any, Any]] = []
+        self.drive_at = math.inf  #: When the engine must step next although records are left.
+        self.now = self._shell.driver.now
         #: How many records a poll may return. More would all be built before the application sees the first, and again
         #: after each call that ends the poll result, such as ``position``.
         self._records_max = min(reader.config.max_poll_records, LIST_MAX)
 
-    def peek(self) -> ConsumerRecord[Any, Any]:
-        """Return the next record; raise StopIteration after ``consumer_timeout_ms`` without one.
+    def prepare(self) -> PollResult:
+        """Return a poll result of which ``taken`` is the index of the next record in :attr:`records`.
 
-        The caller sets ``poll_result.taken = after`` as its last statement, with no call after it: as in poll, a
-        KeyboardInterrupt must not come between counting a record and returning it.
+        Steps, and polls if no record is left. Raises StopIteration after ``consumer_timeout_ms`` without a record. The
+        caller counts the record in ``taken``.
         """
-        poll_result = self.poll_result
-        # If another call has settled this poll result, it may also have moved the positions. The remaining records are
-        # then stale, and must not be returned.
-        reader, shell = self._reader, self._shell
-        taken = poll_result.taken
-        over = (
-            poll_result is not reader.poll_result
-            or shell.step_interrupted
-            or taken is None
-            or taken >= poll_result.count
-        )
-        if over or (shell.driver.now() >= self._drive_at and self._drive()):
-            poll_result = self._refill()
-        taken = poll_result.taken or 0
-        self.after = taken + 1
-        return self._records[taken]
+        return self._refill() if self._must_poll() else self.poll_result
 
     def await_share(self, timeout_ms: float | None) -> None:
         """Poll until the group has assigned partitions; raise if a subscribed or assigned topic does not exist."""
@@ -93,14 +77,26 @@ class Iteration:
                     call.last_error = behind[0].last_error
                     raise shell.engine.timeout_error(call, seconds)
             self._begin(poll_result)
-            while (
-                reader.poll_result is poll_result
-                and poll_result.taken is not None
-                and poll_result.taken < poll_result.count
-            ):
-                record = self.peek()
-                self.poll_result.taken = self.after
+            while self.poll_result is poll_result and not self._must_poll():
+                taken = poll_result.taken or 0
+                record = self.records[taken]
+                poll_result.taken = taken + 1  # as in ``Consumer.__next__``, with no call after it
                 yield record
+
+    def _must_poll(self) -> bool:
+        """Return whether no record is left, or a poll is due before the next one; step if the engine must."""
+        poll_result = self.poll_result
+        # If another call has settled this poll result, it may also have moved the positions. The remaining records are
+        # then stale, and must not be returned.
+        reader, shell = self._reader, self._shell
+        taken = poll_result.taken
+        over = (
+            poll_result is not reader.poll_result
+            or shell.step_interrupted
+            or taken is None
+            or taken >= poll_result.count
+        )
+        return over or (self.now() >= self.drive_at and self._drive())
 
     def _refill(self) -> PollResult:
         with self._shell.quiet_entry:
@@ -111,8 +107,8 @@ class Iteration:
 
     def _begin(self, poll_result: PollResult) -> None:
         self.poll_result = poll_result
-        self._records = [record for found in poll_result.records.values() for record in found]
-        self._drive_at = self._shell.driver.now() + DRIVE_EVERY
+        self.records = [record for found in poll_result.records.values() for record in found]
+        self.drive_at = self._shell.driver.now() + DRIVE_EVERY
         poll_result.taken = 0
         self._reader.poll_result = poll_result
 
@@ -154,5 +150,5 @@ class Iteration:
             self._reader.record_returned()
             self._reader.attend(shell.driver.now())
             now = shell.run_due(shell.driver.now())
-        self._drive_at = shell.driver.now() + DRIVE_EVERY
+        self.drive_at = shell.driver.now() + DRIVE_EVERY
         return group is not None and (group.has_work(now) or group.member.held is not None)
