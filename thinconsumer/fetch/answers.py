@@ -5,7 +5,6 @@ be sent. Batches are decompressed and decoded later, one at a time, when a poll 
 """
 
 import logging
-from itertools import pairwise
 from typing import Any
 
 from ..config import ConsumerConfig
@@ -316,8 +315,8 @@ class Answers:
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
-        if len(batches) == 1 and batches[0].next_offset > cursor.fetch_offset:
-            # Records come one at a time: their batch needs no comparison with others.
+        if batches and batches[0].next_offset > cursor.fetch_offset and _ascending(batches):
+            # Nearly always, the first batch has the requested offset, and the others follow.
             self._keep(asked, partition, cursor, data, batches, broken, frame)
             return
         # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
@@ -385,4 +384,9 @@ def _is_whole(batch: RecordBatch) -> bool:
 
 
 def _ascending(batches: list[RecordBatch]) -> bool:
-    return all(a.next_offset <= b.base_offset for a, b in pairwise(batches))
+    reached = 0
+    for batch in batches:
+        if batch.base_offset < reached:
+            return False
+        reached = batch.next_offset
+    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,6 +43,8 @@ AHEAD_BYTES = 8 << 20
 SHARING_MAX = 200
 #: Approximate size of the columns of one record, besides its bytes.
 COLUMNS_BYTES = 128
+#: The decompressed size from which on more batches do not make decoding faster, but only take more memory.
+FULL_BYTES = 2 << 20
 #: Fewer records than this are decoded one batch at a time: each numpy call takes as long for one record as for 100.
 TOGETHER_MIN = 80
 #: If more partitions than this hold decoded records back, since they were paused in between, batches are decoded one
@@ -164,7 +167,7 @@ class ChunkDecoder:
         decoder = Decoder(self._check_crcs)
         added = self._add_batches(partition, decoder, own)
         for other in needy:
-            if decoder.is_full or decoder.records >= TOGETHER_RECORDS:
+            if decoder.size >= FULL_BYTES or decoder.records >= TOGETHER_RECORDS:
                 break
             added += self._add_batches(other, decoder, share)
         self._record_bytes = decoder.size // max(decoder.records, 1) + COLUMNS_BYTES
@@ -222,19 +225,18 @@ class ChunkDecoder:
                 break
             numbers: list[int | RecordError | None] = []
             added.append((source, numbers))
-            for index in range(len(source.chunks), len(source.batches)):
-                batch = source.batches[index]
+            may_be_aborted, begin = source.aborted is not None, len(source.chunks)
+            for index, batch in enumerate(islice(source.batches, begin, None), begin):
                 assert batch is not None
                 try:
-                    if self.is_aborted(source, index):
+                    if may_be_aborted and self.is_aborted(source, index):
                         numbers.append(None)
                         continue
-                    decoder.add(batch, tp)
+                    numbers.append(decoder.add(batch, tp))
                 except RecordError as error:
                     numbers.append(error)
                     return added
-                numbers.append(len(decoder) - 1)
-                if decoder.records >= records or decoder.is_full:
+                if decoder.records >= records or decoder.size >= FULL_BYTES:
                     return added
         return added
 

@@ -170,7 +170,9 @@ def _load_lz4() -> _CodecFunctions:
         except IndexError:
             context = frame.create_decompression_context()
         # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
-        most = min(limit + 1, 255 * len(data) + 1)
+        most = 255 * len(data) + 1
+        if most > limit:
+            most = limit + 1
         plain: bytes
         plain, _, ended = frame.decompress_chunk(context, data, max_length=most)
         if len(plain) > limit:

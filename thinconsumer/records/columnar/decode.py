@@ -38,8 +38,6 @@ CODEC_MASK = 0x07
 #: 1 record as for 100.
 SMALL_RECORDS_MAX = 80
 SMALL_BYTES_MAX = 512 * 1024
-#: The decompressed size from which on more batches do not make decoding to rows faster, but only take more memory.
-FULL_BYTES = 2 << 20
 #: Records of a larger size on average, in bytes, are built at once. The time that is gained by building them later does
 #: not depend on their size, but the memory that is kept until then does.
 LAZY_SIZE_MAX = 1024
@@ -100,13 +98,8 @@ class Decoder:
     def __len__(self) -> int:
         return len(self._batches)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the batches are so large that decoding more of them together gains nothing."""
-        return self.size >= FULL_BYTES
-
-    def add(self, batch: RecordBatch, tp: TopicPartition) -> None:
-        """Check and decompress a batch; it gets the next number, counted from 0.
+    def add(self, batch: RecordBatch, tp: TopicPartition) -> int:
+        """Check and decompress a batch; return its number, counted from 0.
 
         Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`, and does not add the batch.
         """
@@ -119,15 +112,19 @@ class Decoder:
                 batch.check_crc(*tp)  # raises the error
             if not attributes & CONTROL:
                 body = view[HEADER_SIZE:]
-                if attributes & CODEC_MASK:
-                    body = self._decompress(batch, tp, attributes & CODEC_MASK, body)
+                if codec := attributes & CODEC_MASK:
+                    try:
+                        body = compression.decompress(codec, body, self._limit)
+                    except compression.CodecError:
+                        # The row decoder fails with the same fault, but its error names the partition and offsets.
+                        batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)
+                        raise
         size = len(body)
         # Only batches of format 2 with records may be decoded together: a batch without records would take the last
         # record of the batch before it for its own, and a header that claims more records than its bytes can hold would
         # make ``walk`` allocate memory for them.
         if not (plain and 0 < count * RECORD_SIZE_MIN <= size):
-            self._add_row_decoded(batch, tp)
-            return
+            return self._add_row_decoded(batch, tp)
         # ``_batches`` is appended to last, as its length is the number of batches: if Ctrl-C interrupts before that
         # line, the batch does not count as added.
         self._bodies.append(body)
@@ -135,17 +132,10 @@ class Decoder:
         self._batches.append(batch)
         self.size += size
         self.records += count
+        return len(self._batches) - 1
 
-    def _decompress(self, batch: RecordBatch, tp: TopicPartition, codec: int, body: memoryview) -> bytes:
-        try:
-            return compression.decompress(codec, body, self._limit)
-        except compression.CodecError:
-            # The row decoder fails with the same fault, but its error names the partition and offsets.
-            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)
-            raise
-
-    def _add_row_decoded(self, batch: RecordBatch, tp: TopicPartition) -> None:
-        """Decode a batch by the row decoder, and add its records; raise its error if it is corrupt."""
+    def _add_row_decoded(self, batch: RecordBatch, tp: TopicPartition) -> int:
+        """Decode a batch by the row decoder, and add its records; return its number, or raise its error."""
         found = batch.columns(*tp, self._check_crcs, decompressed_bytes_max=self._limit)
         if found is not None and found.offsets:
             self._row_decoded[len(self._batches)] = found
@@ -153,6 +143,7 @@ class Decoder:
         self._bodies.append(b"")
         self._partitions.append(tp)
         self._batches.append(batch)
+        return len(self._batches) - 1
 
     def finish(self) -> Decoded:
         """Decode the added batches."""
