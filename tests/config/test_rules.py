@@ -99,17 +99,16 @@ def test_max_partition_fetch_bytes_replaces_the_default_of_batches_fetch_bytes()
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, 16 << 20),
-        ({"max_partition_fetch_bytes": 1000}, 16 << 20),
+        ({}, 4 << 20),
+        ({"max_partition_fetch_bytes": 1000}, 4 << 20),
         ({"max_partition_fetch_bytes": 6 << 20}, 24 << 20),
         ({"fetch_min_bytes": 8 << 20}, 32 << 20),
-        ({"max_partition_fetch_bytes": 40 << 20}, 64 << 20),
         ({"max_buffered_bytes": 1 << 20}, 1 << 20),
         ({"max_buffered_bytes": 256 << 20}, 256 << 20),
     ],
 )
-def test_four_responses_are_read_ahead_unless_max_buffered_bytes_says_otherwise(given, expected):
-    assert ConsumerConfig.from_options(**given).read_ahead_bytes == expected
+def test_four_responses_of_a_node_are_held_unless_max_buffered_bytes_says_otherwise(given, expected):
+    assert ConsumerConfig.from_options(**given).node_bytes == expected
 
 
 def warnings_of(**options):

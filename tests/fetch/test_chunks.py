@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from thinconsumer.fetch import chunks
+from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.record_sequence import RecordSequence
 
 decode = pytest.importorskip("thinconsumer.records.columnar.decode", exc_type=ImportError)
@@ -145,6 +146,18 @@ def test_polls_of_any_size_decode_many_records_together(world, kit, calls, monke
     # 400 on average, but fewer if batches leave so many records decoded ahead that these reach their limit.
     assert len(calls) <= count / 400 * (3.5 if (partitions, max_records) == (20, 50) else 2 if partitions > 20 else 1.1)
     assert most <= 1600 + max(400, max_records) + 8 * partitions
+
+
+def test_decoded_records_of_very_many_partitions_are_not_counted(world, kit, monkeypatch):
+    """To count them for each of 10,000 partitions would take longer than to decode 4,000 records."""
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
+    monkeypatch.setattr(chunks, "SHARING_MAX", 50)
+    counted = []
+    original = Buffer.decoded
+    monkeypatch.setattr(Buffer, "decoded", lambda *args: counted.append(1) or original(*args))
+    parts = world.simple(*[0] * 60)
+    world.receive({p.tp: kit.batch(0, 20) for p in parts})
+    assert take(world, 20) == {0: list(range(20))} and len(counted) <= 6
 
 
 @pytest.mark.parametrize("partitions", [3, 6, 60, 300])

@@ -432,12 +432,60 @@ def test_no_more_is_read_ahead_while_records_can_be_returned(make, kit):
     assert world.fetches() == {}, "less than LEAST_WORTH_ASKING is left"
     for partition in parts[:16]:
         partition.paused = True
-    sent = world.fetch()
-    assert sent.message.max_bytes == 4 << 20, "paused partitions do not stop the others; max_buffered_bytes is 64 MiB"
-    sent.answer({parts[20].tp: kit.batch(0, 2)})
-    assert world.fetches() == {}, "these records are returned first"
+    assert world.fetches() == {}
+    assert world.collector.gather(500).count == 0
+    assert world.planner.wake_at(world.now) == world.now
+    for number in range(2):
+        sent = world.fetch()
+        assert sent.message.max_bytes == 4 << 20, "paused partitions do not stop the others"
+        sent.answer({parts[20].tp: kit.batch(number, 1)})
     assert take_all(world) == 2
-    assert set(world.fetches()) == {1}
+    assert {p.cursor.fetch_offset for p in parts[:16]} == {1}, "the batches of paused partitions stay"
+    for partition in parts[:16]:
+        partition.paused = False
+    assert take_all(world) == 16
+    assert set(world.fetches()) == {1} and not world.buffer.may_fill
+
+
+def test_paused_partitions_fill_the_buffer_before_their_batches_are_dropped(make, kit):
+    world = make()
+    parts = world.simple(*[0] * 80)
+    dropped = 0
+    for number in range(0, 72, 4):
+        while not (fetches := world.fetches()):
+            before = world.buffer.pinned
+            assert world.collector.gather(500).count == 0
+            dropped += world.buffer.pinned < before
+        some = parts[number : number + 4]
+        fetches[1].answer({partition.tp: kit.batch(0, 1, size=1_048_000) for partition in some})
+        for partition in some:
+            partition.paused = True
+        assert dropped == 0 or world.buffer.pinned > 60 << 20
+    assert 0 < dropped <= 12
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 5])
+@pytest.mark.parametrize("polled", [100, 500, 2000])
+def test_partitions_of_all_nodes_are_read_at_the_same_pace(make, kit, nodes, polled):
+    """If one partition could fill all that is read ahead, its node would get the memory again and again."""
+    world = make()
+    leaders = {kit.tp(number): (number + 1, 5) for number in range(nodes)}
+    world.cluster(leaders, nodes=tuple(range(1, nodes + 1)))
+    parts = world.assign(dict.fromkeys(leaders, 0))
+    read = dict.fromkeys(leaders, 0)
+    for _ in range(60):
+        for sent in world.fetches().values():
+            data = {}
+            for tp in sent.request.context.cursors:
+                first, count = parts[tp.partition].cursor.fetch_offset, max(1, sent.message.max_bytes // 100_000)
+                data[tp] = b"".join(kit.batch(first + 100 * n, 100, size=1000) for n in range(count))
+            sent.answer(data)
+        for _ in range(8):
+            poll_result = world.collector.gather(polled)
+            for tp, records in poll_result.records.items():
+                read[tp] += len(records)
+            world.collector.settle(poll_result)
+        assert max(read.values()) - min(read.values()) <= 2 * polled
 
 
 def test_returning_records_wakes_no_step_when_no_partition_was_left_out(world, kit):

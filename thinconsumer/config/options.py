@@ -27,7 +27,7 @@ from .kinds import (
     SocketOptions,
     Text,
 )
-from .rules import READ_AHEAD_BYTES, ROWS_FETCH_BYTES
+from .rules import NODE_BYTES_MIN, ROWS_FETCH_BYTES
 from .security import SecurityOptions
 from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetResetPolicy
 
@@ -220,8 +220,9 @@ class ConsumerConfig(SecurityOptions):
         67108864,
         "Limit of fetched and undelivered bytes, over all partitions. Each broker may exceed it by one batch, since a "
         "response has at least one. Besides, each connection keeps up to two receive buffers of at most 4 MB. If it is "
-        "not given, `poll` reads no more than 16 MiB ahead (4 MiB per broker if there are more than four) while "
-        "records can be returned.",
+        "not given, `poll` reads 16 MiB ahead, or four responses per broker if that is more, each of 1 MiB, "
+        "`max_partition_fetch_bytes` or `fetch_min_bytes`; up to this limit only if it can return none of these "
+        "records.",
         origin=_OURS,
     )
     enable_incremental_fetch_sessions: bool = _read(
@@ -344,9 +345,9 @@ class ConsumerConfig(SecurityOptions):
     #: How many bytes ``poll`` requests, divided among the assigned partitions, if that is more than
     #: ``max_partition_fetch_bytes`` for each. Derived from the options, and none itself.
     rows_fetch_bytes: int = field(default=ROWS_FETCH_BYTES)
-    #: How many fetched bytes a consumer of few brokers holds while it returns records. ``max_buffered_bytes`` if that
-    #: is given. Derived from the options, and none itself.
-    read_ahead_bytes: int = field(default=READ_AHEAD_BYTES)
+    #: How many fetched bytes of each broker ``poll`` reads ahead, if these are more than 16 MiB of all brokers;
+    #: ``max_buffered_bytes`` if that is given. Derived from the options, and none itself.
+    node_bytes: int = field(default=NODE_BYTES_MIN)
     #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they
     #: select it. Derived from the options, and none itself.
     classic_options: tuple[str, ...] = field(default=())

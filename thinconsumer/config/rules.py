@@ -17,13 +17,11 @@ Values = Mapping[str, Any]
 #: How many bytes of a single partition ``poll`` requests by default. Its records are decoded one response at a time:
 #: with 1 MiB, each takes a tenth more CPU time, as fewer records share the calls of numpy.
 ROWS_FETCH_BYTES = 2 << 20
-#: How many fetched bytes the consumer holds by default while ``poll`` returns records. With more, they would leave the
-#: processor's caches before they are decoded, which takes a twentieth more CPU time. Columns are decoded so fast that
-#: larger responses gain more.
-READ_AHEAD_BYTES = 16 << 20
-#: Number of responses of one broker that fit into these bytes. With 1, no Fetch could be sent until all records of the
+#: Number of responses of one broker that fit into the buffer. With 1, no Fetch could be sent until all records of the
 #: previous response are returned.
-RESPONSES_AHEAD = 4
+RESPONSES_IN_BUFFER = 4
+#: How many fetched bytes of one broker ``poll`` holds by default at least: with smaller responses, they would be many.
+NODE_BYTES_MIN = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +105,10 @@ def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[s
         is_limited = "max_partition_fetch_bytes" in given
         limit = "max_partition_fetch_bytes" if is_limited else "batches_fetch_bytes"
         derived["rows_fetch_bytes"] = min(derived[limit], ROWS_FETCH_BYTES)
-        derived["read_ahead_bytes"] = derived["max_buffered_bytes"]
+        derived["node_bytes"] = derived["max_buffered_bytes"]
         if "max_buffered_bytes" not in given:
-            sizes = "max_partition_fetch_bytes", "fetch_min_bytes"
-            wanted = max(READ_AHEAD_BYTES, *(RESPONSES_AHEAD * derived[name] for name in sizes))
-            derived["read_ahead_bytes"] = min(wanted, derived["max_buffered_bytes"])
+            response = max(derived["max_partition_fetch_bytes"], derived["fetch_min_bytes"])
+            derived["node_bytes"] = max(NODE_BYTES_MIN, RESPONSES_IN_BUFFER * response)
     if "receive_message_max_bytes" not in given and "fetch_max_bytes" in values:
         derived["receive_message_max_bytes"] = max(
             derived["receive_message_max_bytes"], largest_fetch_response(derived)

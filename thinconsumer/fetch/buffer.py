@@ -83,7 +83,7 @@ class Fetched:
 class Buffer:
     """Queues of fetched batches, one per partition, with a round-robin order of the partitions."""
 
-    __slots__ = ("_turns", "freed", "pinned", "queues", "records", "shrunk", "starving")
+    __slots__ = ("_turns", "freed", "may_fill", "pinned", "queues", "records", "shrunk", "starving")
 
     def __init__(self) -> None:
         #: By partition: its entries, oldest first. No queue is empty.
@@ -93,6 +93,10 @@ class Buffer:
         #: Number of records of all entries according to the batch headers, returned ones of the first entries included.
         self.records = 0
         self.starving = False  #: Whether a Fetch was not sent for lack of buffer memory.
+        #: Whether to fetch up to ``max_buffered_bytes``, and not only as much as is read ahead by default: because none
+        #: of the records that were read ahead can be returned (their partitions are paused, or they are beyond what
+        #: ``read_to_end`` reads), or because the default does not apply.
+        self.may_fill = True
         self.freed = False  #: Whether batches were dropped or returned since the planner's last step.
         #: Partitions with fewer buffered batches than when the planner last looked at them.
         self.shrunk: dict[Partition, None] = {}
@@ -183,8 +187,12 @@ class Buffer:
         """Drop the batches of one partition, preferably a paused one, to be fetched again later.
 
         Called when no partition has records to return and no memory is left for a Fetch. If nothing were dropped, the
-        batches of paused partitions could hold all the memory, and no partition would be fetched ever again.
+        batches of paused partitions could hold all the memory, and no partition would be fetched ever again. Before,
+        all of ``max_buffered_bytes`` may be filled.
         """
+        if not self.may_fill:
+            self.may_fill = self.freed = True
+            return
         holders = [p for p in self._turns if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
             partition.rewind()

@@ -24,12 +24,13 @@ class FetchTargets:
     """The partitions to fetch, by the node to fetch them from."""
 
     __slots__ = (
-        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_max_buffered_bytes", "_metadata", "_partitions",
+        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_has_new_limit", "_limit", "_metadata", "_partitions",
         "_seen", "_serial", "_share", "by_node", "leaderless", "left_out", "nodes",
     )  # fmt: skip
 
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
-        self._max_buffered_bytes = settings.max_buffered_bytes
+        self._limit = settings.max_buffered_bytes
+        self._has_new_limit = False
         self._partitions = partitions
         self._metadata = metadata
         self._buffer = buffer
@@ -55,6 +56,11 @@ class FetchTargets:
         self._serial = count()
         self._partitions.reindex()
 
+    def set_limit(self, size: int) -> None:
+        """Set how many bytes of the buffer all partitions may fill together."""
+        if size != self._limit:
+            self._limit, self._has_new_limit = size, True
+
     def update(self, now: float) -> bool:
         """Look at the partitions that have changed since the last call, and at those for which a time has come.
 
@@ -67,6 +73,8 @@ class FetchTargets:
             self._buffer.shrunk.clear()
         known = self._partitions
         has_changes = known.changed or known.unplanned or shrunk or self._seen != self._metadata.version
+        has_changes = has_changes or self._has_new_limit
+        self._has_new_limit = False
         if not has_changes and not (self._due and self._due[0][0] <= now):
             return bool(self.left_out)
         partitions = known.take_unplanned()
@@ -89,7 +97,7 @@ class FetchTargets:
             else:
                 continue
             concerned[partition] = None
-        share = self._max_buffered_bytes // max(1, len(fetchable))
+        share = self._limit // max(1, len(fetchable))
         if share != self._share:
             self._share = share
             concerned.update(dict.fromkeys(self._buffer.turns()))

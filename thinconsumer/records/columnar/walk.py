@@ -73,17 +73,21 @@ def _walk_alike(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> In
 
     Return the positions of all records; None if this is not so for most batches, or a batch is not well-formed.
     """
-    pairs = _pairs(data)
+    pairs, sizes = _pairs(data), ends - begins
     longest = int(counts.argmax())
     lengths = _STEPS_ARRAY.take(pairs[begins])
-    if len(counts) < 3 or 2 * np.count_nonzero(lengths == lengths[longest]) <= len(counts):
+    if 2 * np.count_nonzero(lengths == lengths[longest]) <= len(counts):
+        return None
+    # To walk one batch alone takes as long as to walk some twenty together, so nothing is gained with a few large ones.
+    peers = sizes[counts == counts[longest]]
+    if 4 * counts[longest] > counts.sum() or 2 * np.count_nonzero(peers == sizes[longest]) <= len(peers):
         return None
     begin, end = int(begins[longest]), int(ends[longest])
     pattern = np.full(int(counts[longest]) + 1, end)
     if not _walk_alone_into(data, begin, end, pattern[:-1]):
         return None
     pattern -= begin
-    alike = pattern.take(counts) == ends - begins
+    alike = pattern.take(counts) == sizes
     if 2 * np.count_nonzero(alike) <= len(counts):
         return None
     some = counts[alike]
