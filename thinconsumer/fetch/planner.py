@@ -117,16 +117,19 @@ class Planner:
             else:
                 return []
         requests = []
-        self.targets.set_limit(self._limit())
         self._left_out = self.targets.update(now)
+        limit = self._limit()
+        if limit != self.targets.limit:
+            self.targets.set_limit(limit)
+            self._left_out = self.targets.update(now)
         by_node = self.targets.by_node
         # If little memory is free, the first node would always get it.
-        for node_id in _rotated(list(by_node), self._turn):
+        for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
             session = sessions.get(node_id) or self._new_session(node_id)
             retry = session.retry
             if retry.in_flight or now < retry.not_before:
                 continue
-            session.reserved = self._allowance(len(by_node[node_id]), len(by_node))
+            session.reserved = self._allowance(len(by_node[node_id]), len(by_node), limit)
             if session.reserved <= 0:
                 session.reserved = 0
                 self._left_out = self._buffer.starving = True
@@ -198,9 +201,9 @@ class Planner:
         for session in self._sessions.values():
             yield _is_asking(session), session.held
 
-    def _allowance(self, partitions: int, nodes: int) -> int:
-        """Return the maximum bytes of one response; 0 if no Fetch may be sent now."""
-        size_max, limit = self._max_buffered_bytes, self._limit()
+    def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
+        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: see :meth:`_limit`."""
+        size_max = self._max_buffered_bytes
         wish = min(self._settings.fetch_max_bytes, partitions * self._partition_bytes())
         # Each node gets a fair share; otherwise the first node's Fetch could reserve all memory and delay the others.
         fair = min(wish, max(1, limit // (nodes * RESPONSES_IN_BUFFER)))
@@ -258,7 +261,8 @@ class Planner:
             partitions, changed = self.targets.wanted(node_id), {}
             session.partition_bytes = partition_bytes
         # Brokers fill a response in request order: a fixed order would starve the last partitions (KAFKA-3932).
-        partitions = _rotated(partitions, session.turn)
+        if len(partitions) > 1:
+            partitions = _rotated(partitions, session.turn)
         session.turn += 1
         wanted: dict[TopicPartition, WantedPartition] = {}
         held = session.held.wanted
@@ -333,7 +337,5 @@ def _is_asking(session: FetchSession) -> bool:
 
 
 def _rotated(some: list[T], turn: int) -> list[T]:
-    if len(some) < 2:
-        return some
     start = turn % len(some)
     return some[start:] + some[:start]

@@ -24,12 +24,12 @@ class FetchTargets:
     """The partitions to fetch, by the node to fetch them from."""
 
     __slots__ = (
-        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_has_new_limit", "_limit", "_metadata", "_partitions",
-        "_seen", "_serial", "_share", "by_node", "leaderless", "left_out", "nodes",
+        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_has_new_limit", "_metadata", "_partitions", "_seen",
+        "_serial", "_share", "by_node", "leaderless", "left_out", "limit", "nodes",
     )  # fmt: skip
 
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
-        self._limit = settings.max_buffered_bytes
+        self.limit = settings.max_buffered_bytes  #: How many bytes of the buffer all partitions may fill together.
         self._has_new_limit = False
         self._partitions = partitions
         self._metadata = metadata
@@ -56,10 +56,9 @@ class FetchTargets:
         self._serial = count()
         self._partitions.reindex()
 
-    def set_limit(self, size: int) -> None:
-        """Set how many bytes of the buffer all partitions may fill together."""
-        if size != self._limit:
-            self._limit, self._has_new_limit = size, True
+    def set_limit(self, limit: int) -> None:
+        """Set another :attr:`limit`."""
+        self.limit, self._has_new_limit = limit, True
 
     def update(self, now: float) -> bool:
         """Look at the partitions that have changed since the last call, and at those for which a time has come.
@@ -97,7 +96,7 @@ class FetchTargets:
             else:
                 continue
             concerned[partition] = None
-        share = self._limit // max(1, len(fetchable))
+        share = self.limit // max(1, len(fetchable))
         if share != self._share:
             self._share = share
             concerned.update(dict.fromkeys(self._buffer.turns()))
