@@ -345,7 +345,7 @@ class ConsumerConfig(SecurityOptions):
     #: How many bytes ``poll`` requests, divided among the assigned partitions, if that is more than
     #: ``max_partition_fetch_bytes`` for each. Derived from the options, and none itself.
     rows_fetch_bytes: int = field(default=ROWS_FETCH_BYTES)
-    #: How many fetched bytes of each broker ``poll`` reads ahead, if these are more than 16 MiB of all brokers;
+    #: How many bytes of each broker ``poll`` reads ahead, but at least 16 MiB of all brokers together;
     #: ``max_buffered_bytes`` if that is given. Derived from the options, and none itself.
     node_bytes: int = field(default=NODE_BYTES_MIN)
     #: The options that only the classic protocol has, and that the user has given: with ``group_protocol="auto"`` they

@@ -20,7 +20,7 @@ ROWS_FETCH_BYTES = 2 << 20
 #: Number of responses of one broker that fit into the buffer. With 1, no Fetch could be sent until all records of the
 #: previous response are returned.
 RESPONSES_IN_BUFFER = 4
-#: How many fetched bytes of one broker ``poll`` holds by default at least: with smaller responses, they would be many.
+#: How many bytes of one broker ``poll`` reads ahead at least, by default: with less, responses would be small and many.
 NODE_BYTES_MIN = 4 << 20
 
 

@@ -38,8 +38,8 @@ class Iteration:
     def prepare(self) -> PollResult:
         """Return a poll result of which ``taken`` is the index of the next record in :attr:`records`.
 
-        Steps, and polls if no record is left. Raises StopIteration after ``consumer_timeout_ms`` without a record. The
-        caller counts the record in ``taken``.
+        Steps if the engine must, and polls if no record is left. Raises StopIteration after ``consumer_timeout_ms``
+        without a record. The caller counts the record in ``taken``.
         """
         return self._refill() if self._must_poll() else self.poll_result
 
@@ -47,14 +47,14 @@ class Iteration:
         """Poll until the group has assigned partitions; raise if a subscribed or assigned topic does not exist."""
         reader, shell = self._reader, self._shell
         group, seconds = reader.managers.group, reader.default_timeout(timeout_ms)
-        deadline = shell.driver.now() + seconds
+        deadline = self.now() + seconds
         while group is not None and group.subscription.is_subscribed and not group.is_settled:
             reader.poll(0, 1, {})
             if shell.run_once(deadline) >= deadline and not group.is_settled:
                 call: Call[None] = Call(f"read_to_end, while the group is {group.member.state.value}")
                 raise shell.engine.timeout_error(call, seconds)
         has_looked_up, topics = reader.managers.metadata.has_looked_up, reader.partitions.topics
-        left = max(0.0, deadline - shell.driver.now())
+        left = max(0.0, deadline - self.now())
         shell.wait_until(lambda: all(map(has_looked_up, topics())), left, reader.while_waiting)
         for error in reader.managers.missing():
             raise error
@@ -108,15 +108,15 @@ class Iteration:
     def _begin(self, poll_result: PollResult) -> None:
         self.poll_result = poll_result
         self.records = [record for found in poll_result.records.values() for record in found]
-        self.drive_at = self._shell.driver.now() + DRIVE_EVERY
+        self.drive_at = self.now() + DRIVE_EVERY
         poll_result.taken = 0
         self._reader.poll_result = poll_result
 
     def _poll(self) -> PollResult:
         """Poll until there are records; raise StopIteration after ``consumer_timeout_ms`` without any."""
-        reader, shell = self._reader, self._shell
+        reader = self._reader
         limit = reader.config.consumer_timeout_ms / 1000
-        now = shell.driver.now
+        now = self.now
         began = now()
         counting = self._works()
         while True:
@@ -148,7 +148,7 @@ class Iteration:
         with shell.stay():
             # Before the step: a response in it may change the ends of partitions, by which the lag is computed.
             self._reader.record_returned()
-            self._reader.attend(shell.driver.now())
-            now = shell.run_due(shell.driver.now())
-        self.drive_at = shell.driver.now() + DRIVE_EVERY
+            self._reader.attend(self.now())
+            now = shell.run_due(self.now())
+        self.drive_at = self.now() + DRIVE_EVERY
         return group is not None and (group.has_work(now) or group.member.held is not None)

@@ -315,8 +315,7 @@ class Answers:
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
-        may_be_whole = batches and batches[0].next_offset > cursor.fetch_offset
-        if may_be_whole and (len(batches) == 1 or _ascending(batches)):
+        if batches and batches[0].next_offset > cursor.fetch_offset and (len(batches) == 1 or _ascending(batches)):
             # Nearly always, the first batch has the requested offset, and the others follow.
             self._keep(asked, partition, cursor, data, batches, broken, frame)
             return

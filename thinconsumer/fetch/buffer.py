@@ -187,8 +187,8 @@ class Buffer:
         """Drop the batches of one partition, preferably a paused one, to be fetched again later.
 
         Called when no partition has records to return and no memory is left for a Fetch. If nothing were dropped, the
-        batches of paused partitions could hold all the memory, and no partition would be fetched ever again. Before,
-        all of ``max_buffered_bytes`` may be filled.
+        batches of paused partitions could hold all the memory, and no partition would be fetched ever again. While
+        less than ``max_buffered_bytes`` is read ahead, nothing is dropped, but the rest may be filled from then on.
         """
         if not self.may_fill:
             self.may_fill = self.freed = True

@@ -183,8 +183,9 @@ class ChunkDecoder:
         if len(others) < SHARING_MAX:
             left = [decoded(other) for other in others]
             if sum(left) * self._record_bytes <= AHEAD_BYTES:
-                # Polls take turns: with the same share, all partitions need more records at about the same time. What
-                # the others do not need now, this one takes, or each would be decoded alone when it is its turn.
+                # A poll returns records of the partitions that are next in turn. If the shares are the same, all need
+                # more records at about the same time. What the others do not need now, this partition takes: otherwise
+                # each would be decoded alone when it is next.
                 share = max(equal, room)
                 needy = [other for other, records in zip(others, left) if records <= share]
                 return max(share, TOGETHER_RECORDS - len(needy) * share), share, needy

@@ -1,7 +1,7 @@
 """Plan the Fetch requests: which partitions to fetch from which node, and how many bytes.
 
-The planner keeps one fetch session per node with at most one Fetch in flight, and limits each request's share of
-``max_buffered_bytes``. A request is built when it is written, not when it is queued, since connecting may take long.
+The planner keeps one fetch session per node with at most one Fetch in flight, and limits what all of them read ahead.
+A request is built when it is written, not when it is queued, since connecting may take long.
 After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 """
 
@@ -98,7 +98,7 @@ class Planner:
         self.targets = FetchTargets(settings, partitions, metadata, buffer)
         self._sessions: dict[int, FetchSession] = {}
         self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
-        self._turn = 0  #: The number of the node to which the next request goes first.
+        self._turn = 0  #: The number of requests so far, by which the next step begins with another node.
         self._left_out = False  #: Whether the last step left out a partition or node for lack of buffer memory.
         self._now = 0.0
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
@@ -123,7 +123,7 @@ class Planner:
             self.targets.set_limit(limit)
             self._left_out = self.targets.update(now)
         by_node = self.targets.by_node
-        # If little memory is free, the first node would always get it.
+        # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
             session = sessions.get(node_id) or self._new_session(node_id)
             retry = session.retry
@@ -202,7 +202,10 @@ class Planner:
             yield _is_asking(session), session.held
 
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
-        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: see :meth:`_limit`."""
+        """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: see :meth:`_limit`.
+
+        Ends the permission to fill the whole buffer (``Buffer.may_fill``) once a response fits into ``limit`` again.
+        """
         size_max = self._max_buffered_bytes
         wish = min(self._settings.fetch_max_bytes, partitions * self._partition_bytes())
         # Each node gets a fair share; otherwise the first node's Fetch could reserve all memory and delay the others.

@@ -1,8 +1,8 @@
 """Keep the list of partitions to fetch from each node, without looking at all partitions in each step.
 
 A partition is looked at again when it has changed (``Partition.report_change``), when its buffered batches fill its
-share of the buffer or no longer do, when its backoff or its preferred replica's time ends, and with all others when
-metadata changes.
+share of the buffer or no longer do (also since the limit of all shares has changed), when its backoff or its preferred
+replica's time ends, and with all others when metadata changes.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class FetchTargets:
                 shrunk = [partition for partition in self._buffer.shrunk if partition in self.left_out]
             self._buffer.shrunk.clear()
         known = self._partitions
-        has_changes = known.changed or known.unplanned or shrunk or self._seen != self._metadata.version
-        has_changes = has_changes or self._has_new_limit
+        has_other_shares = shrunk or self._has_new_limit
+        has_changes = known.changed or known.unplanned or has_other_shares or self._seen != self._metadata.version
         self._has_new_limit = False
         if not has_changes and not (self._due and self._due[0][0] <= now):
             return bool(self.left_out)

@@ -97,8 +97,8 @@ class ReconciliationChecker(Checker):
         elif isinstance(request, JoinGroupRequest) and isinstance(response, JoinGroupResponse):
             if not response.error_code:
                 if response.leader:
-                    # Only classic groups have a leader, and no members of the consumer protocol. If one joins after
-                    # all have left, the coordinator makes a new group of that name, whose epochs begin again.
+                    # Only classic groups have a leader, and no members of the consumer protocol. If such a member joins
+                    # after all have left, the coordinator makes a new group of that name: epochs begin again.
                     self._groups.pop(request.group_id, None)
                 elif request.group_instance_id is not None:
                     self._replace_static(request.group_id, request.group_instance_id)
