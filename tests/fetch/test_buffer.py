@@ -10,13 +10,9 @@ from thinconsumer.errors import CorruptRecordError
 from thinconsumer.fetch.buffer import Buffer, Fetched, Frame
 from thinconsumer.partitions import Partition, Reset
 from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.records.batches import split
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
-
-
-class Stub:
-    """A batch that is only counted."""
-
-    size = 10
 
 
 def partition(number: int = 0) -> Partition:
@@ -28,15 +24,15 @@ def partition(number: int = 0) -> Partition:
 
 def fetched(of: Partition, frame: Frame, batches: int = 1, **more: object) -> Fetched:
     """Return one partition's batches of one response."""
-    stubs = [Stub() for _ in range(batches)]
-    return Fetched(of, stubs, frame, 10 * batches, batches, of.cursor, 0, **more)  # type: ignore[arg-type]
+    found, _ = split(memoryview(build_batch([NewRecord(b"x")]) * batches))
+    return Fetched(of, found, frame, batches, 10 * batches, batches, of.cursor, 0, **more)  # type: ignore[arg-type]
 
 
 def drain(buffer: Buffer, of: Partition) -> None:
     """Mark the partition's oldest entry as returned."""
     head = buffer.head(of)
     assert head is not None
-    head.chunk = len(head.batches)
+    head.chunk = head.count
     buffer.head(of)
 
 
@@ -88,7 +84,7 @@ def test_an_error_pins_no_memory_once_all_records_before_it_are_returned():
         buffer.add(each)
     first.chunks, first.chunk = [None], 1
     buffer.break_off(first, error)
-    assert buffer.head(a) is first and first.error is error and len(first.batches) == 1
+    assert buffer.head(a) is first and first.error is error and first.count == 1 and not len(first.batches.source)
     assert buffer.pinned == 100 and buffer.held(a) == 0 and buffer.broken(a)
     drain(buffer, b)
     assert buffer.pinned == 0

@@ -97,8 +97,9 @@ def test_few_records_are_decoded_batch_by_batch(world, kit, calls):
 
 def test_a_poll_of_few_records_counts_them_once(world, kit, monkeypatch):
     """Counting them again for each of 79 partitions would take longer than decoding."""
-    parts = world.simple(*[0] * (chunks.TOGETHER_MIN - 1))
-    world.receive({p.tp: kit.batch(0, 1) for p in parts})
+    paused, *parts = world.simple(*[0] * chunks.TOGETHER_MIN)
+    world.receive({p.tp: kit.batch(0, 1) for p in (paused, *parts)})
+    paused.paused = True
     counted = []
     original = chunks.ChunkDecoder._is_worth_numpy
     monkeypatch.setattr(chunks.ChunkDecoder, "_is_worth_numpy", lambda *args: counted.append(1) or original(*args))

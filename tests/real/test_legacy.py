@@ -15,7 +15,7 @@ from realkafka import KafkaCluster, wait_for
 
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.connection.negotiate import choose_version
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest

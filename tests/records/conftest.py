@@ -6,7 +6,8 @@ import pytest
 from hypothesis import strategies as st
 
 from thinconsumer.records import columns
-from thinconsumer.records.batch import HEADER_SIZE, RecordBatch, split
+from thinconsumer.records.batch import HEADER_SIZE, RecordBatch
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.records.fast_decoder import ColumnsBuilder
 

@@ -4,7 +4,8 @@ import pytest
 
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.records.aborted import AbortedTransactions
-from thinconsumer.records.batch import ControlType, split
+from thinconsumer.records.batch import ControlType
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 
 ABORT, COMMIT = ControlType.ABORT, ControlType.COMMIT

@@ -1,15 +1,15 @@
-"""Splitting by headers, checksums, control batches, and decoding of whole batches."""
+"""Headers, checksums, control batches, and decoding of whole batches."""
 
 import importlib.util
 import pickle
-import struct
 
 import pytest
 from handmade import build_legacy
 
 from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from thinconsumer.records import batch as module
-from thinconsumer.records.batch import HEADER_SIZE, ControlType, info, split
+from thinconsumer.records.batch import ControlType, info
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.compression import Codec
 from thinconsumer.types import TopicPartition
@@ -18,10 +18,6 @@ TP = TopicPartition("orders", 3)
 RECORDS = [NewRecord(b"value %d" % n, b"key", [("h", b"1")], 1000 + n) for n in range(5)]
 PLAIN = build_batch(RECORDS, base_offset=100, leader_epoch=7, producer_id=9, producer_epoch=1, base_sequence=0)
 OLD = build_legacy([record._replace(headers=()) for record in RECORDS], magic=1, base_offset=105)
-
-
-def walk(data: bytes):
-    return split(memoryview(data), TP)
 
 
 def test_header_fields_of_format_2(only_batch):
@@ -47,88 +43,6 @@ def test_header_fields_of_old_formats(only_batch, magic, kind):
     assert (batch.producer_id, batch.count) == (-1, 1)
 
 
-def test_batches_of_all_formats_in_one_response():
-    """A log that began long ago."""
-    batches, error = walk(OLD + PLAIN + OLD)
-    assert error is None
-    assert [b.magic for b in batches] == [1] * 5 + [2] + [1] * 5
-    assert b"".join(b.view for b in batches) == OLD + PLAIN + OLD
-
-
-@pytest.mark.parametrize("last", [PLAIN, OLD[: len(OLD) // 5]], ids=["format 2", "format 1"])
-def test_an_incomplete_batch_at_the_end_is_ignored(last):
-    for size in range(len(last)):
-        batches, error = walk(PLAIN + last[:size])
-        assert error is None, size
-        assert len(batches) == 1, size
-
-
-@pytest.mark.parametrize("size", [13, 40, 61, 100])
-def test_padding_of_a_down_converting_broker_is_ignored(size):
-    """The broker pads with a batch header at offset -1 and a length that exceeds the remaining bytes."""
-    filler = (struct.pack(">qi", -1, size) + bytes(size))[:size]
-    batches, error = walk(OLD + filler)
-    assert (len(batches), error) == (5, None)
-
-
-def broken(place: int, value: bytes) -> bytes:
-    return PLAIN[:place] + value + PLAIN[place + len(value) :]
-
-
-BAD_HEADERS = {
-    "length 0": broken(8, struct.pack(">i", 0)),
-    "negative length": broken(8, struct.pack(">i", -1)),
-    "least negative length": broken(8, struct.pack(">i", -(2**31))),
-    "length below its own header": broken(8, struct.pack(">i", 48)),
-    "magic 3": broken(16, b"\3"),
-    "magic -1": broken(16, b"\xff"),
-    "negative last offset delta": broken(23, struct.pack(">i", -1)),
-    "negative base offset": broken(0, struct.pack(">q", -2)),
-    "base offset that overflows": broken(0, struct.pack(">q", 2**63 - 1)),
-    "old format too short for a timestamp": struct.pack(">qiIbb", 100, 21, 0, 1, 0) + bytes(40),
-}
-
-
-@pytest.mark.parametrize("name", BAD_HEADERS)
-def test_error_of_a_corrupt_header_has_the_offset_and_keeps_earlier_batches(name):
-    first = build_batch(RECORDS, base_offset=90)
-    batches, error = walk(first + BAD_HEADERS[name] + PLAIN)
-    assert [b.base_offset for b in batches] == [90]
-    assert isinstance(error, CorruptRecordError)
-    assert error.partition == TP
-    assert error.offset in (95, 100)
-    assert error.next_offset > error.offset
-    assert f"byte {len(first)} of" in str(error)
-
-
-def test_next_offset_after_an_unknown_magic_is_the_next_batchs():
-    """All formats have the length at the same position, so the next batch can be found."""
-    _, error = walk(BAD_HEADERS["magic 3"] + build_batch(RECORDS, base_offset=120))
-    assert (error.offset, error.next_offset) == (100, 120)
-
-
-def test_a_corrupt_length_is_not_used_to_find_the_next_batch():
-    """Bytes found by a wrong length could make ``skip`` jump over many records."""
-    lie = PLAIN[:8] + struct.pack(">i", 30) + PLAIN[12:]
-    _, error = walk(lie + bytes(range(100)))
-    assert (error.offset, error.next_offset) == (100, 101)
-
-
-def test_offsets_of_a_corrupt_header_stay_within_the_log():
-    """The fetch offset and the log end limit how far ``skip`` can jump."""
-    lie = struct.pack(">q", 2**50) + PLAIN[8:16] + b"\3" + PLAIN[17:]
-    _, error = split(memoryview(lie + build_batch(RECORDS, base_offset=2**51)), TP, 95, 200)
-    assert (error.offset, error.next_offset) == (95, 96)
-
-
-def test_splitting_reads_headers_only():
-    """Corrupt records are found later, so that the next Fetch can be sent first."""
-    batches, error = walk(PLAIN[:HEADER_SIZE] + bytes(len(PLAIN) - HEADER_SIZE))
-    assert error is None
-    with pytest.raises(CorruptRecordError):
-        batches[0].decode(*TP)
-
-
 @pytest.mark.parametrize("codec", Codec)
 def test_whole_batch_to_rows(only_batch, contents, codec):
     batch = only_batch(build_batch(RECORDS, base_offset=100, codec=codec, leader_epoch=7))
@@ -145,7 +59,7 @@ def test_every_flipped_bit_is_detected(only_batch):
         for bit in range(8):
             data = bytearray(PLAIN)
             data[place] ^= 1 << bit
-            batches, error = walk(bytes(data))
+            batches, error = split(memoryview(bytes(data)), TP)
             if error is None:
                 with pytest.raises(CorruptRecordError) as caught:
                     batches[0].decode(*TP)
@@ -161,7 +75,7 @@ def test_unchecked_flipped_bits_give_typed_errors_only(data):
         for bit in range(8):
             changed = bytearray(data)
             changed[place] ^= 1 << bit
-            batches, error = walk(bytes(changed))
+            batches, error = split(memoryview(bytes(changed)), TP)
             assert error is None or error.next_offset > error.offset
             for batch in batches:
                 try:

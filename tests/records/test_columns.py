@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.errors import CorruptRecordError
-from thinconsumer.records.batch import HEADER_SIZE, split
+from thinconsumer.records.batch import HEADER_SIZE
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 
 NOW = 1_700_000_000_000

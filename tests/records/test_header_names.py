@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 
 #: Bytes of header names in a batch, and the text that Java reads.

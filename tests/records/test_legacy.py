@@ -7,7 +7,7 @@ import pytest
 from handmade import build_legacy
 
 from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.records.compression import Codec, compress
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.records import compression
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 
 memory_records = pytest.importorskip("kafka.record.memory_records")

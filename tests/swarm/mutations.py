@@ -129,14 +129,14 @@ ROWS = (
     reading(
         "fetch offset stays at control batches",
         "What ends in a control batch is asked for again from there, for ever; reading must get past it.",
-        (Answers, "_keep", "cursor.fetch_offset = batches[-1].next_offset",
+        (Answers, "_keep", "cursor.fetch_offset = batches.next_offset",
          "cursor.fetch_offset = max([cursor.fetch_offset, *(b.next_offset for b in batches if not b.is_control)])"),
         needs=transactions,
     ),
     reading(
         "next offset counted",
         "The next offset is the first one plus the number of records; compaction leaves holes.",
-        (Answers, "_keep", "cursor.fetch_offset = batches[-1].next_offset",
+        (Answers, "_keep", "cursor.fetch_offset = batches.next_offset",
          "cursor.fetch_offset = batches[-1].base_offset + max(1, batches[-1].count)"),
         needs=compaction,
     ),
@@ -261,8 +261,8 @@ ROWS = (
     ),
     reading(
         "aborted list ignored in columns",
-        "poll_batches returns records of aborted transactions under read_committed.",
-        (Collector, "_span", "judged = fetched.aborted is not None", "judged = False"),
+        "poll_batches returns records of aborted transactions under read_committed, and polls of many records do.",
+        (ChunkDecoder, "add", "if source.aborted is None:", "if True:"),
         needs=lambda knobs: knobs.columns and knobs.transactional,
     ),
     reading(

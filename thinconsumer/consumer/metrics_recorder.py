@@ -22,9 +22,8 @@ def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) 
         partition, topic = move.fetched.partition, move.fetched.partition.tp.topic
         count, size = found.get(topic, (0, 0))
         # Bytes are counted when a batch's last record is returned: how many belong to each record is unknown.
-        for batch in move.fetched.batches[move.begin[0] : move.chunk]:
-            if batch is not None:
-                size += batch.size
+        starts = move.fetched.batches.starts
+        size += starts[move.chunk] - starts[move.begin[0]]
         found[topic] = count + move.adds, size
         end, start = partition.high_watermark, partition.log_start_offset
         if end is not None and start is not None:

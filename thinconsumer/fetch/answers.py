@@ -5,6 +5,7 @@ be sent. Batches are decompressed and decoded later, one at a time, when a poll 
 """
 
 import logging
+from itertools import takewhile
 from typing import Any
 
 from ..config import ConsumerConfig
@@ -15,7 +16,8 @@ from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions
 from ..position_states import PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
-from ..records.batch import OFFSET_MAX, RecordBatch, split
+from ..records.batch import OFFSET_MAX, RecordBatch
+from ..records.batches import Batches, split
 from ..timers import Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID
@@ -308,31 +310,29 @@ class Answers:
         records = memoryview(data.records or b"")
         end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
         batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
-        if not batches and broken is None:
+        if not batches.counts and broken is None:
             # A broker sends at least one whole batch whatever the size limits (KIP-74), so the data is corrupt. As in
             # Java, polls raise an error, and the Fetch is retried.
             error = _corrupt(partition.tp, cursor.fetch_offset, f"its {len(records)} bytes hold no complete batch")
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
-        if batches and batches[0].next_offset > cursor.fetch_offset and (len(batches) == 1 or _ascending(batches)):
-            # Nearly always, the first batch has the requested offset, and the others follow.
-            self._keep(asked, partition, cursor, data, batches, broken, frame)
-            return
-        # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
-        # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get lost.
-        below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
-        batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         problem, behind = "", cursor.fetch_offset + 1
-        if self._settings.check_crcs and not all(map(_is_whole, below)):
-            problem = "a corrupt batch"
-        elif not _ascending(batches):
-            problem, behind = "batches out of order", batches[-1].next_offset
+        if batches.counts and batches.first_end <= cursor.fetch_offset:
+            # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
+            # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get
+            # lost.
+            below = [*takewhile(lambda batch: batch.next_offset <= cursor.fetch_offset, batches)]
+            batches = batches.without_first(len(below))
+            if self._settings.check_crcs and not all(map(_is_whole, below)):
+                problem = "a corrupt batch"
+        if not problem and not batches.is_ascending:
+            problem, behind = "batches out of order", batches.next_offset
         if problem:
             words = f"{partition.tp.topic}-{partition.tp.partition}: {problem} at offset {cursor.fetch_offset}"
             broken = CorruptRecordError(words, partition.tp, cursor.fetch_offset, behind)
-            batches = []
-        if batches or broken is not None:
+            batches = batches.without_first(len(batches))
+        if batches.counts or broken is not None:
             self._keep(asked, partition, cursor, data, batches, broken, frame)
 
     def _keep(
@@ -341,28 +341,26 @@ class Answers:
         partition: Partition,
         cursor: Cursor,
         data: PartitionData,
-        batches: list[RecordBatch],
+        batches: Batches,
         broken: CorruptRecordError | None,
         frame: Frame,
     ) -> None:
         """Add batches to the buffer, and the error for what follows them; move the fetch offset past the batches."""
         aborted = None
-        if self._read_committed:
-            pairs = ((a.producer_id, a.first_offset) for a in data.aborted_transactions or ())
+        if self._read_committed and data.aborted_transactions:
+            pairs = ((a.producer_id, a.first_offset) for a in data.aborted_transactions)
             aborted = AbortedTransactions(pairs, *partition.tp)
-        size = records = 0
-        for batch in batches:
-            size += batch.size
-            records += batch.count
-        fetched = Fetched(partition, [*batches], frame, size, records, cursor, cursor.fetch_offset, broken, aborted)
+        count, records = len(batches.counts), sum(batches.counts)
+        size, start = batches.starts[-1] - batches.starts[0], cursor.fetch_offset
+        fetched = Fetched(partition, batches, frame, count, size, records, cursor, start, broken, aborted)
         held = self._buffer.add(fetched)
         if broken is not None:
             partition.report_change()
         if batches:
             self.records += records
             self._planner.targets.fetched(partition, held)
-            cursor.fetch_offset = batches[-1].next_offset
-            cursor.fetch_epoch = batches[-1].leader_epoch
+            cursor.fetch_offset = batches.next_offset
+            cursor.fetch_epoch = batches.leader_epoch
             sent = asked.held.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
                 # This response of the previous leader came after the leader change was detected. A validation that the
@@ -380,13 +378,4 @@ def _is_whole(batch: RecordBatch) -> bool:
         batch.check_crc()
     except CorruptRecordError:
         return False
-    return True
-
-
-def _ascending(batches: list[RecordBatch]) -> bool:
-    reached = 0
-    for batch in batches:
-        if batch.base_offset < reached:
-            return False
-        reached = batch.next_offset
     return True

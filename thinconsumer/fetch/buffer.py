@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..errors import RecordError
     from ..records.aborted import AbortedTransactions
-    from ..records.batch import RecordBatch
+    from ..records.batches import Batches
     from ..types import ConsumerRecord
 
 
@@ -53,8 +53,10 @@ class Fetched:
     """
 
     partition: Partition
-    batches: list[RecordBatch | None]
+    batches: Batches
     frame: Frame
+    #: The number of batches up to which records may be returned. Lower than their number if a batch was found corrupt.
+    count: int
     size: int
     records: int  #: Number of records according to the batch headers.
     #: The partition's cursor (position object) at the Fetch. A seek or reset replaces the partition's cursor, so these
@@ -77,7 +79,7 @@ class Fetched:
     @property
     def drained(self) -> bool:
         """Whether all records were returned and no error remains to be raised."""
-        return self.chunk >= len(self.batches) and self.error is None
+        return self.chunk >= self.count and self.error is None
 
 
 class Buffer:
@@ -127,7 +129,7 @@ class Buffer:
         while queue:
             first = queue[0]
             # fresh and not drained; without the calls of these properties, since each poll comes here several times
-            if partition.cursor is first.cursor and (first.chunk < len(first.batches) or first.error is not None):
+            if partition.cursor is first.cursor and (first.chunk < first.count or first.error is not None):
                 return first
             self._release(queue.popleft())
         if queue is not None:
@@ -174,7 +176,9 @@ class Buffer:
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
         """Drop the partition's batches not yet returned; instead, polls raise ``error`` until the application seeks."""
         fetched.error = error
-        del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
+        del fetched.chunks[fetched.chunk :]
+        fetched.count = fetched.chunk
+        fetched.batches.release()
         queue = self.queues[fetched.partition]
         while queue[-1] is not fetched:
             self._release(queue.pop())

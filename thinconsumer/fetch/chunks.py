@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,14 +21,16 @@ from .buffer import Buffer, Chunk, Fetched
 from .record_sequence import LIST_MAX
 
 if TYPE_CHECKING:
+    from ..records.batch import RecordBatch
     from ..records.columnar.decode import DecodedRows, Decoder
     from ..records.columnar.lazy_rows import LazyRows
 
 log = logging.getLogger(__name__)
 
 Records = Sequence[ConsumerRecord[Any, Any]]
-#: Some batches of one response, added to a decoder. For each: its number there; None if it is aborted; or its error.
-Added = tuple[Fetched, "list[int | RecordError | None]"]
+#: Batches of one response that were added to a decoder: the range of their numbers there, and the error of the batch
+#: right after them.
+Added = tuple[Fetched, int, int, "RecordError | None"]
 #: Deserializes the records of one batch. Returns those before the first failure, and that failure or ``None``.
 Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
 
@@ -116,19 +118,15 @@ class ChunkDecoder:
             return False
         verdicts = fetched.verdicts
         while index >= len(verdicts):
-            batch = fetched.batches[len(verdicts)]
-            assert batch is not None
-            verdicts.append(fetched.aborted.skip(batch, self._check_crcs))
+            verdicts.append(fetched.aborted.skip(fetched.batches[len(verdicts)], self._check_crcs))
         if verdicts[index] and self._check_crcs:
-            batch = fetched.batches[index]
-            assert batch is not None
-            batch.check_crc(*fetched.partition.tp)
+            fetched.batches[index].check_crc(*fetched.partition.tp)
         return verdicts[index]
 
     def _decode_next(self, fetched: Fetched, room: int) -> None:
         """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
         if self._has_numpy and not self.has_few:
-            if self._is_worth_numpy():
+            if self._buffer.records >= self.together_min and self._is_worth_numpy():
                 self._decode_together(fetched.partition, room)
                 return
             self.has_few = True
@@ -137,17 +135,16 @@ class ChunkDecoder:
 
     def _is_worth_numpy(self) -> bool:
         """Whether enough records wait to be decoded together, and numpy is there."""
-        if self._buffer.records < self.together_min:
-            return False
         records = 0
         for partition in self._buffer.turns():
             if not partition.may_hand_out:
                 continue
             for source in self._buffer.queue(partition):
-                for batch in source.batches[len(source.chunks) :]:
-                    records += 0 if batch is None else batch.count
-                    if records >= self.together_min:
-                        return self._load_numpy() and self._buffer.held_back() <= HELD_BACK_MAX
+                begin = len(source.chunks)
+                # Nearly each batch has a record, so that more batches need not be looked at.
+                records += sum(source.batches.counts[begin : min(begin + self.together_min, source.count)])
+                if records >= self.together_min:
+                    return self._load_numpy() and self._buffer.held_back() <= HELD_BACK_MAX
         return False
 
     def _load_numpy(self) -> bool:
@@ -172,9 +169,9 @@ class ChunkDecoder:
             added += self._add_batches(other, decoder, share)
         self._record_bytes = decoder.size // max(decoder.records, 1) + COLUMNS_BYTES
         decoded = decoder.rows(self.together_min)
-        for source, numbers in added:
+        for source, begin, end, error in added:
             # Only this statement records that the batches were decoded (see ``Fetched``).
-            source.chunks.extend(self._chunks_of(source, numbers, decoded))
+            source.chunks.extend(self._chunks_of(source, begin, end, error, decoded))
 
     def _shares(self, others: list[Partition], room: int) -> tuple[int, int, Iterable[Partition]]:
         """Return how many records to decode of this partition and of each other one, and which others need them."""
@@ -192,69 +189,80 @@ class ChunkDecoder:
         return max(equal, room), equal, (other for other in others if decoded(other) <= equal // 2)
 
     def _chunks_of(
-        self, source: Fetched, numbers: list[int | RecordError | None], decoded: DecodedRows
+        self, source: Fetched, begin: int, end: int, error: RecordError | None, decoded: DecodedRows
     ) -> list[Chunk | None]:
-        """Return an item for each batch: mostly one chunk for all of them, and None for those after the first."""
+        """Return an item for each batch: mostly one chunk for all of them, and None for those after the first.
+
+        The batches have the numbers ``begin`` to ``end`` (exclusive), and ``error`` is that of the one after them.
+        """
         chunks: list[Chunk | None] = []
-        known, errors = len(source.chunks), decoded.errors
+        known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
         # Deserializers are user code, and are called for one batch at a time.
-        most = len(numbers) if self._deserialize is None else 1
-        while len(chunks) < len(numbers):
-            begin = end = len(chunks)
-            while end < len(numbers) and end - begin < most:
-                number = numbers[end]
-                if isinstance(number, RecordError) or (errors and number in errors):
-                    break
-                end += 1
-            if begin == end:
-                number = numbers[begin]
-                error = number if isinstance(number, RecordError) else errors[number]  # type: ignore[index]
-                chunks.append(self._chunk_of(source, known + begin, error))
-                continue
-            run = [number for number in numbers[begin:end] if isinstance(number, int)]
-            rows = decoded.records(source.partition.tp, run[0], run[-1] + 1) if run else []
-            chunks.append(self._chunk_of(source, known + end - 1, rows, end - begin))
-            chunks += [None] * (end - begin - 1)
+        most = end - begin if self._deserialize is None else 1
+        while begin < end:
+            stop = min(begin + most, end)
+            if decoded.errors:
+                stop = next((number for number in range(begin, stop) if number in decoded.errors), stop)
+            if begin == stop:
+                stop += 1
+                chunks.append(self._chunk_of(source, source.batches[known + begin], decoded.errors[begin]))
+            else:
+                rows = decoded.records(source.partition.tp, begin, stop)
+                chunks.append(self._chunk_of(source, source.batches[known + stop - 1], rows, stop - begin))
+            chunks += [None] * (stop - begin - 1)
+            begin = stop
+        if error is not None:
+            chunks.append(self._chunk_of(source, source.batches[known + end], error))
         return chunks
 
     def _add_batches(self, partition: Partition, decoder: Decoder, records: int) -> list[Added]:
         """Add the partition's next batches to the decoder: at least one, until they have this many records."""
         added: list[Added] = []
-        tp, records = partition.tp, decoder.records + records
+        records += decoder.records
         for source in self._buffer.queue(partition):
             if not source.fresh:
                 break
-            numbers: list[int | RecordError | None] = []
-            added.append((source, numbers))
-            may_be_aborted, begin = source.aborted is not None, len(source.chunks)
-            for index, batch in enumerate(islice(source.batches, begin, None), begin):
-                assert batch is not None
-                try:
-                    if may_be_aborted and self.is_aborted(source, index):
-                        numbers.append(None)
-                        continue
-                    numbers.append(decoder.add(batch, tp))
-                except RecordError as error:
-                    numbers.append(error)
-                    return added
-                if decoder.records >= records or decoder.size >= FULL_BYTES:
-                    return added
+            chunk, begin = len(source.chunks), len(decoder)
+            error = self.add(decoder, source, chunk, source.count, records=records, size=FULL_BYTES)
+            added.append((source, begin, len(decoder), error))
+            if error is not None or decoder.records >= records or decoder.size >= FULL_BYTES:
+                break
         return added
+
+    def add(
+        self, decoder: Decoder, source: Fetched, begin: int, end: int, *, records: float = inf, size: float = inf
+    ) -> RecordError | None:
+        """Add batches as :meth:`.Decoder.add`; of aborted ones, no records are used."""
+        batches, tp = source.batches, source.partition.tp
+        if source.aborted is None:
+            return decoder.add(batches, tp, begin, end, records=records, size=size)
+        error: RecordError | None = None
+        for index in range(begin, end):
+            try:
+                is_aborted = self.is_aborted(source, index)
+            except RecordError as found:
+                return found
+            if is_aborted:
+                decoder.skip(batches, tp, index)
+            else:
+                error = decoder.add(batches, tp, index, index + 1)
+            if error is not None or decoder.records >= records or decoder.size >= size:
+                break
+        return error
 
     def _decode(self, fetched: Fetched, index: int) -> Chunk:
         batch = fetched.batches[index]
-        assert batch is not None
         try:
             if fetched.aborted is not None and self.is_aborted(fetched, index):
-                return self._chunk_of(fetched, index, [])
-            return self._chunk_of(fetched, index, batch.decode(*fetched.partition.tp, self._check_crcs))
+                return self._chunk_of(fetched, batch, [])
+            return self._chunk_of(fetched, batch, batch.decode(*fetched.partition.tp, self._check_crcs))
         except RecordError as error:
-            return self._chunk_of(fetched, index, error)
+            return self._chunk_of(fetched, batch, error)
 
-    def _chunk_of(self, fetched: Fetched, index: int, decoded: Records | RecordError, batches: int = 1) -> Chunk:
-        """Return the chunk of so many batches, the last one at ``index``."""
-        batch = fetched.batches[index]
-        assert batch is not None
+    def _chunk_of(
+        self, fetched: Fetched, batch: RecordBatch, decoded: Records | RecordError, batches: int = 1
+    ) -> Chunk:
+        """Return the chunk of so many batches, of which ``batch`` is the last one."""
         if isinstance(decoded, RecordError):
             return Chunk([], batch.next_offset, batch.leader_epoch, decoded)
         # The batch may begin below the fetch offset, or below the position if ``poll_batches`` has returned a part of a
@@ -267,7 +275,7 @@ class ChunkDecoder:
 
     def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
         batch = fetched.batches[index]
-        assert batch is not None and self._deserialize is not None
+        assert self._deserialize is not None
         tp = fetched.partition.tp
         raw = batch.decode(*tp, self._check_crcs, start=fetched.start)
         records, failure = self._deserialize(tp, raw[len(known.records) :])

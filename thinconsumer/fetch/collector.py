@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from ..config import ConsumerConfig
 from ..errors import DeserializationError, RecordError
@@ -45,7 +45,6 @@ class Span(NamedTuple):
 
     fetched: Fetched
     begin: int  #: The number that the decoder has given to the span's first batch.
-    indices: list[int]  #: Index in ``fetched`` of each batch added; aborted batches are not added.
     chunk: int  #: Index in ``fetched`` of the first batch after the span.
     error: RecordError | None  #: Why the batch at ``chunk`` cannot be returned; None if it can.
     reached: int = -1  #: The caller's end offset, if the batch at ``chunk`` begins at or after it; else -1.
@@ -177,11 +176,9 @@ class Collector:
     def place(self, poll_result: PollResult) -> None:
         """Advance the positions. Idempotent, so an interrupted call can be repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
-            # Release the memory of the returned batches. Their entries stay, as None: the length of ``chunks`` counts
+            # Release the memory of the returned records. The entries stay, as None: the length of ``chunks`` counts
             # batches.
-            nothing = [None] * (chunk - fetched.chunk)
-            fetched.chunks[fetched.chunk : chunk] = nothing
-            fetched.batches[fetched.chunk : chunk] = nothing
+            fetched.chunks[fetched.chunk : chunk] = [None] * (chunk - fetched.chunk)
             fetched.chunk = chunk
             fetched.record = record
             fetched.cursor.offset = offset
@@ -240,7 +237,7 @@ class Collector:
         offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
         adds = 0
         error: RecordError | None = None
-        while room > 0 and index < len(fetched.batches):
+        while room > 0 and index < fetched.count:
             if end is not None and offset >= end:
                 break
             chunk = self.chunk_decoder.chunk(fetched, index, record, room)
@@ -269,7 +266,7 @@ class Collector:
             # and control batches contain none for the application.
             offset, epoch = max(offset, chunk.next_offset), chunk.epoch
             index, record = index + chunk.batches, 0
-        if error is None and room > 0 and index >= len(fetched.batches) and (end is None or offset < end):
+        if error is None and room > 0 and index >= fetched.count and (end is None or offset < end):
             error = fetched.error
         poll_result.count += adds
         begin = fetched.chunk, fetched.record
@@ -279,27 +276,16 @@ class Collector:
 
     def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:
         """Add the next batches of ``fetched`` to the decoder."""
-        index, begin, tp = fetched.chunk, len(decoder), fetched.partition.tp
-        indices: list[int] = []
-        error: RecordError | None = None
-        judged = fetched.aborted is not None
-        while index < len(fetched.batches) and decoder.size < max_bytes:
-            batch = fetched.batches[index]
-            assert batch is not None
-            # Only format 2: in older formats the header of a compressed batch has its last offset, not its first.
-            if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
-                return Span(fetched, begin, indices, index, None, stop)
-            try:
-                if not (judged and self.chunk_decoder.is_aborted(fetched, index)):
-                    decoder.add(batch, tp)
-                    indices.append(index)
-            except RecordError as found:
-                error = found
-                break
-            index += 1
-        if index >= len(fetched.batches):
-            error = fetched.error
-        return Span(fetched, begin, indices, index, error)
+        begin = len(decoder)
+        end = fetched.count if stop is None else fetched.batches.first_from(stop, fetched.chunk)
+        error = self.chunk_decoder.add(decoder, fetched, fetched.chunk, end, size=max_bytes)
+        chunk, reached = fetched.chunk + len(decoder) - begin, -1
+        if error is None and chunk == end:
+            if end < fetched.count:
+                reached = cast(int, stop)
+            else:
+                error = fetched.error
+        return Span(fetched, begin, chunk, error, reached)
 
     def _hand_over(self, spans: list[Span], decoded: Decoded, poll_result: PollResult) -> None:
         """Add the decoded columns to the poll result; raise the first error if no batch precedes it."""
@@ -309,16 +295,15 @@ class Collector:
             fetched, partition = span.fetched, span.fetched.partition
             if partition is broken:
                 continue
-            chunk, error, end = span.chunk, span.error, span.begin + len(span.indices)
+            chunk, error, end = span.chunk, span.error, span.begin + span.chunk - fetched.chunk
             for number in range(span.begin, end) if decoded.errors else ():
                 if number in decoded.errors:
-                    chunk, error, end = span.indices[number - span.begin], decoded.errors[number], number
+                    chunk, error, end = fetched.chunk + number - span.begin, decoded.errors[number], number
                     break
             offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
             if chunk > fetched.chunk or (chunk == span.chunk and span.reached > offset):
                 if chunk > fetched.chunk:
                     last = fetched.batches[chunk - 1]
-                    assert last is not None
                     offset, epoch = max(offset, last.next_offset), last.leader_epoch
                 if chunk == span.chunk:
                     offset = max(offset, span.reached)
@@ -344,7 +329,7 @@ class Collector:
 
     def _error_at(self, fetched: Fetched) -> RecordError | None:
         """Return the error at the current position in ``fetched``, if any."""
-        if fetched.chunk >= len(fetched.batches):
+        if fetched.chunk >= fetched.count:
             return fetched.error
         chunk = self.chunk_decoder.chunk(fetched, fetched.chunk, fetched.record)
         return chunk.error if fetched.record >= len(chunk.records) else None

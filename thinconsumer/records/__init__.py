@@ -3,13 +3,14 @@
 Covers the three message formats, checksums and compression codecs. Input is the bytes of one partition in a Fetch
 response; output is records, or errors with partition and offset. Brokers and positions are the caller's concern.
 
-``batch`` reads headers and decodes one batch; ``columns`` (with ``fast_decoder``) reads the records of format 2,
-``legacy`` those of formats 0 and 1; ``aborted`` selects the batches that read_committed skips; ``compression`` holds
-the codecs; ``builder`` encodes.
+``batches`` finds the batches in the bytes; ``batch`` reads a header and decodes one batch; ``columns`` (with
+``fast_decoder``) reads the records of format 2, ``legacy`` those of formats 0 and 1; ``aborted`` selects the batches
+that read_committed skips; ``compression`` holds the codecs; ``builder`` encodes.
 """
 
 from .aborted import AbortedTransactions
-from .batch import ControlType, RecordBatch, info, split
+from .batch import ControlType, RecordBatch, info
+from .batches import Batches, split
 from .rows import deserialize
 
-__all__ = ["AbortedTransactions", "ControlType", "RecordBatch", "deserialize", "info", "split"]
+__all__ = ["AbortedTransactions", "Batches", "ControlType", "RecordBatch", "deserialize", "info", "split"]

@@ -1,8 +1,6 @@
-"""Split a partition's bytes into batches, check their checksums, and decode one batch at a time.
+"""Read the header of a batch, check its checksum, and decode it.
 
-Follows Kafka's ``ByteBufferLogInputStream`` (splitting), ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``
-(headers). Splitting reads headers only, so that the next Fetch request can be sent before anything is decompressed. A
-response may begin with batches that end at or before the fetch offset: the caller skips them.
+Follows Kafka's ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``. :mod:`.batches` finds the batches.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from ..types import ConsumerRecord, TopicPartition
 from . import checksum, columns, compression, legacy, rows
 from .columns import Columns, Malformed
 
-__all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info", "split"]
+__all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info"]
 
 #: The fields of a batch header in format 2: base offset, length, leader epoch, magic, CRC, attributes, last offset
 #: delta, base and max timestamp, producer id and epoch, base sequence, record count.
@@ -25,16 +23,15 @@ HEADER_SIZE = HEADER.size
 #: The first fields of a message in formats 0 and 1: offset, length, CRC, magic, attributes. Length and magic are at the
 #: same positions as in format 2.
 LEGACY_HEADER = Struct(">qiIbb")
-OFFSET_AND_LENGTH = Struct(">qi")
 TIMESTAMP = Struct(">q")
 LOG_OVERHEAD = 12
 CRC_COVERS_FROM = 21
 LEGACY_CRC_COVERS_FROM = 16
 #: By message format (magic): the minimum of the header's length field. A header with a lower length is corrupt.
 LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LOG_OVERHEAD}
+MAGIC_AT = 16
 #: A header with a base offset from this one on is corrupt: its last offset plus one could exceed 64 bits.
 OFFSET_MAX = 2**63 - 2**32
-UNKNOWN_PARTITION = TopicPartition("", -1)
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -58,7 +55,6 @@ class RecordBatch:
     """
 
     __slots__ = (
-        "at",
         "attributes",
         "base_offset",
         "base_timestamp",
@@ -71,7 +67,6 @@ class RecordBatch:
         "producer_epoch",
         "producer_id",
         "size",
-        "source",
         "view",
     )
 
@@ -90,29 +85,24 @@ class RecordBatch:
     producer_epoch: int
     count: int  #: Number of records according to the header.
     view: memoryview  #: The batch's bytes; keeps the memory of the whole response alive.
-    source: memoryview  #: The partition's bytes in the response, which contain this batch.
-    at: int  #: The index of the batch's first byte in ``source``.
 
-    def __init__(
-        self, view: memoryview, base_offset: int, next_offset: int, leader_epoch: int, magic: int, crc: int,
-        attributes: int, base_timestamp: int, max_timestamp: int, producer_id: int, producer_epoch: int, count: int,
-        source: memoryview, at: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, view: memoryview) -> None:
+        """``view`` are the bytes of the batch; :func:`.split` has checked their number and the magic."""
         self.view = view
-        self.source = source
-        self.at = at
         self.size = len(view)
-        self.base_offset = base_offset
-        self.next_offset = next_offset
-        self.leader_epoch = leader_epoch
-        self.magic = magic
-        self.crc = crc
-        self.attributes = attributes
-        self.base_timestamp = base_timestamp
-        self.max_timestamp = max_timestamp
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.count = count
+        if view[MAGIC_AT] == 2:
+            (
+                self.base_offset, _, self.leader_epoch, self.magic, self.crc, self.attributes, last_offset_delta,
+                self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch, _, self.count,
+            ) = HEADER.unpack_from(view)  # fmt: skip
+            self.next_offset = self.base_offset + last_offset_delta + 1
+            return
+        self.base_offset, _, self.crc, self.magic, self.attributes = LEGACY_HEADER.unpack_from(view)
+        self.next_offset = self.base_offset + 1
+        self.leader_epoch = self.producer_id = self.producer_epoch = -1
+        self.base_timestamp = TIMESTAMP.unpack_from(view, LEGACY_HEADER.size)[0] if self.magic else -1
+        self.max_timestamp = self.base_timestamp
+        self.count = 1
 
     @property
     def codec(self) -> int:
@@ -226,112 +216,6 @@ class RecordBatch:
             self.base_offset,
             self.next_offset,
         )
-
-
-def split(
-    view: memoryview, partition: TopicPartition = UNKNOWN_PARTITION, low: int = 0, high: int = OFFSET_MAX
-) -> tuple[list[RecordBatch], CorruptRecordError | None]:
-    """Split a partition's bytes in a Fetch response into batches, reading headers only.
-
-    Returns the batches and either None or the error for a corrupt header, to be raised after the batches before it are
-    consumed. The error's ``offset`` and ``next_offset`` lie between ``low`` (the fetch offset) and ``high`` (the log
-    end); otherwise skipping a corrupt header could move the position to any offset that the header claims.
-
-    An incomplete batch at the end is no error, because a broker cuts off the last batch where the response reaches its
-    maximum size. But a broker sends at least one whole batch (KIP-74), so the caller must treat a non-empty response
-    without a whole batch as corrupt.
-    """
-    batches: list[RecordBatch] = []
-    end = len(view)
-    pos = 0
-    unpack = HEADER.unpack_from
-    while True:
-        while end - pos >= HEADER_SIZE:
-            (
-                base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta,
-                base_timestamp, max_timestamp, producer_id, producer_epoch, _, count,
-            ) = unpack(view, pos)  # fmt: skip
-            stop = pos + LOG_OVERHEAD + length
-            if magic != 2 or length < 49 or stop > end or last_offset_delta < 0 or not 0 <= base_offset < OFFSET_MAX:
-                break
-            batch = RecordBatch(
-                view[pos:stop], base_offset, base_offset + last_offset_delta + 1, leader_epoch, 2, crc, attributes,
-                base_timestamp, max_timestamp, producer_id, producer_epoch, count, view, pos,
-            )  # fmt: skip
-            batches.append(batch)
-            pos = stop
-        if end - pos < LOG_OVERHEAD:
-            return batches, None
-        other, problem = _legacy_or_incomplete(view, pos)
-        if problem:
-            expected = batches[-1].next_offset if batches else low
-            return batches, _corrupt_header(view, pos, max(expected, low), high, partition, problem)
-        if other is None:
-            return batches, None
-        batches.append(other)
-        pos += other.size
-
-
-def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
-    """Parse the batch at ``pos``, which :func:`split` could not read as a complete, valid batch of format 2.
-
-    Returns a batch and an empty text for a batch of format 0 or 1, None and an empty text for an incomplete batch of
-    any format, and None and the error's text for a corrupt header.
-    """
-    left = len(view) - pos
-    offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
-    size = LOG_OVERHEAD + length
-    if offset == -1 and size > left:  # end of a response down-converted by an old broker: not corrupt
-        return None, ""
-    if length < LENGTH_MIN[0]:
-        return None, f"its length is {length}, below the minimum of {LENGTH_MIN[0]}"
-    if left < LEGACY_HEADER.size:
-        return None, ""
-    magic = view[pos + 16]
-    if magic not in LENGTH_MIN:
-        return None, f"its magic is {magic}, not 0, 1 or 2"
-    if length < LENGTH_MIN[magic]:
-        return None, f"its length is {length}, below the minimum of {LENGTH_MIN[magic]} for magic {magic}"
-    if size > left:
-        return None, ""
-    if magic == 2 or not 0 <= offset < OFFSET_MAX:
-        return None, f"its base offset {offset} or its last offset delta is out of range"
-    _, _, crc, _, attributes = LEGACY_HEADER.unpack_from(view, pos)
-    timestamp = TIMESTAMP.unpack_from(view, pos + LEGACY_HEADER.size)[0] if magic else -1
-    batch = RecordBatch(
-        view[pos : pos + size], offset, offset + 1, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, 1,
-        view, pos,
-    )  # fmt: skip
-    return batch, ""
-
-
-def _corrupt_header(
-    view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
-) -> CorruptRecordError:
-    """Return the error for the corrupt batch header at byte ``pos``.
-
-    The error's ``next_offset`` is the base offset of the batch after the corrupt one, if that batch can be found;
-    otherwise the corrupt batch's base offset plus 1.
-    """
-    offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
-    if not low <= offset < high:
-        offset = low
-    next_offset = offset + 1
-    after = pos + LOG_OVERHEAD + length
-    if length > 0 and after + LEGACY_HEADER.size <= len(view):
-        # The corrupt header's length says where the next batch begins, but may itself be corrupt. So the bytes there
-        # count as a batch only if their offset, length and magic are plausible.
-        following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
-        magic = view[after + 16]
-        if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):
-            next_offset = following
-    return CorruptRecordError(
-        f"corrupt batch header in {partition.topic}-{partition.partition} at offset {offset}, byte {pos} of "
-        f"{len(view)}: {problem}",
-        partition,
-        offset,
-        next_offset,
-    )
 
 
 def info() -> dict[str, str]:

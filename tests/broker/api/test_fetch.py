@@ -3,7 +3,7 @@
 import pytest
 
 from thinconsumer.broker.api.fetch import API
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState

@@ -11,7 +11,7 @@ import pytest
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.broker.log.log import LoadedLog, Log
 from thinconsumer.records.aborted import AbortedTransactions
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.broker.log.log import AppendRefused
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
 

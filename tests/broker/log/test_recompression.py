@@ -5,7 +5,7 @@ import pytest
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.broker.log.log import Log
 from thinconsumer.broker.log.recompression import CODECS, recompress
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.errors import KafkaError
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
 

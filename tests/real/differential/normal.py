@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from thinconsumer.records.batch import RecordBatch, split
+from thinconsumer.records.batch import RecordBatch
+from thinconsumer.records.batches import split
 from thinconsumer.wire import ZERO_UUID
 
 STAR = "*"

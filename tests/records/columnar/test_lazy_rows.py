@@ -6,7 +6,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from thinconsumer.records.batch import split  # noqa: E402
+from thinconsumer.records.batches import split  # noqa: E402
 from thinconsumer.records.builder import NewRecord, build_batch  # noqa: E402
 from thinconsumer.records.columnar import lazy_rows  # noqa: E402
 from thinconsumer.records.columnar.decode import Decoder  # noqa: E402
@@ -18,10 +18,10 @@ COUNT = 3 * lazy_rows.BLOCK + 10
 
 def decoded(*batches):
     """Return the lazy rows of all batches, and the rows that the row decoder makes of them."""
-    decoder, expected = Decoder(), []
-    for batch in split(memoryview(b"".join(batches)))[0]:
-        decoder.add(batch, TP)
-        expected += batch.decode(*TP)
+    decoder = Decoder()
+    found, _ = split(memoryview(b"".join(batches)))
+    decoder.add(found, TP)
+    expected = [row for batch in found for row in batch.decode(*TP)]
     rows = decoder.rows(1).records(TP, 0, len(decoder))
     assert isinstance(rows, lazy_rows.LazyRows)
     return rows, expected

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from thinconsumer.errors import CorruptRecordError
-from thinconsumer.records.batch import split
+from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.testing.simulation.corruption import CRC_AT, Corruption, spoiled
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData

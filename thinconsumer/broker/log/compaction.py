@@ -10,7 +10,7 @@ they are first cleaned (KIP-534).
 from collections.abc import Iterator, Sequence
 
 from ...errors import KafkaError
-from ...records.batch import split
+from ...records.batches import split
 from ...records.builder import NewRecord, build_batch
 from .markers import control_record, marker_of
 from .producers import ProducerStateManager

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ...records.batch import ControlType, RecordBatch, split
+from ...records.batch import ControlType, RecordBatch
+from ...records.batches import split
 from ...records.builder import build_marker, restamp
 from ...types import TopicPartition
 from ...wire.error_codes import Code

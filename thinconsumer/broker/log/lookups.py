@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...errors import KafkaError
-from ...records.batch import split
+from ...records.batches import split
 from .batches import BatchList
 from .stored import StoredBatch
 

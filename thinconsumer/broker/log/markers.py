@@ -7,7 +7,8 @@ from struct import error as StructError
 from typing import NamedTuple
 
 from ...records import columns
-from ...records.batch import HEADER_SIZE, ControlType, split
+from ...records.batch import HEADER_SIZE, ControlType
+from ...records.batches import split
 from ...records.builder import NewRecord
 from ...records.varints import Malformed
 from .stored import StoredBatch

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import crc32c as _crc32c
 
 from ...records import columns, compression
-from ...records.batch import CRC_COVERS_FROM, HEADER_SIZE, LENGTH_MIN, LOG_APPEND_TIME, LOG_OVERHEAD, split
+from ...records.batch import CRC_COVERS_FROM, HEADER_SIZE, LENGTH_MIN, LOG_APPEND_TIME, LOG_OVERHEAD
+from ...records.batches import split
 from ...records.builder import restamp
 from ...records.varints import LENGTH_TABLES, Malformed, varint
 from ...wire.error_codes import Code

@@ -7,8 +7,10 @@ alone rejects bytes and raises errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, count
+from math import inf
+from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,7 +20,8 @@ from ...errors import RecordError
 from ...garbage_collection import garbage_collection_paused
 from ...types import ConsumerRecord, TopicPartition
 from .. import checksum, compression
-from ..batch import CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
+from ..batch import CODEC_MASK, CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
+from ..batches import Batches
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
 from ..rows import build
@@ -33,7 +36,16 @@ __all__ = ["Decoded", "DecodedRows", "Decoder"]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Rows: TypeAlias = list[ConsumerRecord["bytes | None", "bytes | None"]]
 NO_ROWS = Columns([], [], [], [], [])
-CODEC_MASK = 0x07
+#: The checksum and the attributes of a batch of format 2.
+_CRC_AND_ATTRIBUTES = Struct(">17xIh")
+#: A batch header of format 2.
+_HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
+        ("attributes", ">i2"), ("last_offset_delta", ">i4"), ("base_timestamp", ">i8"), ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4"),
+    ]
+)  # fmt: skip
 #: If a poll has at most this many records and bytes, the row decoder is faster: each numpy call takes about as long for
 #: 1 record as for 100.
 SMALL_RECORDS_MAX = 80
@@ -78,149 +90,231 @@ class DecodedRows(NamedTuple):
         return LazyRows(self.rows, tp, first, stop)
 
 
+class _Run:
+    """Batches of one response that follow one another, with consecutive numbers."""
+
+    __slots__ = ("batches", "begin", "bodies", "end", "first", "tp")
+
+    def __init__(self, batches: Batches, begin: int, tp: TopicPartition, first: int) -> None:
+        self.batches = batches
+        self.first = first  #: The number of the first batch.
+        self.begin = self.end = begin  #: The indices of the run's batches: from ``begin`` on, before ``end``.
+        self.tp = tp
+        #: The decompressed records of each batch; None if no batch of the run is compressed.
+        self.bodies: list[bytes | memoryview] | None = None
+
+    def starts(self) -> Int64s:
+        """Return where each batch begins in its partition's bytes, and where the last one ends."""
+        return np.frombuffer(self.batches.starts, np.int64)[self.begin : self.end + 1]
+
+    def plain_body(self, index: int) -> memoryview:
+        """Return the records of the batch at ``index``, which is not compressed."""
+        starts = self.batches.starts
+        return self.batches.source[starts[index] + HEADER_SIZE : starts[index + 1]]
+
+    def body(self, index: int) -> bytes | memoryview:
+        """Return the decompressed records of the batch at ``index``."""
+        return self.plain_body(index) if self.bodies is None else self.bodies[index - self.begin]
+
+
 class Decoder:
-    """Collects batches, in offset order within each partition, and decodes them in :meth:`finish`."""
+    """Collects batches, in offset order within each partition, and decodes them in :meth:`finish` or :meth:`rows`."""
 
     def __init__(
         self, check_crcs: bool = True, decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX
     ) -> None:
         self._check_crcs = check_crcs
         self._limit = decompressed_bytes_max
-        self._batches: list[RecordBatch] = []
-        self._partitions: list[TopicPartition] = []
-        #: By batch number: the decompressed records; empty if :meth:`add` has used the row decoder.
-        self._bodies: list[bytes | memoryview] = []
+        self._runs: list[_Run] = []
+        #: By batch number: how many records the batch adds to those that are decoded together.
+        self._counts: list[int] = []
         #: By batch number: the records of batches that :meth:`add` passed to the row decoder.
         self._row_decoded: dict[int, Columns] = {}
         self.size = 0  #: Decompressed size of all batches, in bytes.
         self.records = 0  #: Number of records of all batches, according to their headers.
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return len(self._counts)
 
-    def add(self, batch: RecordBatch, tp: TopicPartition) -> int:
-        """Check and decompress a batch; return its number, counted from 0.
+    def add(
+        self,
+        batches: Batches,
+        tp: TopicPartition,
+        begin: int = 0,
+        end: int | None = None,
+        *,
+        records: float = inf,
+        size: float = inf,
+    ) -> RecordError | None:
+        """Check and decompress the batches ``begin`` to ``end`` (exclusive), which get the next numbers, from 0 on.
 
-        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`, and does not add the batch.
+        Stops after a batch with which all added ones have so many records or so many bytes. Also stops before a batch
+        that is corrupt or cannot be decompressed, and returns its CorruptRecordError or UnsupportedCodecError.
         """
-        body: bytes | memoryview = b""
-        attributes, count = batch.attributes, batch.count
-        plain = batch.magic == 2
-        if plain:
-            view = batch.view
-            if self._check_crcs and checksum.crc32c(view[CRC_COVERS_FROM:]) != batch.crc:
-                batch.check_crc(*tp)  # raises the error
-            if not attributes & CONTROL:
-                body = view[HEADER_SIZE:]
-                if codec := attributes & CODEC_MASK:
-                    try:
-                        body = compression.decompress(codec, body, self._limit)
-                    except compression.CodecError:
-                        # The row decoder fails with the same fault, but its error names the partition and offsets.
-                        batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)
-                        raise
-        size = len(body)
-        # Only batches of format 2 with records may be decoded together: a batch without records would take the last
-        # record of the batch before it for its own, and a header that claims more records than its bytes can hold would
-        # make ``walk`` allocate memory for them.
-        if not (plain and 0 < count * RECORD_SIZE_MIN <= size):
-            return self._add_row_decoded(batch, tp)
-        # ``_batches`` is appended to last, as its length is the number of batches: if Ctrl-C interrupts before that
-        # line, the batch does not count as added.
-        self._bodies.append(body)
-        self._partitions.append(tp)
-        self._batches.append(batch)
-        self.size += size
-        self.records += count
-        return len(self._batches) - 1
+        run = self._run(batches, begin, tp)
+        source, starts, counts, is_mixed = batches.source, batches.starts, batches.counts, batches.is_mixed
+        compute = checksum.crc32c if self._check_crcs else None
+        unpack, decompress, limit = _CRC_AND_ATTRIBUTES.unpack_from, compression.decompress, self._limit
+        all_counts, all_records, all_bytes, bodies = self._counts, self.records, self.size, run.bodies
+        error: RecordError | None = None
+        stop = starts[begin]
+        for index in range(begin, len(counts) if end is None else end):
+            start, stop, count = stop, starts[index + 1], counts[index]
+            crc, attributes = unpack(source, start)
+            is_usual = not (is_mixed or attributes & CONTROL) and (
+                compute is None or compute(source[start + CRC_COVERS_FROM : stop]) == crc
+            )
+            body, length = None, stop - start - HEADER_SIZE
+            if is_usual and attributes & CODEC_MASK:
+                try:
+                    body = decompress(attributes & CODEC_MASK, source[start + HEADER_SIZE : stop], limit)
+                    length = len(body)
+                except compression.CodecError:
+                    is_usual = False
+            # Only batches of format 2 with records may be decoded together: a batch without records would take the last
+            # record of the batch before it for its own, and a header that claims more records than its bytes can hold
+            # would make ``walk`` allocate memory for them.
+            if not (is_usual and 0 < count * RECORD_SIZE_MIN <= length):
+                try:
+                    count, length = self._decode_by_rows(batches[index], tp)
+                except RecordError as found:
+                    error = found
+                    break
+                body = b""
+            if bodies is not None or body:
+                if bodies is None:
+                    bodies = run.bodies = [run.plain_body(before) for before in range(run.begin, index)]
+                bodies.append(run.plain_body(index) if body is None else body)
+            all_counts.append(count)
+            all_records += count
+            all_bytes += length
+            if all_records >= records or all_bytes >= size:
+                break
+        run.end = run.begin + len(all_counts) - run.first
+        self.records, self.size = all_records, all_bytes
+        return error
 
-    def _add_row_decoded(self, batch: RecordBatch, tp: TopicPartition) -> int:
-        """Decode a batch by the row decoder, and add its records; return its number, or raise its error."""
+    def skip(self, batches: Batches, tp: TopicPartition, index: int) -> None:
+        """Give the next number to a batch, but use none of its records."""
+        run = self._run(batches, index, tp)
+        if run.bodies is not None:
+            run.bodies.append(b"")
+        run.end = index + 1
+        self._counts.append(0)
+
+    def _run(self, batches: Batches, begin: int, tp: TopicPartition) -> _Run:
+        """Return the run to which the batch at ``begin`` is added."""
+        if self._runs and self._runs[-1].batches is batches and self._runs[-1].end == begin:
+            return self._runs[-1]
+        self._runs.append(_Run(batches, begin, tp, len(self._counts)))
+        return self._runs[-1]
+
+    def _decode_by_rows(self, batch: RecordBatch, tp: TopicPartition) -> tuple[int, int]:
+        """Pass the next batch to the row decoder; return how many records it adds to the others (none), and their size.
+
+        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`.
+        """
         found = batch.columns(*tp, self._check_crcs, decompressed_bytes_max=self._limit)
-        if found is not None and found.offsets:
-            self._row_decoded[len(self._batches)] = found
-            self.size += sum(len(field) for field in (*found.keys, *found.values) if field)
-        self._bodies.append(b"")
-        self._partitions.append(tp)
-        self._batches.append(batch)
-        return len(self._batches) - 1
+        if found is None or not found.offsets:
+            return 0, 0
+        self._row_decoded[len(self._counts)] = found
+        return 0, sum(len(field) for field in (*found.keys, *found.values) if field)
 
     def finish(self) -> Decoded:
         """Decode the added batches."""
         is_small = self.records <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
-        batches, bodies = ([], []) if is_small else self._plain()
-        flat = _decode(batches, *_locate_bodies(batches, bodies)) if batches else None
-        if flat is not None:
-            return Decoded(flat, self._first_records(), {})
+        found = None if is_small or self._row_decoded else self._decode_together(may_share=True)
+        if found is not None:
+            return Decoded(found[0], self._first_records(), {})
         errors: dict[int, RecordError] = {}
-        rows = [self._decode_alone(number, body, errors) for number, body in enumerate(self._bodies)]
+        batches, rows = [], []
+        for number, batch, tp, body in self._each():
+            batches.append(batch)
+            rows.append(self._decode_alone(number, batch, tp, body, errors))
         counts = [len(columns.offsets) for columns in rows]
-        return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
+        return Decoded(_flat_of_rows(batches, rows, counts), [0, *accumulate(counts)], errors)
 
     def rows(self, records_min: int) -> DecodedRows:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
-        batches, bodies = ([], []) if self.records < records_min else self._plain()
-        if batches:
-            # A copy, unlike in :meth:`finish`: records that are built later must not keep whole responses in memory.
-            data, begins, ends = _join(bodies)
-            flat = _decode(batches, data, begins, ends)
-            if flat is not None:
-                return DecodedRows(RowBuilder(flat, data), self._first_records(), {})
+        if self.records >= records_min and not self._row_decoded:
+            # Records that are built later must not keep whole responses in memory, as columns do.
+            found = self._decode_together(may_share=False)
+            if found is not None:
+                return DecodedRows(RowBuilder(*found), self._first_records(), {})
         return self._rows_alone()
-
-    def _plain(self) -> tuple[list[RecordBatch], list[bytes | memoryview]]:
-        """Return the batches with records, and their bodies; none if one of them was decoded alone."""
-        if self._row_decoded:
-            return [], []
-        bodies = [body for body in self._bodies if body]
-        return [batch for batch, body in zip(self._batches, self._bodies) if body], bodies
 
     def _first_records(self) -> list[int]:
         """Return the index of each batch's first record, and the count of records, if no batch was decoded alone."""
-        counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
-        return [0, *accumulate(counts)]
+        return [0, *accumulate(self._counts)]
+
+    def _decode_together(self, *, may_share: bool) -> tuple[FlatColumns, bytes | memoryview] | None:
+        """Return the columns and their bytes; None if no batch has records, or one is not proven to be well-formed.
+
+        With ``may_share``, the bytes may be a part of the response; otherwise they are a copy.
+        """
+        counts = np.array(self._counts, np.int64)
+        used = counts > 0
+        if not used.any():
+            return None
+        runs = [run for run in self._runs if run.end > run.begin]
+        data, begins, ends = _locate_bodies(runs, may_share)
+        # As opaque bytes: to concatenate arrays with fields takes ten times as long.
+        heads = np.concatenate([_heads(run) for run in runs]).view(_HEADER)
+        if not used.all():
+            counts, begins, ends, heads = counts[used], begins[used], ends[used], heads[used]
+        flat = _decode(heads, counts, data, begins, ends)
+        return None if flat is None else (flat, data)
+
+    def _each(self) -> Iterator[tuple[int, RecordBatch, TopicPartition, bytes | memoryview]]:
+        """Yield each batch: its number, itself, its partition, and its records, if it was not decoded yet."""
+        numbers = count()
+        for run in self._runs:
+            for index in range(run.begin, run.end):
+                number = next(numbers)
+                yield number, run.batches[index], run.tp, run.body(index) if self._counts[number] else b""
 
     @garbage_collection_paused
     def _rows_alone(self) -> DecodedRows:
         """Decode each batch alone."""
         errors: dict[int, RecordError] = {}
         parts: list[Rows] = []
-        for number, batch in enumerate(self._batches):
-            columns = self._decode_alone(number, self._bodies[number], errors)
-            parts.append(build(*self._partitions[number], batch.leader_epoch, batch.timestamp_type, columns))
+        for number, batch, tp, body in self._each():
+            columns = self._decode_alone(number, batch, tp, body, errors)
+            parts.append(build(*tp, batch.leader_epoch, batch.timestamp_type, columns))
         return DecodedRows(list(chain.from_iterable(parts)), [0, *accumulate(map(len, parts))], errors)
 
-    def _decode_alone(self, number: int, body: bytes | memoryview, errors: dict[int, RecordError]) -> Columns:
+    def _decode_alone(
+        self, number: int, batch: RecordBatch, tp: TopicPartition, body: bytes | memoryview,
+        errors: dict[int, RecordError],
+    ) -> Columns:  # fmt: skip
         """Decode a batch by the row decoder; put its error into ``errors`` if it is corrupt."""
         try:
-            return self._row_decoded.get(number) or self._decode_by_rows(number, body)
+            return self._row_decoded.get(number) or self._decode_body(batch, tp, body)
         except RecordError as error:
             errors[number] = error
             return NO_ROWS
 
-    def _decode_by_rows(self, number: int, body: bytes | memoryview) -> Columns:
+    def _decode_body(self, batch: RecordBatch, tp: TopicPartition, body: bytes | memoryview) -> Columns:
         """Decode a batch by the row decoder from ``body``, its decompressed records; empty if it has no records."""
         if not body:
             return NO_ROWS
-        batch = self._batches[number]
         try:
             return decode_rows(batch, bytes(body))
         except Malformed:
             # ``Malformed`` names neither partition nor offset. Decoding the whole batch again fails with the same
             # fault, as a CorruptRecordError that names both.
-            batch.columns(*self._partitions[number], False, decompressed_bytes_max=self._limit)
+            batch.columns(*tp, False, decompressed_bytes_max=self._limit)
             raise
 
 
 def _decode(
-    batches: Sequence[RecordBatch], data: bytes | memoryview, begins: Int64s, ends: Int64s
+    heads: npt.NDArray[np.void], counts: Int64s, data: bytes | memoryview, begins: Int64s, ends: Int64s
 ) -> FlatColumns | None:
     """Decode batches of at least one record each; return None unless every batch is proven to be well-formed.
 
     The records of each batch begin and end at these positions in ``data``.
     """
     bytewise = np.frombuffer(data, np.uint8)
-    counts = _int64s([batch.count for batch in batches])
     stops = counts.cumsum()
     first, last = stops - counts, stops - 1
     places = walk(bytewise, begins, ends, counts)
@@ -229,12 +323,9 @@ def _decode(
     record_ends = np.append(places[1:], 0)
     record_ends[last] = ends
     fields = read(bytewise, places, record_ends)
-    appended = [batch.attributes & LOG_APPEND_TIME for batch in batches]
-    stamps = [batch.max_timestamp if log else batch.base_timestamp for batch, log in zip(batches, appended)]
-    base = _int64s([batch.base_offset for batch in batches])
-    room = _int64s([batch.next_offset for batch in batches]) - base
+    appended = heads["attributes"].astype(np.int64) & LOG_APPEND_TIME > 0
     bad = fields.bad
-    bad[last] |= fields.offsets[last] >= room
+    bad[last] |= fields.offsets[last] > heads["last_offset_delta"]
     if (fields.offsets != np.arange(len(bad)) - first.repeat(counts)).any():
         falls = np.empty(len(bad), bool)
         falls[1:] = fields.offsets[1:] <= fields.offsets[:-1]
@@ -242,14 +333,15 @@ def _decode(
         bad |= falls
     if bad.any():
         return None
-    deltas = fields.deltas
-    if any(appended):
-        deltas = np.where(_per_record(appended, counts, np.int64), 0, deltas)
+    deltas, stamps = fields.deltas, heads["base_timestamp"].astype(np.int64)
+    if appended.any():
+        deltas = np.where(appended.repeat(counts), 0, deltas)
+        stamps = np.where(appended, heads["max_timestamp"].astype(np.int64), stamps)
     return FlatColumns(
-        base.repeat(counts) + fields.offsets,
-        _per_record(stamps, counts, np.int64) + deltas,  # a sum beyond 64 bits wraps around, as in Java
-        _per_record([log // LOG_APPEND_TIME for log in appended], counts, np.int8),
-        _per_record([batch.leader_epoch for batch in batches], counts, np.int32),
+        heads["base_offset"].astype(np.int64).repeat(counts) + fields.offsets,
+        _per_record(stamps, counts) + deltas,  # a sum beyond 64 bits wraps around, as in Java
+        _per_record(appended.astype(np.int8), counts),
+        _per_record(heads["leader_epoch"].astype(np.int32), counts),
         bytewise,
         fields.key_starts,
         fields.key_lengths,
@@ -259,46 +351,49 @@ def _decode(
     )
 
 
-def _per_record(values: list[int], counts: Int64s, kind: type) -> npt.NDArray[Any]:
+def _per_record(values: npt.NDArray[Any], counts: Int64s) -> npt.NDArray[Any]:
     """Return an array with the batch's value for each record. Faster if all batches have the same value."""
-    if values.count(values[0]) == len(values):
-        return np.full(int(counts.sum()), values[0], kind)
-    return np.array(values, kind).repeat(counts)
+    if (values == values[0]).all():
+        return np.full(int(counts.sum()), values[0], values.dtype)
+    return values.repeat(counts)
 
 
-def _locate_bodies(
-    batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]
-) -> tuple[bytes | memoryview, Int64s, Int64s]:
-    """Return one buffer with all bodies, and where each begins and ends, possibly with gaps between them.
+def _heads(run: _Run) -> npt.NDArray[np.void]:
+    """Return the bytes of each batch's header in the run."""
+    source = run.batches.source
+    # Entry i of this array is made of the bytes from i on. The data are not copied.
+    everywhere = np.ndarray((len(source) - HEADER_SIZE + 1,), f"V{HEADER_SIZE}", source, 0, (1,))
+    return everywhere[run.starts()[:-1]]
 
-    The buffer is a part of the response, not copied, if no body was compressed.
+
+def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memoryview, Int64s, Int64s]:
+    """Return one buffer with all batches' records, and where those of each batch begin and end.
+
+    The buffer is a part of the response, not copied, if no batch was compressed and ``may_share`` is set.
     """
-    response = batches[0].view.obj
-    if any(isinstance(body, bytes) or body.obj is not response for body in bodies):
-        return _join(bodies)
-    sizes = _int64s([len(body) for body in bodies])
-    whole = memoryview(response).toreadonly()
-    origin = _address(whole) - HEADER_SIZE
-    places: list[int] = []
-    source, shift = None, 0
-    for batch in batches:
-        if batch.source is not source:
-            source = batch.source
-            shift = _address(source) - origin
-        places.append(shift + batch.at)
-    begins = _int64s(places)
-    ends = begins + sizes
-    # The result is cut to the range of these batches: the receive buffer around it may also hold other responses, which
-    # the returned columns must not expose.
-    low, high = int(begins.min()), int(ends.max())
-    return whole[low:high], begins - low, ends - low
-
-
-def _join(bodies: Sequence[bytes | memoryview]) -> tuple[bytes, Int64s, Int64s]:
-    """Return a copy of all bodies, one after the other, and where each begins and ends."""
-    sizes = _int64s([len(body) for body in bodies])
-    ends = sizes.cumsum()
-    return b"".join(bodies), ends - sizes, ends
+    if any(run.bodies is not None for run in runs):
+        bodies = [run.body(index) for run in runs for index in range(run.begin, run.end)]
+        sizes = np.array([len(body) for body in bodies], np.int64)
+        ends = sizes.cumsum()
+        return b"".join(bodies), ends - sizes, ends
+    starts = [run.starts() for run in runs]
+    response = runs[0].batches.source.obj
+    if may_share and all(run.batches.source.obj is response for run in runs):
+        whole = memoryview(response).toreadonly()
+        origin = _address(whole)
+        starts = [each + (_address(run.batches.source) - origin) for each, run in zip(starts, runs)]
+        # The result is cut to the range of these batches: the receive buffer around it may also hold other responses,
+        # which the returned columns must not expose.
+        low, high = int(min(each[0] for each in starts)), int(max(each[-1] for each in starts))
+        data: bytes | memoryview = whole[low:high]
+        starts = [each - low for each in starts]
+    else:
+        # Headers are copied, too: one copy for each run is faster than one for each batch.
+        data = b"".join([run.batches.source[int(each[0]) : int(each[-1])] for each, run in zip(starts, runs)])
+        sizes = np.array([each[-1] - each[0] for each in starts])
+        starts = [each + shift for each, shift in zip(starts, sizes.cumsum() - sizes - [each[0] for each in starts])]
+    begins = np.concatenate([each[:-1] for each in starts]) + HEADER_SIZE
+    return data, begins, np.concatenate([each[1:] for each in starts])
 
 
 def _address(view: memoryview) -> int:

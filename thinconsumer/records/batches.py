@@ -1,0 +1,199 @@
+"""Find the batches in a partition's bytes of a Fetch response.
+
+Follows Kafka's ``ByteBufferLogInputStream``. Only a few fields of each header are read, and no object is made for a
+batch: for batches of a single record, that would take longer than all the rest. Nothing is decompressed either, so that
+the next Fetch request can be sent before. A response may begin with batches that end at or before the fetch offset: the
+caller drops them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from struct import Struct
+from typing import overload
+
+from ..errors import CorruptRecordError
+from ..types import TopicPartition
+from .batch import HEADER_SIZE, LEGACY_HEADER, LENGTH_MIN, LOG_OVERHEAD, MAGIC_AT, OFFSET_MAX, RecordBatch
+
+__all__ = ["Batches", "split"]
+
+#: The fields of a header of format 2 that tell where the batch ends, and which offsets and how many records it has:
+#: base offset, length, leader epoch, magic, last offset delta, record count.
+EXTENT = Struct(">qiib6xi30xi")
+OFFSET_AND_LENGTH = Struct(">qi")
+UNKNOWN_PARTITION = TopicPartition("", -1)
+
+
+class Batches(Sequence[RecordBatch]):
+    """The batches of one partition in a Fetch response. A batch's header is parsed each time the batch is accessed."""
+
+    __slots__ = ("counts", "first_end", "is_ascending", "is_mixed", "leader_epoch", "next_offset", "source", "starts")
+
+    def __init__(
+        self, source: memoryview, starts: array[int], counts: array[int], first_end: int, next_offset: int,
+        leader_epoch: int, is_ascending: bool, is_mixed: bool,
+    ) -> None:  # fmt: skip
+        #: The partition's bytes; they keep the memory of the whole response alive.
+        self.source = source
+        #: Where each batch begins in ``source``. One more entry at the end: where the last one ends.
+        self.starts = starts
+        self.counts = counts  #: The number of records of each batch according to its header.
+        self.first_end = first_end  #: The offset after the first batch; 0 if there is none.
+        self.next_offset = next_offset  #: The offset after the last batch; 0 if there is none.
+        self.leader_epoch = leader_epoch  #: That of the last batch; -1 if unknown.
+        self.is_ascending = is_ascending  #: Whether each batch begins after the offsets of the one before it.
+        self.is_mixed = is_mixed  #: Whether there are batches of the formats 0 or 1.
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @overload
+    def __getitem__(self, index: int) -> RecordBatch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RecordBatch]: ...
+
+    def __getitem__(self, index: int | slice) -> RecordBatch | list[RecordBatch]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self.counts)))]
+        starts = self.starts
+        if index < 0:
+            index += len(self.counts)
+        return RecordBatch(self.source[starts[index] : starts[index + 1]])
+
+    def first_from(self, offset: int, begin: int) -> int:
+        """Return the index of the first batch from ``begin`` on that begins at or after an offset; else their number.
+
+        Only format 2: in older formats the header of a compressed batch has its last offset, not its first.
+        """
+        if offset >= self.next_offset:
+            return len(self.counts)
+        for index in range(begin, len(self.counts)):
+            batch = self[index]
+            if batch.magic == 2 and batch.base_offset >= offset:
+                return index
+        return len(self.counts)
+
+    def release(self) -> None:
+        """Forget the bytes: no batch may be accessed from now on."""
+        self.source = memoryview(b"")
+
+    def without_first(self, number: int) -> Batches:
+        """Return all batches but the first ones."""
+        left = number < len(self.counts)
+        return Batches(
+            self.source, self.starts[number:], self.counts[number:], self[number].next_offset if left else 0,
+            self.next_offset if left else 0, self.leader_epoch, self.is_ascending, self.is_mixed,
+        )  # fmt: skip
+
+
+def split(
+    view: memoryview, partition: TopicPartition = UNKNOWN_PARTITION, low: int = 0, high: int = OFFSET_MAX
+) -> tuple[Batches, CorruptRecordError | None]:
+    """Find the batches in a partition's bytes.
+
+    Returns the batches and either None or the error for a corrupt header, to be raised after the batches before it are
+    consumed. The error's ``offset`` and ``next_offset`` lie between ``low`` (the fetch offset) and ``high`` (the log
+    end); otherwise skipping a corrupt header could move the position to any offset that the header claims.
+
+    An incomplete batch at the end is no error, because a broker cuts off the last batch where the response reaches its
+    maximum size. But a broker sends at least one whole batch (KIP-74), so the caller must treat a non-empty response
+    without a whole batch as corrupt.
+    """
+    starts, counts = array("q"), array("i")
+    end = len(view)
+    pos = reached = first_end = 0
+    leader_epoch = -1
+    is_ascending, is_mixed = True, False
+    error: CorruptRecordError | None = None
+    unpack = EXTENT.unpack_from
+    while True:
+        while end - pos >= HEADER_SIZE:
+            base_offset, length, epoch, magic, last_offset_delta, count = unpack(view, pos)
+            stop = pos + LOG_OVERHEAD + length
+            if magic != 2 or length < 49 or stop > end or last_offset_delta < 0 or not 0 <= base_offset < OFFSET_MAX:
+                break
+            if base_offset < reached:
+                is_ascending = False
+            reached = base_offset + last_offset_delta + 1
+            if not pos:
+                first_end = reached
+            leader_epoch = epoch
+            starts.append(pos)
+            counts.append(count)
+            pos = stop
+        if end - pos < LOG_OVERHEAD:
+            break
+        length, problem = _length_of_legacy(view, pos)
+        if problem:
+            error = _corrupt_header(view, pos, max(reached, low), high, partition, problem)
+        if not length:
+            break
+        base_offset = OFFSET_AND_LENGTH.unpack_from(view, pos)[0]
+        is_ascending, is_mixed = is_ascending and base_offset >= reached, True
+        reached, leader_epoch = base_offset + 1, -1
+        if not pos:
+            first_end = reached
+        starts.append(pos)
+        counts.append(1)
+        pos += length
+    starts.append(pos)
+    return Batches(view, starts, counts, first_end, reached, leader_epoch, is_ascending, is_mixed), error
+
+
+def _length_of_legacy(view: memoryview, pos: int) -> tuple[int, str]:
+    """Return the size of the batch at ``pos``, which :func:`split` could not read as a valid batch of format 2.
+
+    Returns its size and an empty text for a batch of format 0 or 1, 0 and an empty text for an incomplete batch of any
+    format, and 0 and the error's text for a corrupt header.
+    """
+    left = len(view) - pos
+    offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
+    size: int = LOG_OVERHEAD + length
+    if offset == -1 and size > left:  # end of a response down-converted by an old broker: not corrupt
+        return 0, ""
+    if length < LENGTH_MIN[0]:
+        return 0, f"its length is {length}, below the minimum of {LENGTH_MIN[0]}"
+    if left < LEGACY_HEADER.size:
+        return 0, ""
+    magic = view[pos + MAGIC_AT]
+    if magic not in LENGTH_MIN:
+        return 0, f"its magic is {magic}, not 0, 1 or 2"
+    if length < LENGTH_MIN[magic]:
+        return 0, f"its length is {length}, below the minimum of {LENGTH_MIN[magic]} for magic {magic}"
+    if size > left:
+        return 0, ""
+    if magic == 2 or not 0 <= offset < OFFSET_MAX:
+        return 0, f"its base offset {offset} or its last offset delta is out of range"
+    return size, ""
+
+
+def _corrupt_header(
+    view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
+) -> CorruptRecordError:
+    """Return the error for the corrupt batch header at byte ``pos``.
+
+    The error's ``next_offset`` is the base offset of the batch after the corrupt one, if that batch can be found;
+    otherwise the corrupt batch's base offset plus 1.
+    """
+    offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
+    if not low <= offset < high:
+        offset = low
+    next_offset = offset + 1
+    after = pos + LOG_OVERHEAD + length
+    if length > 0 and after + LEGACY_HEADER.size <= len(view):
+        # The corrupt header's length says where the next batch begins, but may itself be corrupt. So the bytes there
+        # count as a batch only if their offset, length and magic are plausible.
+        following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
+        magic = view[after + MAGIC_AT]
+        if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):
+            next_offset = following
+    return CorruptRecordError(
+        f"corrupt batch header in {partition.topic}-{partition.partition} at offset {offset}, byte {pos} of "
+        f"{len(view)}: {problem}",
+        partition,
+        offset,
+        next_offset,
+    )
