@@ -47,6 +47,12 @@ HEADERS = {
     "some": lambda n: (("a", None),) if n % 3 == 0 else (),
     "several": lambda n: tuple((f"name {i}", b"%d" % i) for i in range(n % 4)),
     "late": lambda n: (("z", b""),) if n == COUNT - 1 else (),
+    "same two": lambda n: (("trace", b"%d" % n), ("", None)),
+    "same two or none": lambda n: (("trace", b"%d" % n), ("ü", b"")) if n % 5 else (),
+    "one or two": lambda n: (("a", b"1"), ("b", b"2"))[: 1 + n % 2],
+    "others of the same length": lambda n: (("ab" if n % 100 else "ac", b"%d" % n), ("x", b"")),
+    "others of other lengths": lambda n: (("ab" if n % 100 else "a", b"%d" % n),),
+    "long": lambda n: (("n" * (lazy_rows.COMMON_NAME_MAX + 1), b"%d" % n), ("x", b"")),
 }
 KEYS = {"no": lambda n: None, "all": lambda n: b"%d" % n, "some": lambda n: b"k" if n % 10 else None}
 

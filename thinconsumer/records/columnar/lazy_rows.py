@@ -7,7 +7,7 @@ collection visits each of them meanwhile. Both take a fifth of the time of a rec
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise, repeat
+from itertools import chain, cycle, pairwise, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 import numpy as np
@@ -28,6 +28,8 @@ __all__ = ["LazyRows", "RowBuilder"]
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
 #: At least so many records are built at once, for this call and the next ones.
 BLOCK = 256
+#: Names of headers are compared byte by byte, so that longer ones are rather read for each record.
+COMMON_NAME_MAX = 40
 
 
 class RowBuilder:
@@ -157,40 +159,65 @@ class _Values:
 
 
 class _Headers:
-    """The headers of each record."""
+    """The headers of each record.
+
+    Mostly all records that have headers have the same names in the same order. Then the names are read once.
+    """
 
     def __init__(self, data: bytes | memoryview, places: HeaderPlaces) -> None:
         first = places.first
         # A slice of columns shares the header places of the columns it was made of: use only those of its own records.
         used = slice(int(first[0]), int(first[-1]))
-        self._pieces = _alternating(
-            data, places.name_starts[used], places.name_lengths[used],
-            places.value_starts[used], places.value_lengths[used],
-        )  # fmt: skip
+        names = places.name_starts[used], places.name_lengths[used]
+        values = places.value_starts[used], places.value_lengths[used]
         counts = np.diff(first)
         #: By record: the index of its first header; and the count of all headers.
         self._first = first - first[0]
-        self._at_most_one = bool((counts <= 1).all())
         self._having = np.flatnonzero(counts)
+        #: The names of each record's headers; None if they differ.
+        self._names = _common_names(data, *names, counts[self._having])
+        self._pieces = Pieces(data, *values) if self._names else _alternating(data, *names, *values)
 
     def read(self, begin: int, end: int) -> Iterable[tuple[Header, ...]]:
         low, high = int(self._first[begin]), int(self._first[end])
         if low == high:
             return repeat(())
-        parts = self._pieces.read(2 * low, 2 * high)
-        pairs = zip(map(NAMES.__getitem__, cast("list[bytes]", parts[::2])), parts[1::2])
-        if self._at_most_one:
-            singles = zip(pairs)
-            if high - low == end - begin:
-                return singles
-            headers: list[tuple[Header, ...]] = [()] * (end - begin)
-            # While no record has two headers, ``low`` records before this range have one.
-            for index, single in zip((self._having[low:high] - begin).tolist(), singles):
-                headers[index] = single
-            return headers
-        each: list[Header] = list(pairs)
-        places = (self._first[begin : end + 1] - low).tolist()
-        return [tuple(each[start:stop]) for start, stop in pairwise(places)]
+        if self._names is None:
+            parts = self._pieces.read(2 * low, 2 * high)
+            each = list(zip(map(NAMES.__getitem__, cast("list[bytes]", parts[::2])), parts[1::2]))
+            places = (self._first[begin : end + 1] - low).tolist()
+            return [tuple(each[start:stop]) for start, stop in pairwise(places)]
+        size = len(self._names)
+        pairs = zip(cycle(self._names), self._pieces.read(low, high))
+        found = zip(*[pairs] * size)  # takes as many pairs at a time as a record has
+        if high - low == size * (end - begin):
+            return found
+        headers: list[tuple[Header, ...]] = [()] * (end - begin)
+        for index, some in zip((self._having[low // size : high // size] - begin).tolist(), found):
+            headers[index] = some
+        return headers
+
+
+def _common_names(
+    data: bytes | memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+) -> list[str] | None:  # fmt: skip
+    """Return the names of one record's headers; None if other records with headers have other names, or long ones."""
+    if not len(counts) or (counts != counts[0]).any():
+        return None
+    size = int(counts[0])
+    first = lengths[:size].tolist()
+    if max(first) > COMMON_NAME_MAX or (lengths.reshape(-1, size) != lengths[:size]).any():
+        return None
+    bytewise = np.frombuffer(data, np.uint8)
+    names = []
+    for starts_of_one, length in zip(starts.reshape(-1, size).T, first):
+        known = bytewise[starts_of_one[0] : starts_of_one[0] + length]
+        for place in range(length):
+            if (bytewise.take(starts_of_one + place) != known[place]).any():
+                return None
+        names.append(NAMES[known.tobytes()])
+    return names
 
 
 def _alternating(
