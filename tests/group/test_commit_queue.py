@@ -219,6 +219,23 @@ def test_an_interrupt_at_any_line_settles_every_call_once():
     assert after > 50
 
 
+def test_a_call_that_is_settled_again_after_an_interrupt_has_its_callback_called_once(queue):
+    """Its callback may have been called before it is settled again, as by close()."""
+    for after in range(1, 100):
+        heard: list[Any] = []
+        late = add(queue, (A, 1), callback=lambda offsets, error, heard=heard: heard.append(error))
+        struck = _interrupted(after, lambda late=late: queue.fail_call(late, LATE))
+        while queue.finished:
+            queue.run_first_callback()
+        queue.fail_call(late, LATE)
+        while queue.finished:
+            queue.run_first_callback()
+        assert len(heard) == 1 and late.call.done and queue.idle
+        if not struck:
+            break
+    assert after > 3
+
+
 def test_rebuilding_keeps_the_newest_offset_even_of_a_call_that_timed_out(queue):
     """It may have been written before the interrupt."""
     add(queue, (A, 1))

@@ -54,9 +54,7 @@ def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Kafk
 class Finished(NamedTuple):
     """A settled call with a callback that is due. Callbacks are user code, and run outside of steps."""
 
-    call: Call[None]
-    callback: Callback
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    pending: Pending  #: Its callback is None once it was called.
     error: KafkaError | None
 
 
@@ -256,10 +254,7 @@ class CommitQueue:
             if tp not in known or entry.number > known[tp].number:
                 known[tp] = entry
         self.ready, self.delayed = {}, {}
-        queued = {done.call for done in self.finished}
         for pending in list(self._calls.values()):
-            if pending.call in queued:
-                pending.callback = None
             for tp in pending.outstanding:
                 topic_id = pending.topic_ids.get(tp.topic, ZERO_UUID)
                 entry = Entry(pending.offsets[tp], pending.number, pending.identity, [pending], topic_id)
@@ -274,15 +269,18 @@ class CommitQueue:
         self._settle_empty()
 
     def run_first_callback(self) -> None:
-        """Call the first callback that is due.
+        """Call the first callback that is due, unless it was called already.
 
         Ctrl-C loses no callback: Python raises KeyboardInterrupt only when a call returns, and there is no call between
-        the removal of the callback from :attr:`finished` and the call of the callback.
+        the removal of the callback and the call of the callback. Ctrl-C repeats no callback either: if it came while
+        the call was being settled, the call is settled again, and is then in :attr:`finished` twice.
         """
-        _, callback, offsets, error = self.finished[0]
-        given = dict(offsets)
+        pending, error = self.finished[0]
+        given, callback = dict(pending.offsets), pending.callback
+        pending.callback = None
         del self.finished[0]
-        callback(given, error)
+        if callback is not None:
+            callback(given, error)
 
     def _merge(self, where: Entries, tp: TopicPartition, newer: Entry) -> None:
         older = where.get(tp)
@@ -300,7 +298,7 @@ class CommitQueue:
 
     def _settle(self, pending: Pending, error: KafkaError | None) -> None:
         if pending.callback is not None:
-            self.finished.append(Finished(pending.call, pending.callback, pending.offsets, error))
+            self.finished.append(Finished(pending, error))
         if error is None:
             pending.call.succeed(None)
         else:
