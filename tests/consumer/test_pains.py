@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from thinconsumer import ConcurrentAccessError, TopicPartition
-from thinconsumer.testing import Network
+from thinconsumer import ConcurrentAccessError, Consumer, TopicPartition
+from thinconsumer.testing import Network, Simulation
 
 T0 = TopicPartition("t", 0)
 
@@ -141,3 +141,38 @@ def test_use_in_a_forked_child_is_refused_and_closing_there_is_fine(reading):
         with pytest.raises(ConcurrentAccessError, match="fork"):
             call()
     consumer.close()
+
+
+def test_a_partition_with_records_is_read_at_full_pace_though_others_on_its_broker_have_none():
+    """A Fetch of the others must not be held by the broker while the first partition has room for more again."""
+    sim = Simulation(seed=1, brokers=1, topics={"t": 6})
+    for _ in range(40):
+        sim.produce("t", 0, [bytes(1000)] * 100)
+    more = {"max_buffered_bytes": 2_400_000, "max_partition_fetch_bytes": 100_000, "auto_offset_reset": "earliest"}
+    with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **more) as consumer:
+        consumer.assign([TopicPartition("t", number) for number in range(6)])
+        count, began = 0, None
+        while count < 4000:
+            records = consumer.poll(1000, max_records=50)
+            began = began or sim.now()
+            sim.run_for(0.001)  # the program processes the records
+            count += sum(map(len, records.values()))
+        assert sim.now() - began < 0.3
+
+
+def test_new_records_of_a_partition_come_soon_though_another_on_its_broker_is_processed_slowly():
+    """The slow one has the buffer's share of a partition filled, so that nothing more of it is fetched."""
+    sim = Simulation(seed=1, brokers=1, topics={"t": 2})
+    for _ in range(40):
+        sim.produce("t", 0, [bytes(1000)] * 100)
+    more = {"max_buffered_bytes": 800_000, "max_partition_fetch_bytes": 100_000, "auto_offset_reset": "earliest"}
+    with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **more) as consumer:
+        consumer.assign([T0, TopicPartition("t", 1)])
+        while sim.now() < 10:
+            consumer.poll(1000, max_records=1)
+            sim.run_for(0.02)
+        sim.produce("t", 1, [b"new"])
+        began = sim.now()
+        while TopicPartition("t", 1) not in consumer.poll(1000, max_records=1):
+            sim.run_for(0.02)
+        assert sim.now() - began < 0.3

@@ -6,7 +6,8 @@ import pytest
 
 from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING
+from thinconsumer.fetch.answers import FRUITLESS
+from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING, ROOM_WAIT_S
 from thinconsumer.fetch.sessions import FINAL_EPOCH
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.timers import NEVER
@@ -111,6 +112,7 @@ def test_partitions_that_may_not_be_fetched_are_left_out(make, kit, state):
         world.receive({a.tp: bytes(100)})
     elif state == "full":
         world.receive({a.tp: kit.batch(0, 2, size=300_000)})
+        b.high_watermark = 1  # otherwise the Fetch would be put off
     else:
         world.receive({})
     if state == "paused":
@@ -425,6 +427,8 @@ def test_no_more_is_read_ahead_while_records_can_be_returned(make, kit):
     """More would leave the processor's caches before it is decoded."""
     world = make()
     parts = world.simple(*[0] * 30)
+    for partition in parts:
+        partition.high_watermark = 1
     for number in range(0, 16, 4):
         sent = world.fetch()
         assert sent.message.max_bytes == 4 << 20
@@ -517,6 +521,77 @@ def test_pausing_keeps_batches_and_removes_the_partition_from_the_session(world,
     a.paused = False
     assert take_all(world) == 3
     assert world.fetch().asked()[a.tp].fetch_offset == 3
+
+
+# -- a Fetch that would only wait for records
+
+
+@pytest.fixture
+def crowded(make, kit):
+    """A node with a partition that fills its share of the buffer, one that has no records, and one on another node."""
+    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, fetch_max_wait_ms=321)
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5), kit.tp(2): (2, 5)}, nodes=(1, 2))
+    full, empty, other = world.assign({kit.tp(n): 0 for n in range(3)})
+    sent = world.fetches()
+    sent[1].answer({full.tp: kit.batch(0, 4, size=140_000)})
+    sent[2].answer({})
+    return world, full, empty, other
+
+
+def test_one_partition_is_read_on_as_soon_as_there_is_room_though_others_have_no_records(crowded):
+    """Before, the broker held a Fetch of the others for 500 ms, again and again: reading was thirty times slower."""
+    world, full, empty, _ = crowded
+    assert set(world.fetches()) == {2}, "node 1 waits"
+    assert world.planner.wake_at(world.now) == world.now + ROOM_WAIT_S
+    world.collector.settle(world.collector.gather(3))
+    assert set(world.fetches()) == set(), "a partition has room once all its batches are returned"
+    world.collector.settle(world.collector.gather(1))
+    sent = world.fetch()
+    assert set(sent.request.context.cursors) == {full.tp, empty.tp} and sent.message.max_wait_ms == 321
+
+
+def test_records_of_other_partitions_come_although_one_is_not_read(crowded):
+    world, _, empty, _ = crowded
+    world.fetches()
+    for _ in range(2 * FRUITLESS):
+        world.now += ROOM_WAIT_S / 2
+        assert world.fetches() == {}
+        world.now = world.planner.wake_at(world.now)
+        sent = world.fetch()
+        assert sent.node_id == 1 and set(sent.request.context.cursors) == {empty.tp}
+        assert sent.message.max_wait_ms == 0, "the broker must not hold it"
+        assert world.planner.wake_at(world.now) == NEVER
+        sent.answer({})
+        assert world.fetches() == {}
+        assert world.planner.wake_at(world.now) == world.now + ROOM_WAIT_S
+
+
+def test_partitions_with_records_are_fetched_at_once_although_one_is_full(crowded):
+    world, _, empty, _ = crowded
+    empty.high_watermark = 1
+    sent = world.fetches()[1]
+    assert set(sent.request.context.cursors) == {empty.tp} and sent.message.max_wait_ms == 321
+
+
+def test_a_transaction_under_way_has_no_records_for_read_committed(make, kit):
+    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, isolation_level="read_committed")
+    full, open_ = world.simple(0, 0)
+    world.receive({full.tp: kit.batch(0, 4, size=150_000)})
+    open_.high_watermark, open_.last_stable_offset = 10, 0
+    assert world.fetches() == {} and world.planner.wake_at(world.now) == world.now + ROOM_WAIT_S
+    world.now += ROOM_WAIT_S
+    assert world.fetch().message.max_wait_ms == 0
+
+
+def test_a_fetch_that_is_put_off_wakes_nothing_once_there_is_nothing_to_fetch(crowded):
+    world, _, empty, _ = crowded
+    world.fetches()
+    empty.paused = True
+    world.fetches()
+    world.now += ROOM_WAIT_S
+    assert world.planner.wake_at(world.now) == NEVER and world.fetches() == {}
+    empty.paused = False
+    assert set(world.fetches()) == {1}
 
 
 # -- closing

@@ -8,7 +8,7 @@ After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from ..lazy_dataclass import dataclass, field
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions
 from ..position_states import PositionState
-from ..timers import Backoff, Random, Retry
+from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -43,6 +43,10 @@ SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
+#: While a partition of a node waits for room in the buffer, and the node's other partitions have no records, no Fetch
+#: is sent for so long, in seconds, and then one that the broker does not hold. The broker would hold it for
+#: ``fetch_max_wait_ms``; meanwhile the program would read what is buffered, and then wait.
+ROOM_WAIT_S = 0.05
 #: How many fetched bytes ``poll`` reads ahead by default. With more, they would leave the processor's caches before
 #: they are decoded, which takes a twentieth more CPU time.
 READ_AHEAD_BYTES = 16 << 20
@@ -64,6 +68,7 @@ class Asked:
     at: float = 0.0  #: When the request was written, in monotonic seconds.
     by_name: bool = False  #: Whether the request names topics, and not their ids: a broker before 3.1 knows no ids.
     refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
+    max_wait_ms: int = 0  #: How long the broker may hold the Fetch.
 
     @property
     def cursors(self) -> dict[TopicPartition, tuple[Partition, Cursor]]:
@@ -131,12 +136,20 @@ class Planner:
                 continue
             session.reserved = self._allowance(len(by_node[node_id]), len(by_node), limit)
             if session.reserved <= 0:
-                session.reserved = 0
+                session.reserved, session.put_off_until = 0, NEVER
                 self._left_out = self._buffer.starving = True
                 continue
+            max_wait_ms = self._max_wait_ms
+            if node_id in self.targets.waiting and self._may_put_off(session, by_node[node_id], now):
+                max_wait_ms = 0
+                if now < session.put_off_until:
+                    session.reserved = 0
+                    continue
+            session.put_off_until = NEVER
             retry.sent()
             self._turn += 1
-            requests.append(self._wrap(self._build, now, Asked(node_id, session, session.held)))
+            asked = Asked(node_id, session, session.held, max_wait_ms=max_wait_ms)
+            requests.append(self._wrap(self._build, now, asked))
         return requests
 
     def wake_at(self, now: float) -> float:
@@ -144,10 +157,14 @@ class Planner:
         if self._left_out and self._buffer.freed:
             return now
         due = self._partitions.wake_at(PositionState.FETCHING, now)
-        for session in self._sessions.values():
+        for node_id, session in self._sessions.items():
             retry = session.retry
-            if not retry.in_flight and now < retry.not_before < due:
+            if retry.in_flight:
+                continue
+            if now < retry.not_before < due:
                 due = retry.not_before
+            if session.put_off_until < due and node_id in self.targets.by_node:
+                due = max(session.put_off_until, retry.not_before)
         return due
 
     @property
@@ -218,6 +235,17 @@ class Planner:
         free = min(fair, (size_max if self._buffer.may_fill else limit) - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
+    def _may_put_off(self, session: FetchSession, partitions: Iterable[Partition], now: float) -> bool:
+        """Return whether the Fetch of these partitions is, or is now, put off, since it would only wait for records."""
+        if session.put_off_until == NEVER and not any(map(self._has_more, partitions)):
+            session.put_off_until = now + ROOM_WAIT_S
+        return session.put_off_until < NEVER
+
+    def _has_more(self, partition: Partition) -> bool:
+        """Whether the broker is known to have records of the partition that were not fetched yet."""
+        end = partition.last_stable_offset if self._isolation_level else partition.high_watermark
+        return end is not None and partition.cursor.fetch_offset < end
+
     def _limit(self) -> int:
         """Return how many fetched bytes to hold while polls return records."""
         # Columns are decoded so fast that larger responses gain more than the caches.
@@ -235,7 +263,7 @@ class Planner:
     def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
         deadline, target = now + self._timeout, asked.session.target
-        held_back = self._max_wait_ms / 1000
+        held_back = asked.max_wait_ms / 1000
         return Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest, held_back)
 
     def _highest(self) -> int:
@@ -282,7 +310,7 @@ class Planner:
         asked.epoch = plan.epoch
         asked.by_name = not uses_ids
         asked.at = self._now
-        return self._message(session, plan)
+        return self._message(asked, plan)
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
@@ -301,7 +329,7 @@ class Planner:
         among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, wish // among)
 
-    def _message(self, session: FetchSession, plan: Plan) -> FetchRequest:
+    def _message(self, asked: Asked, plan: Plan) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
         for tp, want in plan.send.items():
             topic = topics.get(tp.topic)
@@ -323,9 +351,9 @@ class Planner:
                 forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
             forgotten[key].partitions.append(tp.partition)
         return FetchRequest(
-            max_wait_ms=self._max_wait_ms,
+            max_wait_ms=asked.max_wait_ms,
             min_bytes=self._settings.fetch_min_bytes,
-            max_bytes=session.reserved,
+            max_bytes=asked.session.reserved,
             isolation_level=self._isolation_level,
             session_id=plan.session_id,
             session_epoch=plan.epoch,

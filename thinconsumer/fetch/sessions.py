@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..connection.request import Target
 from ..lazy_dataclass import dataclass, field
 from ..partitions import Confirmation, Cursor, Partition
-from ..timers import Retry
+from ..timers import NEVER, Retry
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 
@@ -119,6 +119,8 @@ class FetchSession:
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
     fruitless: int = 0  #: Number of consecutive responses without records.
+    #: When to send the next Fetch although a partition of the node waits for room; NEVER if none has been put off.
+    put_off_until: float = NEVER
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
     held: HeldPartitions = field(default_factory=HeldPartitions)

@@ -25,7 +25,7 @@ class FetchTargets:
 
     __slots__ = (
         "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_has_new_limit", "_metadata", "_partitions", "_seen",
-        "_serial", "_share", "by_node", "leaderless", "left_out", "limit", "nodes",
+        "_serial", "_share", "by_node", "leaderless", "left_out", "limit", "nodes", "waiting",
     )  # fmt: skip
 
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
@@ -40,8 +40,10 @@ class FetchTargets:
         """Look at all partitions again."""
         #: The partitions to fetch by node; no node has an empty list.
         self.by_node: dict[int, dict[Partition, None]] = {}
-        #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch.
-        self.left_out: dict[Partition, None] = {}
+        #: Partitions that are not fetched since they have their share of the buffer filled, each with the node to fetch
+        #: it from when there is room; or since they have a broken batch, with None.
+        self.left_out: dict[Partition, int | None] = {}
+        self.waiting: dict[int, int] = {}  #: By node: how many of its partitions wait for room in the buffer.
         self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
         #: By node: partitions that have changed since the last request to that node was built, and whether only the
         #: fetch offset of each has moved.
@@ -158,7 +160,11 @@ class FetchTargets:
 
     def _place(self, partition: Partition, now: float) -> None:
         """Put the partition where it belongs: to its node, to ``left_out`` or ``leaderless``, or nowhere."""
-        self.left_out.pop(partition, None)
+        waits_for = self.left_out.pop(partition, None)
+        if waits_for is not None:
+            self.waiting[waits_for] -= 1
+            if not self.waiting[waits_for]:
+                del self.waiting[waits_for]
         self.leaderless.pop(partition, None)
         node_id = self._node(partition, now) if partition in self._fetchable else None
         before = self.nodes.get(partition)
@@ -178,8 +184,11 @@ class FetchTargets:
     def _node(self, partition: Partition, now: float) -> int | None:
         # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
         is_buffered = partition in self._buffer.queues and self._buffer.head(partition) is not None
-        if is_buffered and (self._buffer.held(partition) >= self._share or self._buffer.broken(partition)):
-            self.left_out[partition] = None
+        is_broken = is_buffered and self._buffer.broken(partition)
+        if is_broken or (is_buffered and self._buffer.held(partition) >= self._share):
+            self.left_out[partition] = node_id = None if is_broken else self.node_for(partition, now)
+            if node_id is not None:
+                self.waiting[node_id] = self.waiting.get(node_id, 0) + 1
             return None
         node_id = self.node_for(partition, now)
         if node_id is None:
