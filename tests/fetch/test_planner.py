@@ -573,6 +573,13 @@ def test_partitions_with_records_are_fetched_at_once_although_one_is_full(crowde
     assert set(sent.request.context.cursors) == {empty.tp} and sent.message.max_wait_ms == 321
 
 
+def test_a_fetch_is_put_off_no_longer_than_a_broker_would_hold_it(make, kit):
+    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, fetch_max_wait_ms=10)
+    full, _ = world.simple(0, 0)
+    world.receive({full.tp: kit.batch(0, 4, size=150_000)})
+    assert world.fetches() == {} and world.planner.wake_at(world.now) == world.now + 0.01
+
+
 def test_a_transaction_under_way_has_no_records_for_read_committed(make, kit):
     world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, isolation_level="read_committed")
     full, open_ = world.simple(0, 0)

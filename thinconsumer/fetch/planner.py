@@ -238,7 +238,7 @@ class Planner:
     def _may_put_off(self, session: FetchSession, partitions: Iterable[Partition], now: float) -> bool:
         """Return whether the Fetch of these partitions is, or is now, put off, since it would only wait for records."""
         if session.put_off_until == NEVER and not any(map(self._has_more, partitions)):
-            session.put_off_until = now + ROOM_WAIT_S
+            session.put_off_until = now + min(ROOM_WAIT_S, self._max_wait_ms / 1000)
         return session.put_off_until < NEVER
 
     def _has_more(self, partition: Partition) -> bool:
