@@ -7,7 +7,7 @@ as long for one batch as for ten. Without numpy, or if there are few records, ba
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from operator import attrgetter
@@ -49,6 +49,9 @@ COLUMNS_BYTES = 128
 FULL_BYTES = 2 << 20
 #: Fewer records than this are decoded one batch at a time: each numpy call takes as long for one record as for 100.
 TOGETHER_MIN = 80
+#: A deserializer is called for at most this many records at once, and at most as many as the poll returns, unless a
+#: batch has more.
+DESERIALIZED_MAX = 500
 #: If more partitions than this hold decoded records back, since they were paused in between, batches are decoded one
 #: at a time. Otherwise the decoded records could take much more memory than the buffered batches.
 HELD_BACK_MAX = 8
@@ -84,6 +87,7 @@ class ChunkDecoder:
         #: there can only be fewer and fewer.
         self.has_few = False
         self.together_min = TOGETHER_MIN
+        self.poll_records = 1  #: The number of records that this poll may return.
         self._record_bytes = COLUMNS_BYTES  #: The average memory of the records that were decoded together last.
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
@@ -197,10 +201,13 @@ class ChunkDecoder:
         """
         chunks: list[Chunk | None] = []
         known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
-        # Deserializers are user code, and are called for one batch at a time.
-        most = end - begin if self._deserialize is None else 1
         while begin < end:
-            stop = min(begin + most, end)
+            stop = end
+            if self._deserialize is not None:
+                # Deserializers are user code, and may be slow: a poll must not call them for many more records than it
+                # returns.
+                most = decoded.first[begin] + min(self.poll_records, DESERIALIZED_MAX)
+                stop = max(bisect_right(decoded.first, most, begin, end + 1) - 1, begin + 1)
             if decoded.errors:
                 stop = next((number for number in range(begin, stop) if number in decoded.errors), stop)
             if begin == stop:
@@ -274,9 +281,9 @@ class ChunkDecoder:
         return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized, batches)
 
     def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
-        batch = fetched.batches[index]
         assert self._deserialize is not None
         tp = fetched.partition.tp
-        raw = batch.decode(*tp, self._check_crcs, start=fetched.start)
+        batches = fetched.batches[index : index + known.batches]
+        raw = [row for batch in batches for row in batch.decode(*tp, self._check_crcs, start=fetched.start)]
         records, failure = self._deserialize(tp, raw[len(known.records) :])
         return known._replace(records=[*known.records, *records], error=failure)

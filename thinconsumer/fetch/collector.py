@@ -90,6 +90,7 @@ class Collector:
         if self._overdue is not None:
             self._raise_overdue()
         self.chunk_decoder.has_few = False
+        self.chunk_decoder.poll_records = max_records
         poll_result = PollResult()
         if not self._buffer.queues:
             return poll_result

@@ -41,32 +41,38 @@ def build(
 
 
 def deserialize(
-    records: Sequence[ConsumerRecord[bytes | None, bytes | None]],
+    records: Sequence[Raw],
     key_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], K] | None,
     value_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], V] | None,
 ) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
     """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
 
-    A deserializer is called with topic, headers and bytes.
+    The records are all of one partition. A deserializer is called with topic, headers and bytes.
 
     Stops at the first record that cannot be deserialized. Returns the records before it, and the error to raise after
     they are consumed.
     """
-    out: list[ConsumerRecord[K | None, V | None]] = []
-    for record in records:
-        key: object = record.key
-        value: object = record.value
-        field = "key"
-        try:
-            if key_fn is not None and record.key is not None:
-                key = key_fn(record.topic, record.headers, record.key)
+    raw = [*records]
+    if not raw:
+        return [], None
+    # Fields are taken and put together as columns, at C's speed: for each record, only the deserializers are called.
+    *first, raw_keys, raw_values, headers = zip(*raw)
+    topic = raw[0].topic
+    keys: list[object] = []
+    values: list[object] = []
+    error: DeserializationError | None = None
+    field = "key"
+    try:
+        for key, value, some in zip(raw_keys, raw_values, headers):
+            field = "key"
+            keys.append(key if key is None or key_fn is None else key_fn(topic, some, key))
             field = "value"
-            if value_fn is not None and record.value is not None:
-                value = value_fn(record.topic, record.headers, record.value)
-        except Exception as exc:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
-            return out, _failed(record, field, exc)
-        out.append(record.with_key_value(key, value))  # type: ignore[arg-type]
-    return out, None
+            values.append(value if value is None or value_fn is None else value_fn(topic, some, value))
+    except Exception as exc:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
+        error = _failed(raw[len(values)], field, exc)
+    sizes = [[-1 if data is None else len(data) for data in column] for column in (raw_keys, raw_values)]
+    # As long as the shortest column: ``values`` has no entry for a record that has failed.
+    return list(map(new_record, zip(*first, keys, values, headers, *sizes))), error  # type: ignore[arg-type]
 
 
 def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc: Exception) -> DeserializationError:
