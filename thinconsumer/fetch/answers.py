@@ -147,7 +147,7 @@ class Answers:
         """Delay the next Fetch after several responses without records, unless the last one took long."""
         session = asked.session
         if asked.max_wait_ms < self._settings.fetch_max_wait_ms:
-            return  # the planner has put this Fetch off already, see ``ROOM_WAIT_S``
+            return  # the planner has put this Fetch off already, see ``PUT_OFF_S``
         session.fruitless += 1
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)

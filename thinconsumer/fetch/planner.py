@@ -8,7 +8,7 @@ After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -43,10 +43,9 @@ SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
-#: While a partition of a node waits for room in the buffer, and the node's other partitions have no records, no Fetch
-#: is sent for so long, in seconds, and then one that the broker does not hold. The broker would hold it for
-#: ``fetch_max_wait_ms``; meanwhile the program would read what is buffered, and then wait.
-ROOM_WAIT_S = 0.05
+#: A Fetch that could only wait for records, while another partition of the node will soon be ready to be fetched, is
+#: put off for so many seconds. The broker would hold it for ``fetch_max_wait_ms``, and not take another one.
+PUT_OFF_S = 0.05
 #: How many fetched bytes ``poll`` reads ahead by default. With more, they would leave the processor's caches before
 #: they are decoded, which takes a twentieth more CPU time.
 READ_AHEAD_BYTES = 16 << 20
@@ -140,9 +139,9 @@ class Planner:
                 self._left_out = self._buffer.starving = True
                 continue
             max_wait_ms = self._max_wait_ms
-            if node_id in self.targets.waiting and self._may_put_off(session, by_node[node_id], now):
-                max_wait_ms = 0
-                if now < session.put_off_until:
+            if node_id in self.targets.waiting or not session.turn:
+                max_wait_ms = self._wait_of(node_id, session, now)
+                if max_wait_ms < 0:
                     session.reserved = 0
                     continue
             session.put_off_until = NEVER
@@ -235,11 +234,22 @@ class Planner:
         free = min(fair, (size_max if self._buffer.may_fill else limit) - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
-    def _may_put_off(self, session: FetchSession, partitions: Iterable[Partition], now: float) -> bool:
-        """Return whether the Fetch of these partitions is, or is now, put off, since it would only wait for records."""
-        if session.put_off_until == NEVER and not any(map(self._has_more, partitions)):
-            session.put_off_until = now + min(ROOM_WAIT_S, self._max_wait_ms / 1000)
-        return session.put_off_until < NEVER
+    def _wait_of(self, node_id: int, session: FetchSession, now: float) -> int:
+        """Return for how many milliseconds the broker may hold a Fetch; -1 if the Fetch is put off."""
+        is_put_off = session.put_off_until < NEVER
+        is_crowded = node_id in self.targets.waiting and (
+            is_put_off or not any(map(self._has_more, self.targets.by_node[node_id]))
+        )
+        # Some positions are committed, and the others are being looked up. If the former are at the end of their logs,
+        # the broker would hold a first Fetch of these, and the records of the others would come half a second late.
+        is_first = not session.turn and bool(self._partitions.without_position())
+        if not is_crowded and not is_first:
+            return self._max_wait_ms
+        if not is_put_off:
+            session.put_off_until = now + min(PUT_OFF_S, self._max_wait_ms / 1000)
+        if now < session.put_off_until:
+            return -1
+        return 0 if is_crowded else self._max_wait_ms
 
     def _has_more(self, partition: Partition) -> bool:
         """Whether the broker is known to have records of the partition that were not fetched yet."""
