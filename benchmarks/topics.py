@@ -55,6 +55,8 @@ TOPICS = (
     Topic("documents-lz4", "JSON 150-600 B, 6 partitions, lz4, 16 kB batches", 6, "lz4", 16384, "documents"),
     Topic("documents-zstd", "JSON 150-600 B, 6 partitions, zstd, 64 kB batches", 6, "zstd", 65536, "documents"),
     Topic("six", "JSON of about 100 B, 6 partitions, lz4, batches of six", 6, "lz4", 16384, "short", 6),
+    Topic("one", "JSON of about 100 B, 6 partitions, uncompressed, batches of one", 6, "none", 16384, "short", 1),
+    Topic("headers", "JSON 150-600 B with five headers, 6 partitions, lz4, 16 kB batches", 6, "lz4", 16384, "headers"),
 )
 
 
@@ -86,6 +88,24 @@ def _message(chance: random.Random, number: int) -> Message:
 def documents(count: int) -> Iterator[Message]:
     """Yield JSON documents of 150 to 600 bytes, with a key for nine of ten and a header for every third."""
     return _from_pool(count, 150, 600)
+
+
+def documents_with_headers(count: int) -> Iterator[Message]:
+    """Yield the same documents with five headers each, as tracing and CloudEvents add them."""
+    chance = random.Random(3)
+    pool = [(value, key, _traced(chance)) for value, key, _ in _from_pool(20_000, 150, 600)]
+    for number in range(count):
+        yield pool[number % len(pool)]
+
+
+def _traced(chance: random.Random) -> list[tuple[str, bytes]]:
+    return [
+        ("traceparent", f"00-{chance.randbytes(16).hex()}-{chance.randbytes(8).hex()}-01".encode()),
+        ("ce_id", chance.randbytes(16).hex().encode()),
+        ("ce_source", b"/orders"),
+        ("ce_type", chance.choice([b"order.paid", b"order.sent"])),
+        ("content-type", b"application/json"),
+    ]
 
 
 def short_documents(count: int) -> Iterator[Message]:
@@ -123,7 +143,10 @@ def _document(chance: random.Random, number: int, words: list[str], size: int) -
     return json.dumps(order).encode(), key, headers
 
 
-CONTENTS = {"constant": constant, "json": json_like, "documents": documents, "short": short_documents}
+CONTENTS = {
+    "constant": constant, "json": json_like, "documents": documents, "short": short_documents,
+    "headers": documents_with_headers,
+}  # fmt: skip
 
 
 def write(bootstrap: str, topic: Topic, name: str, count: int) -> None:
