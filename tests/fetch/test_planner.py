@@ -6,8 +6,7 @@ import pytest
 
 from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.fetch.answers import FRUITLESS
-from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING, PUT_OFF_S
+from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING
 from thinconsumer.fetch.sessions import FINAL_EPOCH
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.timers import NEVER
@@ -521,103 +520,6 @@ def test_pausing_keeps_batches_and_removes_the_partition_from_the_session(world,
     a.paused = False
     assert take_all(world) == 3
     assert world.fetch().asked()[a.tp].fetch_offset == 3
-
-
-# -- a Fetch that would only wait for records
-
-
-@pytest.fixture
-def crowded(make, kit):
-    """A node with a partition that fills its share of the buffer, one that has no records, and one on another node."""
-    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, fetch_max_wait_ms=321)
-    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5), kit.tp(2): (2, 5)}, nodes=(1, 2))
-    full, empty, other = world.assign({kit.tp(n): 0 for n in range(3)})
-    sent = world.fetches()
-    sent[1].answer({full.tp: kit.batch(0, 4, size=140_000)})
-    sent[2].answer({})
-    return world, full, empty, other
-
-
-def test_one_partition_is_read_on_as_soon_as_there_is_room_though_others_have_no_records(crowded):
-    """Before, the broker held a Fetch of the others for 500 ms, again and again: reading was thirty times slower."""
-    world, full, empty, _ = crowded
-    assert set(world.fetches()) == {2}, "node 1 waits"
-    assert world.planner.wake_at(world.now) == world.now + PUT_OFF_S
-    world.collector.settle(world.collector.gather(3))
-    assert set(world.fetches()) == set(), "a partition has room once all its batches are returned"
-    world.collector.settle(world.collector.gather(1))
-    sent = world.fetch()
-    assert set(sent.request.context.cursors) == {full.tp, empty.tp} and sent.message.max_wait_ms == 321
-
-
-def test_records_of_other_partitions_come_although_one_is_not_read(crowded):
-    world, _, empty, _ = crowded
-    world.fetches()
-    for _ in range(2 * FRUITLESS):
-        world.now += PUT_OFF_S / 2
-        assert world.fetches() == {}
-        world.now = world.planner.wake_at(world.now)
-        sent = world.fetch()
-        assert sent.node_id == 1 and set(sent.request.context.cursors) == {empty.tp}
-        assert sent.message.max_wait_ms == 0, "the broker must not hold it"
-        assert world.planner.wake_at(world.now) == NEVER
-        sent.answer({})
-        assert world.fetches() == {}
-        assert world.planner.wake_at(world.now) == world.now + PUT_OFF_S
-
-
-def test_partitions_with_records_are_fetched_at_once_although_one_is_full(crowded):
-    world, _, empty, _ = crowded
-    empty.high_watermark = 1
-    sent = world.fetches()[1]
-    assert set(sent.request.context.cursors) == {empty.tp} and sent.message.max_wait_ms == 321
-
-
-@pytest.mark.parametrize("is_found", [True, False])
-def test_the_first_fetch_waits_for_positions_that_are_being_looked_up(make, kit, is_found):
-    """Of six partitions, five may have committed positions at the end of their logs, and one with records has none."""
-    world = make()
-    a, b = world.simple(0, 0)
-    b.ask_reset(None)
-    assert world.fetches() == {} and world.planner.wake_at(world.now) == world.now + PUT_OFF_S
-    if is_found:
-        b.place(PositionEvent.RESET_FOUND, 5)
-    else:
-        world.now += PUT_OFF_S
-    sent = world.fetch()
-    assert set(sent.request.context.cursors) == ({a.tp, b.tp} if is_found else {a.tp})
-    assert sent.message.max_wait_ms == 500
-    sent.answer({})
-    b.ask_reset(None)
-    assert world.fetch().message.max_wait_ms == 500, "only the first one waits"
-
-
-def test_a_fetch_is_put_off_no_longer_than_a_broker_would_hold_it(make, kit):
-    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, fetch_max_wait_ms=10)
-    full, _ = world.simple(0, 0)
-    world.receive({full.tp: kit.batch(0, 4, size=150_000)})
-    assert world.fetches() == {} and world.planner.wake_at(world.now) == world.now + 0.01
-
-
-def test_a_transaction_under_way_has_no_records_for_read_committed(make, kit):
-    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, isolation_level="read_committed")
-    full, open_ = world.simple(0, 0)
-    world.receive({full.tp: kit.batch(0, 4, size=150_000)})
-    open_.high_watermark, open_.last_stable_offset = 10, 0
-    assert world.fetches() == {} and world.planner.wake_at(world.now) == world.now + PUT_OFF_S
-    world.now += PUT_OFF_S
-    assert world.fetch().message.max_wait_ms == 0
-
-
-def test_a_fetch_that_is_put_off_wakes_nothing_once_there_is_nothing_to_fetch(crowded):
-    world, _, empty, _ = crowded
-    world.fetches()
-    empty.paused = True
-    world.fetches()
-    world.now += PUT_OFF_S
-    assert world.planner.wake_at(world.now) == NEVER and world.fetches() == {}
-    empty.paused = False
-    assert set(world.fetches()) == {1}
 
 
 # -- closing
