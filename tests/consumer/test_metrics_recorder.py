@@ -98,3 +98,15 @@ def test_the_bytes_of_an_iteration_count_though_a_step_of_it_is_interrupted(read
     figures = consumer.metrics()[FETCH]
     size = w.cluster.leader(T0).log.size_bytes
     assert (figures["records-consumed-total"], figures["bytes-consumed-total"]) == (10, size)
+
+
+def test_bytes_are_counted_once_when_the_last_record_of_their_batch_is_returned(reading):
+    w, consumer = reading(5)
+    sizes = [0, w.cluster.leader(T0).log.size_bytes]
+    for _ in range(3):
+        w.append(5)
+        sizes.append(w.cluster.leader(T0).log.size_bytes)
+    count = 0
+    while count < 20:
+        count += sum(map(len, consumer.poll(100, max_records=3).values()))
+        assert (consumer.metrics()[FETCH]["bytes-consumed-total"] or 0) == sizes[count // 5]

@@ -1,5 +1,6 @@
 """Fetch responses: the action for each error, records in the buffer, and hostile bytes."""
 
+import itertools
 import logging
 import random
 
@@ -108,6 +109,30 @@ def test_batches_out_of_order_are_corrupt_and_none_is_returned(world, kit):
         take_all(world)
     assert a.cursor.offset == 0
     assert world.fetches() == {}, "another Fetch would return the same bytes"
+
+
+@pytest.mark.parametrize("parts", list(itertools.permutations([(0, 3), (4, 2), (10, 3)])))
+def test_batches_below_the_fetch_offset_are_dropped_wherever_they_are(world, kit, parts):
+    [a] = world.simple(10)
+    world.receive({a.tp: b"".join(kit.batch(*part) for part in parts)})
+    assert take_all(world) == [10, 11, 12] and a.cursor.fetch_epoch == 5
+
+
+@pytest.mark.parametrize("parts", [[(12, 2), (10, 1)], [(0, 3), (15, 2), (9, 3)], [(0, 1), (10, 2), (11, 2), (3, 1)]])
+def test_the_error_of_batches_out_of_order_leads_behind_them(world, kit, parts):
+    """Not back to records that were returned before."""
+    [a] = world.simple(10)
+    world.receive({a.tp: b"".join(kit.batch(*part) for part in parts)})
+    with pytest.raises(CorruptRecordError, match="order") as caught:
+        take_all(world)
+    last = [first + count for first, count in parts if first + count > 10][-1]
+    assert (caught.value.offset, caught.value.next_offset) == (10, last)
+
+
+def test_a_response_with_batches_below_the_fetch_offset_only_is_no_error(world, kit):
+    [a] = world.simple(20)
+    world.receive({a.tp: kit.batch(5, 3) + kit.batch(3, 2)})
+    assert take_all(world) == [] and a.cursor.fetch_offset == 20 and a.error is None
 
 
 def test_bytes_without_a_whole_batch_raise_an_error_and_are_fetched_again_with_backoff(world, kit):

@@ -1,6 +1,8 @@
 """Poll results as columns: the same records, positions and errors as rows; and both mixed."""
 
 import random
+import struct
+import zlib
 
 import pytest
 from crc32c import crc32c
@@ -10,6 +12,7 @@ pytest.importorskip("numpy")
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
 from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent
+from thinconsumer.records import batches
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.rows import deserialize
@@ -211,3 +214,66 @@ def test_batches_from_the_delivery_end_on_are_kept_until_it_moves(world, kit):
     assert take(world) == [] and a.cursor.offset == 4
     a.delivery_end = None
     assert take(world) == [4, 5, 6, 7]
+
+
+def up_to(world, ends, max_bytes=BIG):
+    """Gather columns up to these end offsets and settle; return the offsets."""
+    poll_result = world.collector.gather_columns(max_bytes, ends)
+    world.collector.settle(poll_result)
+    return offsets(poll_result)
+
+
+@pytest.mark.parametrize("end", [1, 2, 9])
+def test_a_broken_partition_does_not_stop_reading_others_to_their_ends(world, kit, end):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.corrupted(kit.batch(0, 2)), b.tp: kit.batch(0, 3)})
+    ends = {a.tp: end, b.tp: 3}
+    with pytest.raises(CorruptRecordError):
+        up_to(world, ends)
+    assert up_to(world, ends) == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError):
+            up_to(world, ends)
+
+
+def test_the_position_is_behind_the_last_returned_batch_even_if_that_reaches_beyond_the_end(world, kit):
+    """Otherwise the records between the end and the end of the batch would never be returned."""
+    [a] = world.simple(0)
+    for first, count in ((0, 10), (10, 5)):
+        world.receive({a.tp: kit.batch(first, count)})
+    assert up_to(world, {a.tp: 5}) == list(range(10)) and a.cursor.offset == 10
+    assert up_to(world, {a.tp: 100}) == list(range(10, 15))
+
+
+def test_the_position_moves_to_an_end_that_no_record_has(world, kit):
+    """Compaction has removed the records before it."""
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 2) + kit.batch(8, 2)})
+    assert up_to(world, {a.tp: 5}) == [0, 1] and a.cursor.offset == 5
+    assert up_to(world, {a.tp: 5}) == [] and up_to(world, {a.tp: 10}) == [8, 9]
+
+
+def test_polls_to_an_end_do_not_look_at_all_batches_each_time(world, kit, monkeypatch):
+    """Spark reads to the end of a range, a few MB at a time, out of responses of many batches."""
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n, 1) for n in range(2000))})
+    looked = []
+    original = batches._base_offset
+    monkeypatch.setattr(batches, "_base_offset", lambda *args: looked.append(1) or original(*args))
+    got = []
+    while more := up_to(world, {a.tp: 1990}, 400):
+        got += more
+    assert got == list(range(1990)) and len(looked) < 20 * len(got) // 8
+
+
+@pytest.mark.parametrize("how", ["rows", "columns"])
+def test_a_batch_of_an_old_format_does_not_remove_the_limits_of_others(world, kit, how):
+    [a] = world.simple(0)
+    message = struct.pack(">bbqii3s", 1, 0, 1000, -1, 3, b"old")
+    old = struct.pack(">qiI", 0, len(message) + 4, zlib.crc32(message)) + message
+    world.receive({a.tp: old + b"".join(build_batch([NewRecord(b"")], base_offset=n) for n in range(1, 9000))})
+    if how == "columns":
+        assert 0 < len(take(world, 1000)) < 150
+    else:
+        assert take_rows(world, 500) == list(range(500))
+        assert world.buffer.decoded(a) < 5000

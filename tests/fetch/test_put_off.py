@@ -2,8 +2,9 @@
 
 import pytest
 
+from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.answers import FRUITLESS
-from thinconsumer.fetch.planner import PUT_OFF_S
+from thinconsumer.fetch.planner import PUT_OFF_MAX_S, PUT_OFF_S
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.timers import NEVER
 
@@ -33,10 +34,13 @@ def test_one_partition_is_read_on_as_soon_as_there_is_room_though_others_have_no
 
 
 def test_records_of_other_partitions_come_although_one_is_not_read(crowded):
+    """The pauses grow while there are none: the program may be slow for long."""
     world, _, empty, _ = crowded
     world.fetches()
+    pauses = []
     for _ in range(2 * FRUITLESS):
-        world.now += PUT_OFF_S / 2
+        pauses.append(world.planner.wake_at(world.now) - world.now)
+        world.now += pauses[-1] / 2
         assert world.fetches() == {}
         world.now = world.planner.wake_at(world.now)
         sent = world.fetch()
@@ -45,7 +49,7 @@ def test_records_of_other_partitions_come_although_one_is_not_read(crowded):
         assert world.planner.wake_at(world.now) == NEVER
         sent.answer({})
         assert world.fetches() == {}
-        assert world.planner.wake_at(world.now) == world.now + PUT_OFF_S
+    assert pauses == pytest.approx([PUT_OFF_S, 2 * PUT_OFF_S] + [PUT_OFF_MAX_S] * (2 * FRUITLESS - 2))
 
 
 def test_partitions_with_records_are_fetched_at_once_although_one_is_full(crowded):
@@ -79,6 +83,44 @@ def test_a_fetch_is_put_off_no_longer_than_a_broker_would_hold_it(make, kit):
     full, _ = world.simple(0, 0)
     world.receive({full.tp: kit.batch(0, 4, size=150_000)})
     assert world.fetches() == {} and world.planner.wake_at(world.now) == world.now + 0.01
+
+
+def test_a_fetch_for_many_bytes_is_put_off_as_long_as_a_broker_would_hold_it(make, kit):
+    """With ``fetch_min_bytes``, records are to come together rather than soon."""
+    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000, fetch_max_wait_ms=5000, fetch_min_bytes=9999)
+    full, _ = world.simple(0, 0)
+    world.receive({full.tp: kit.batch(0, 4, size=150_000)})
+    assert world.fetches() == {} and world.planner.wake_at(world.now) == world.now + 5
+
+
+def test_a_seek_to_records_ends_the_pause(crowded):
+    world, _, empty, _ = crowded
+    empty.high_watermark = 10
+    empty.place(PositionEvent.SEEK, 10)
+    assert set(world.fetches()) == {2}
+    world.now += PUT_OFF_S / 2
+    empty.place(PositionEvent.SEEK, 4)
+    sent = world.fetch()
+    assert sent.node_id == 1 and sent.asked()[empty.tp].fetch_offset == 4 and sent.message.max_wait_ms == 321
+
+
+def test_a_backoff_outlasts_the_pause(crowded):
+    world, _, _, _ = crowded
+    world.fetches()
+    world.now += PUT_OFF_S
+    world.fetch().fail(KafkaConnectionError("lost"))
+    assert world.fetches() == {}
+    at = world.planner.wake_at(world.now)
+    assert at > world.now + PUT_OFF_S
+    world.now = (world.now + at) / 2
+    assert world.fetches() == {} and world.planner.wake_at(world.now) == at
+
+
+def test_a_fetch_that_is_put_off_reserves_no_memory(crowded):
+    world, _, _, _ = crowded
+    world.fetches()
+    reserved = [session.reserved for session in world.planner._sessions.values()]
+    assert sorted(map(bool, reserved)) == [False, True], "only the Fetch in flight"
 
 
 def test_a_transaction_under_way_has_no_records_for_read_committed(make, kit):

@@ -188,9 +188,7 @@ class ConsumerCore:
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.member.held):
             return self.shell.driver.now()  # now; ``held`` is why the member returns no records
-        if self.managers.planner.has_room_again:
-            # Returned or dropped records have made room for another Fetch.
-            self.managers.engine.touch(FETCH)
+        self._note_room()
         return self.shell.wake_at()
 
     def poll(self, seconds: float, limit: int, ends: Ends | None = None, *, columns: bool = False) -> PollResult:
@@ -269,14 +267,17 @@ class ConsumerCore:
         return self.callbacks is None or self.callbacks.next(now, every=True) is None
 
     def _run_due(self, deadline: float) -> float:
-        if self.managers.planner.has_room_again:
-            # Returned or dropped records have made room for another Fetch.
-            self.managers.engine.touch(FETCH)
+        self._note_room()
         return self.shell.run_due(deadline, postpones=self._returns_first if self._expected_gap < PROMPT_S else None)
 
     def _returns_first(self, touched: Collection[str]) -> bool:
         """Return whether to return records before the next Fetch is sent, see ``PROMPT_S``."""
         return 0 < self.managers.buffer.pinned <= SMALL_BYTES and touched == _FETCH_ONLY
+
+    def _note_room(self) -> None:
+        """Make the next step run the fetch planner, if returned or dropped records have made room for another Fetch."""
+        if self.managers.buffer.freed and self.managers.planner.has_left_out:
+            self.managers.engine.touch(FETCH)
 
     def behind(self, ends: Ends) -> list[Partition]:
         """Return the partitions with positions before the given ends, without paused ones."""

@@ -1,11 +1,10 @@
 """Handle Fetch responses: act on error codes, add batches to the buffer and advance each partition's fetch offset.
 
 Each partition is handled in this order: error code, batch headers, fetch offset. The session's next request can then
-be sent. Batches are decompressed and decoded later, one at a time, when a poll returns their records.
+be sent. Batches are decompressed and decoded later, when polls return their records.
 """
 
 import logging
-from itertools import takewhile
 from typing import Any
 
 from ..config import ConsumerConfig
@@ -146,9 +145,9 @@ class Answers:
     def _pace(self, asked: Asked) -> None:
         """Delay the next Fetch after several responses without records, unless the last one took long."""
         session = asked.session
-        if asked.max_wait_ms < self._settings.fetch_max_wait_ms:
-            return  # the planner has put this Fetch off already, see ``PUT_OFF_S``
         session.fruitless += 1
+        if asked.max_wait_ms < self._settings.fetch_max_wait_ms:
+            return  # the planner puts such a Fetch off, see ``PUT_OFF_S``
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
             # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
@@ -320,20 +319,21 @@ class Answers:
             self._pause(partition, now)
             return
         problem, behind = "", cursor.fetch_offset + 1
-        if batches.counts and batches.first_end <= cursor.fetch_offset:
+        if batches.counts and (batches.first_end <= cursor.fetch_offset or not batches.is_ascending):
             # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
             # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get
             # lost.
-            below = [*takewhile(lambda batch: batch.next_offset <= cursor.fetch_offset, batches)]
-            batches = batches.without_first(len(below))
+            below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
+            wanted = [batch.view for batch in batches if batch.next_offset > cursor.fetch_offset]
+            batches, _ = split(memoryview(b"".join(wanted)))
             if self._settings.check_crcs and not all(map(_is_whole, below)):
                 problem = "a corrupt batch"
-        if not problem and not batches.is_ascending:
-            problem, behind = "batches out of order", batches.next_offset
+            elif not batches.is_ascending:
+                problem, behind = "batches out of order", batches.next_offset
         if problem:
             words = f"{partition.tp.topic}-{partition.tp.partition}: {problem} at offset {cursor.fetch_offset}"
             broken = CorruptRecordError(words, partition.tp, cursor.fetch_offset, behind)
-            batches = batches.without_first(len(batches))
+            batches, _ = split(memoryview(b""))
         if batches.counts or broken is not None:
             self._keep(asked, partition, cursor, data, batches, broken, frame)
 

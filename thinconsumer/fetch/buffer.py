@@ -55,8 +55,7 @@ class Fetched:
     partition: Partition
     batches: Batches
     frame: Frame
-    #: The number of batches up to which records may be returned. Lower than their number if a batch was found corrupt.
-    count: int
+    count: int  #: Number of batches; if one was found corrupt, only of those before it.
     size: int
     records: int  #: Number of records according to the batch headers.
     #: The partition's cursor (position object) at the Fetch. A seek or reset replaces the partition's cursor, so these

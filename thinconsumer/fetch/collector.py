@@ -278,7 +278,9 @@ class Collector:
     def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:
         """Add the next batches of ``fetched`` to the decoder."""
         begin = len(decoder)
-        end = fetched.count if stop is None else fetched.batches.first_from(stop, fetched.chunk)
+        end = fetched.count
+        if stop is not None:
+            end = fetched.batches.first_from(stop, fetched.chunk, end)
         error = self.chunk_decoder.add(decoder, fetched, fetched.chunk, end, size=max_bytes)
         chunk, reached = fetched.chunk + len(decoder) - begin, -1
         if error is None and chunk == end:
@@ -292,6 +294,7 @@ class Collector:
         """Add the decoded columns to the poll result; raise the first error if no batch precedes it."""
         broken: Partition | None = None
         begins: dict[Partition, int] = {}
+        places: dict[Partition, tuple[int, int]] = {}  # the position of each partition after the spans so far
         for span in spans:
             fetched, partition = span.fetched, span.fetched.partition
             if partition is broken:
@@ -301,13 +304,14 @@ class Collector:
                 if number in decoded.errors:
                     chunk, error, end = fetched.chunk + number - span.begin, decoded.errors[number], number
                     break
-            offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
+            offset, epoch = places.get(partition, (fetched.cursor.offset, fetched.cursor.epoch))
             if chunk > fetched.chunk or (chunk == span.chunk and span.reached > offset):
                 if chunk > fetched.chunk:
                     last = fetched.batches[chunk - 1]
                     offset, epoch = max(offset, last.next_offset), last.leader_epoch
                 if chunk == span.chunk:
                     offset = max(offset, span.reached)
+                places[partition] = offset, epoch
                 begin = begins.setdefault(partition, span.begin)
                 columns = decoded.columns(partition.tp, begin, end, fetched.cursor.offset)
                 adds = len(columns) - len(poll_result.columns.get(partition.tp, ()))

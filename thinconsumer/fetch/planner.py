@@ -44,8 +44,9 @@ NAMES_UNTIL = 12
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
 #: A Fetch that could only wait for records, while another partition of the node will soon be ready to be fetched, is
-#: put off for so many seconds. The broker would hold it for ``fetch_max_wait_ms``, and not take another one.
-PUT_OFF_S = 0.05
+#: put off for so many seconds, and up to :data:`PUT_OFF_MAX_S` if no records come: the broker would hold the Fetch for
+#: ``fetch_max_wait_ms``, and not take another one.
+PUT_OFF_S, PUT_OFF_MAX_S = 0.05, 0.2
 #: How many fetched bytes ``poll`` reads ahead by default. With more, they would leave the processor's caches before
 #: they are decoded, which takes a twentieth more CPU time.
 READ_AHEAD_BYTES = 16 << 20
@@ -79,9 +80,9 @@ class Planner:
     """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
     __slots__ = (
-        "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_left_out", "_max_buffered_bytes", "_max_wait_ms",
+        "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_max_buffered_bytes", "_max_wait_ms",
         "_metadata", "_node_bytes", "_now", "_partitions", "_random", "_sessions", "_settings", "_timeout", "_turn",
-        "batches", "replicas", "targets",
+        "batches", "has_left_out", "replicas", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -103,15 +104,17 @@ class Planner:
         self._sessions: dict[int, FetchSession] = {}
         self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
         self._turn = 0  #: The number of requests so far, by which the next step begins with another node.
-        self._left_out = False  #: Whether the last step left out a partition or node for lack of buffer memory.
+        #: Whether the last step left out a partition or node for lack of buffer memory. If records are returned or
+        #: dropped since then (``Buffer.freed``), the planner must step again.
+        self.has_left_out = False
         self._now = 0.0
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
         self.replicas = Replicas(random)
 
     def step(self, now: float) -> list[Request]:
-        """Return a Fetch for each node with partitions to fetch and none in flight."""
+        """Return a Fetch for each node with partitions to fetch and none in flight, unless it is put off."""
         self._now = now
-        self._left_out = self._buffer.starving = self._buffer.freed = False
+        self.has_left_out = self._buffer.starving = self._buffer.freed = False
         nodes, sessions = self._metadata.nodes, self._sessions
         if len(sessions) >= len(nodes) > 0:
             # Every node of the cluster has a Fetch in flight in most steps, so that is checked first.
@@ -121,11 +124,11 @@ class Planner:
             else:
                 return []
         requests = []
-        self._left_out = self.targets.update(now)
+        self.has_left_out = self.targets.update(now)
         limit = self._limit()
         if limit != self.targets.limit:
             self.targets.set_limit(limit)
-            self._left_out = self.targets.update(now)
+            self.has_left_out = self.targets.update(now)
         by_node = self.targets.by_node
         # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
@@ -136,7 +139,7 @@ class Planner:
             session.reserved = self._allowance(len(by_node[node_id]), len(by_node), limit)
             if session.reserved <= 0:
                 session.reserved, session.put_off_until = 0, NEVER
-                self._left_out = self._buffer.starving = True
+                self.has_left_out = self._buffer.starving = True
                 continue
             max_wait_ms = self._max_wait_ms
             if node_id in self.targets.waiting or not session.turn:
@@ -152,8 +155,8 @@ class Planner:
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when the next backoff ends; now if memory was released for partitions that the last step left out."""
-        if self._left_out and self._buffer.freed:
+        """Return when the next backoff or the pause of a Fetch ends; now if there is room for what was left out."""
+        if self.has_left_out and self._buffer.freed:
             return now
         due = self._partitions.wake_at(PositionState.FETCHING, now)
         for node_id, session in self._sessions.items():
@@ -166,18 +169,13 @@ class Planner:
                 due = max(session.put_off_until, retry.not_before)
         return due
 
-    @property
-    def has_room_again(self) -> bool:
-        """Whether memory was released since the last step, which left out a partition or node for lack of memory."""
-        return self._left_out and self._buffer.freed
-
     def restart(self, now: float) -> None:
         """Drop the sessions, since all connections are new; brokers evict the old sessions by themselves."""
         for session in self._sessions.values():
             session.reset()
         self._sessions.clear()
         self.targets.clear()
-        self._left_out = False
+        self.has_left_out = False
         self.replicas = Replicas(self._random)
 
     def close(self, now: float) -> list[Request]:
@@ -192,7 +190,7 @@ class Planner:
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
         """Return the partitions to fetch from one node."""
-        self._left_out = self.targets.update(now) or self._left_out
+        self.has_left_out = self.targets.update(now) or self.has_left_out
         return self.targets.wanted(node_id)
 
     def node_for(self, partition: Partition, now: float) -> int | None:
@@ -236,20 +234,30 @@ class Planner:
 
     def _wait_of(self, node_id: int, session: FetchSession, now: float) -> int:
         """Return for how many milliseconds the broker may hold a Fetch; -1 if the Fetch is put off."""
-        is_put_off = session.put_off_until < NEVER
-        is_crowded = node_id in self.targets.waiting and (
-            is_put_off or not any(map(self._has_more, self.targets.by_node[node_id]))
-        )
+        is_crowded = False
+        if node_id in self.targets.waiting:
+            # Once it was found that none of the partitions has records, only those that have changed can have some.
+            is_new = session.put_off_until == NEVER
+            candidates = self.targets.by_node[node_id] if is_new else self.targets.changed(node_id)
+            is_crowded = not any(map(self._has_more, candidates))
         # Some positions are committed, and the others are being looked up. If the former are at the end of their logs,
         # the broker would hold a first Fetch of these, and the records of the others would come half a second late.
         is_first = not session.turn and bool(self._partitions.without_position())
         if not is_crowded and not is_first:
             return self._max_wait_ms
-        if not is_put_off:
-            session.put_off_until = now + min(PUT_OFF_S, self._max_wait_ms / 1000)
+        if session.put_off_until == NEVER:
+            session.put_off_until = now + self._pause(session)
         if now < session.put_off_until:
             return -1
         return 0 if is_crowded else self._max_wait_ms
+
+    def _pause(self, session: FetchSession) -> float:
+        """Return for how many seconds a Fetch is put off: never longer than the broker would hold it."""
+        longest = self._max_wait_ms / 1000
+        if self._settings.fetch_min_bytes > 1:
+            return longest  # records are to come together rather than soon
+        grown: float = PUT_OFF_S * 2 ** min(session.fruitless, 8)
+        return min(grown, PUT_OFF_MAX_S, longest)
 
     def _has_more(self, partition: Partition) -> bool:
         """Whether the broker is known to have records of the partition that were not fetched yet."""
@@ -284,7 +292,7 @@ class Planner:
         return FetchRequest.VERSIONS[1] if self._has_topic_ids[2] else NAMES_UNTIL
 
     def _build(self, asked: Asked, version: int) -> Message:
-        self._left_out = self.targets.update(self._now) or self._left_out
+        self.has_left_out = self.targets.update(self._now) or self.has_left_out
         node_id, session = asked.node_id, asked.session
         sessions, uses_ids = version >= SESSIONS_SINCE, version > NAMES_UNTIL
         partition_bytes = self._partition_bytes()

@@ -40,8 +40,8 @@ class FetchTargets:
         """Look at all partitions again."""
         #: The partitions to fetch by node; no node has an empty list.
         self.by_node: dict[int, dict[Partition, None]] = {}
-        #: Partitions that are not fetched since they have their share of the buffer filled, each with the node to fetch
-        #: it from when there is room; or since they have a broken batch, with None.
+        #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch. By each:
+        #: the node from which to fetch it when there is room; None if that is unknown, or for a broken batch.
         self.left_out: dict[Partition, int | None] = {}
         self.waiting: dict[int, int] = {}  #: By node: how many of its partitions wait for room in the buffer.
         self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
@@ -121,6 +121,10 @@ class FetchTargets:
     def wanted(self, node_id: int) -> list[Partition]:
         """Return the partitions to fetch from a node, in the order of assignment."""
         return sorted(self.by_node.get(node_id, ()), key=_by_number)
+
+    def changed(self, node_id: int) -> list[Partition]:
+        """Return the node's partitions to fetch that have changed since the last request to it."""
+        return [partition for partition in self._changed.get(node_id, ()) if self.nodes.get(partition) == node_id]
 
     def take_changed(self, node_id: int) -> dict[Partition, bool]:
         """Return the partitions for which a request to the node may differ from the one before, in assignment order.

@@ -52,9 +52,9 @@ def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Kafk
 
 
 class Finished(NamedTuple):
-    """A settled call with a callback that is due. Callbacks are user code, and run outside of steps."""
+    """A settled call whose callback is to be called: callbacks are user code, and run outside of steps."""
 
-    pending: Pending  #: Its callback is None once it was called.
+    pending: Pending  #: ``pending.callback`` is None once the callback was called.
     error: KafkaError | None
 
 

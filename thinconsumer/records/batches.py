@@ -9,6 +9,7 @@ caller drops them.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from struct import Struct
 from typing import overload
@@ -23,6 +24,7 @@ __all__ = ["Batches", "split"]
 #: base offset, length, leader epoch, magic, last offset delta, record count.
 EXTENT = Struct(">qiib6xi30xi")
 OFFSET_AND_LENGTH = Struct(">qi")
+LENGTH = LENGTH_MIN[2]
 UNKNOWN_PARTITION = TopicPartition("", -1)
 
 
@@ -63,30 +65,28 @@ class Batches(Sequence[RecordBatch]):
             index += len(self.counts)
         return RecordBatch(self.source[starts[index] : starts[index + 1]])
 
-    def first_from(self, offset: int, begin: int) -> int:
-        """Return the index of the first batch from ``begin`` on that begins at or after an offset; else their number.
+    def first_from(self, offset: int, begin: int, end: int) -> int:
+        """Return the index of the first of the batches ``begin`` to ``end`` that begins at or after ``offset``.
 
-        Only format 2: in older formats the header of a compressed batch has its last offset, not its first.
+        Returns ``end`` if there is none. Only format 2 counts: in older formats the header of a compressed batch has
+        its last offset, not its first. The batches must be ascending.
         """
-        if offset >= self.next_offset:
-            return len(self.counts)
-        for index in range(begin, len(self.counts)):
-            batch = self[index]
-            if batch.magic == 2 and batch.base_offset >= offset:
-                return index
-        return len(self.counts)
+        if begin >= end or offset >= self.next_offset:
+            return end
+        source, starts = self.source, self.starts
+        if self.is_mixed:
+            of_format_2 = (index for index in range(begin, end) if source[starts[index] + MAGIC_AT] == 2)
+            return next((index for index in of_format_2 if _base_offset(source, starts[index]) >= offset), end)
+        return bisect_left(starts, offset, begin, end, key=lambda start: _base_offset(source, start))
 
     def release(self) -> None:
         """Forget the bytes: no batch may be accessed from now on."""
         self.source = memoryview(b"")
 
-    def without_first(self, number: int) -> Batches:
-        """Return all batches but the first ones."""
-        left = number < len(self.counts)
-        return Batches(
-            self.source, self.starts[number:], self.counts[number:], self[number].next_offset if left else 0,
-            self.next_offset if left else 0, self.leader_epoch, self.is_ascending, self.is_mixed,
-        )  # fmt: skip
+
+def _base_offset(source: memoryview, start: int) -> int:
+    offset: int = OFFSET_AND_LENGTH.unpack_from(source, start)[0]
+    return offset
 
 
 def split(
@@ -113,7 +113,13 @@ def split(
         while end - pos >= HEADER_SIZE:
             base_offset, length, epoch, magic, last_offset_delta, count = unpack(view, pos)
             stop = pos + LOG_OVERHEAD + length
-            if magic != 2 or length < 49 or stop > end or last_offset_delta < 0 or not 0 <= base_offset < OFFSET_MAX:
+            if (
+                magic != 2
+                or length < LENGTH
+                or stop > end
+                or last_offset_delta < 0
+                or not 0 <= base_offset < OFFSET_MAX
+            ):
                 break
             if base_offset < reached:
                 is_ascending = False
@@ -126,12 +132,12 @@ def split(
             pos = stop
         if end - pos < LOG_OVERHEAD:
             break
-        length, problem = _length_of_legacy(view, pos)
+        length, problem = _legacy_or_incomplete(view, pos)
         if problem:
             error = _corrupt_header(view, pos, max(reached, low), high, partition, problem)
         if not length:
             break
-        base_offset = OFFSET_AND_LENGTH.unpack_from(view, pos)[0]
+        base_offset = _base_offset(view, pos)
         is_ascending, is_mixed = is_ascending and base_offset >= reached, True
         reached, leader_epoch = base_offset + 1, -1
         if not pos:
@@ -143,7 +149,7 @@ def split(
     return Batches(view, starts, counts, first_end, reached, leader_epoch, is_ascending, is_mixed), error
 
 
-def _length_of_legacy(view: memoryview, pos: int) -> tuple[int, str]:
+def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[int, str]:
     """Return the size of the batch at ``pos``, which :func:`split` could not read as a valid batch of format 2.
 
     Returns its size and an empty text for a batch of format 0 or 1, 0 and an empty text for an incomplete batch of any

@@ -39,9 +39,9 @@ def varied(count, seed=1, **more):
     ]
 
 
-def stream(sizes, **more):
+def stream(sizes, offset=100, **more):
     """Return batches with these record counts at consecutive offsets."""
-    out, offset = b"", 100
+    out = b""
     for number, size in enumerate(sizes):
         out += build_batch(varied(size, number), base_offset=offset, leader_epoch=number % 3, **more)
         offset += size
@@ -113,6 +113,7 @@ def test_old_formats_go_through_the_row_decoder(agree):
     new = stream([3, 50])
     for data in (old, old + new, new + old, new + old + new):
         assert sum(len(rows) for rows in agree(data)) > 39
+        assert sum(len(rows) for rows in agree(data, check_crcs=False)) > 39
 
 
 def test_markers_and_empty_batches_have_no_records(agree):
@@ -262,8 +263,9 @@ def test_large_values_are_not_copied():
     assert columns.data.base.obj is data and columns.value(29) == bytes(20_000)
 
 
-def test_columns_do_not_include_bytes_after_the_response():
+def test_columns_do_not_include_bytes_after_the_response(monkeypatch):
     """The receive buffer may be longer and hold remains of a larger response."""
+    monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", 0)
     received = bytearray(b"of another topic" * 1000)
     data = stream([2]) + stream([3]) + stream([4])
     received[: len(data)] = data
@@ -278,6 +280,40 @@ def test_columns_do_not_include_bytes_after_the_response():
     assert len(columns.data) <= len(data) and not columns.data.flags.writeable
     assert b"another" not in columns.data.tobytes()
     assert [row.value for row in columns.rows()] == [row.value for row in split(memoryview(parts[1]))[0][0].decode(*TP)]
+
+
+@pytest.mark.parametrize("codecs", [(0, 0, 0, 0), (2, 2, 2, 2), (0, 2, 0, 2), (2, 0, 0, 2), (0, 0, 2, 0)])
+@pytest.mark.parametrize("skipped", [(), (0,), (1,), (2, 3), (0, 3), (0, 1, 2, 3)])
+def test_skipped_batches_have_no_records_and_shift_none(monkeypatch, codecs, skipped):
+    """The records of aborted transactions, for read_committed."""
+    monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", 0)
+    batches, _ = split(memoryview(b"".join(stream([3 + n], 100 * n, codec=codec) for n, codec in enumerate(codecs))))
+    for by_one in (True, False):
+        decoder = Decoder()
+        for number in range(4):
+            if number in skipped:
+                decoder.skip(batches, TP, number)
+            elif by_one:
+                assert decoder.add(batches, TP, number, number + 1) is None
+            elif number == 0 or number - 1 in skipped:
+                end = next((other for other in skipped if other > number), 4)
+                assert decoder.add(batches, TP, number, end) is None
+        assert len(decoder) == 4
+        expected = [row for number in range(4) if number not in skipped for row in batches[number].decode(*TP)]
+        assert decoder.finish().columns(TP, 0, 4, 0).rows() == expected
+        for records_min in (1, 1000):
+            assert list(decoder.rows(records_min).records(TP, 0, 4)) == expected
+
+
+def test_skipped_batches_are_not_copied():
+    """Records that are built later would keep them in memory."""
+    aborted = build_batch([NewRecord(bytes(50_000))], base_offset=100)
+    batches, _ = split(memoryview(stream([50]) + aborted + stream([50], 101)))
+    decoder = Decoder()
+    assert decoder.add(batches, TP, 0, 1) is None
+    decoder.skip(batches, TP, 1)
+    assert decoder.add(batches, TP, 2, 3) is None
+    assert decoder.rows(1).rows.average_size < 500
 
 
 def test_size_is_the_decompressed_size():

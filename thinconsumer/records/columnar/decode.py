@@ -8,7 +8,7 @@ alone rejects bytes and raises errors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, count
+from itertools import accumulate, chain
 from math import inf
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
@@ -20,7 +20,7 @@ from ...errors import RecordError
 from ...garbage_collection import garbage_collection_paused
 from ...types import ConsumerRecord, TopicPartition
 from .. import checksum, compression
-from ..batch import CODEC_MASK, CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
+from ..batch import CODEC_MASK, CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEND_TIME, MAGIC_AT, RecordBatch
 from ..batches import Batches
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
@@ -93,10 +93,11 @@ class DecodedRows(NamedTuple):
 class _Run:
     """Batches of one response that follow one another, with consecutive numbers."""
 
-    __slots__ = ("batches", "begin", "bodies", "end", "first", "tp")
+    __slots__ = ("batches", "begin", "bodies", "end", "first", "is_used", "tp")
 
-    def __init__(self, batches: Batches, begin: int, tp: TopicPartition, first: int) -> None:
+    def __init__(self, batches: Batches, begin: int, tp: TopicPartition, first: int, is_used: bool) -> None:
         self.batches = batches
+        self.is_used = is_used  #: Whether records of the run are used; all of it is skipped otherwise.
         self.first = first  #: The number of the first batch.
         self.begin = self.end = begin  #: The indices of the run's batches: from ``begin`` on, before ``end``.
         self.tp = tp
@@ -146,12 +147,12 @@ class Decoder:
         records: float = inf,
         size: float = inf,
     ) -> RecordError | None:
-        """Check and decompress the batches ``begin`` to ``end`` (exclusive), which get the next numbers, from 0 on.
+        """Check and decompress the batches ``begin`` to ``end`` (exclusive). Each gets the next number, from 0 on.
 
         Stops after a batch with which all added ones have so many records or so many bytes. Also stops before a batch
         that is corrupt or cannot be decompressed, and returns its CorruptRecordError or UnsupportedCodecError.
         """
-        run = self._run(batches, begin, tp)
+        run = self._run(batches, begin, tp, is_used=True)
         source, starts, counts, is_mixed = batches.source, batches.starts, batches.counts, batches.is_mixed
         compute = checksum.crc32c if self._check_crcs else None
         unpack, decompress, limit = _CRC_AND_ATTRIBUTES.unpack_from, compression.decompress, self._limit
@@ -161,7 +162,7 @@ class Decoder:
         for index in range(begin, len(counts) if end is None else end):
             start, stop, count = stop, starts[index + 1], counts[index]
             crc, attributes = unpack(source, start)
-            is_usual = not (is_mixed or attributes & CONTROL) and (
+            is_usual = not (attributes & CONTROL or (is_mixed and source[start + MAGIC_AT] != 2)) and (
                 compute is None or compute(source[start + CRC_COVERS_FROM : stop]) == crc
             )
             body, length = None, stop - start - HEADER_SIZE
@@ -174,7 +175,8 @@ class Decoder:
             # Only batches of format 2 with records may be decoded together: a batch without records would take the last
             # record of the batch before it for its own, and a header that claims more records than its bytes can hold
             # would make ``walk`` allocate memory for them.
-            if not (is_usual and 0 < count * RECORD_SIZE_MIN <= length):
+            is_usual = is_usual and 0 < count * RECORD_SIZE_MIN <= length
+            if not is_usual:
                 try:
                     count, length = self._decode_by_rows(batches[index], tp)
                 except RecordError as found:
@@ -185,7 +187,7 @@ class Decoder:
                 if bodies is None:
                     bodies = run.bodies = [run.plain_body(before) for before in range(run.begin, index)]
                 bodies.append(run.plain_body(index) if body is None else body)
-            all_counts.append(count)
+            all_counts.append(count if is_usual else 0)
             all_records += count
             all_bytes += length
             if all_records >= records or all_bytes >= size:
@@ -196,21 +198,19 @@ class Decoder:
 
     def skip(self, batches: Batches, tp: TopicPartition, index: int) -> None:
         """Give the next number to a batch, but use none of its records."""
-        run = self._run(batches, index, tp)
-        if run.bodies is not None:
-            run.bodies.append(b"")
-        run.end = index + 1
+        self._run(batches, index, tp, is_used=False).end = index + 1
         self._counts.append(0)
 
-    def _run(self, batches: Batches, begin: int, tp: TopicPartition) -> _Run:
+    def _run(self, batches: Batches, begin: int, tp: TopicPartition, *, is_used: bool) -> _Run:
         """Return the run to which the batch at ``begin`` is added."""
-        if self._runs and self._runs[-1].batches is batches and self._runs[-1].end == begin:
-            return self._runs[-1]
-        self._runs.append(_Run(batches, begin, tp, len(self._counts)))
-        return self._runs[-1]
+        last = self._runs[-1] if self._runs else None
+        if last is None or last.batches is not batches or last.end != begin or last.is_used != is_used:
+            last = _Run(batches, begin, tp, len(self._counts), is_used)
+            self._runs.append(last)
+        return last
 
     def _decode_by_rows(self, batch: RecordBatch, tp: TopicPartition) -> tuple[int, int]:
-        """Pass the next batch to the row decoder; return how many records it adds to the others (none), and their size.
+        """Pass the next batch to the row decoder; return the number of its records, and their size.
 
         Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`.
         """
@@ -218,7 +218,7 @@ class Decoder:
         if found is None or not found.offsets:
             return 0, 0
         self._row_decoded[len(self._counts)] = found
-        return 0, sum(len(field) for field in (*found.keys, *found.values) if field)
+        return len(found.offsets), sum(len(field) for field in (*found.keys, *found.values) if field)
 
     def finish(self) -> Decoded:
         """Decode the added batches."""
@@ -252,11 +252,14 @@ class Decoder:
 
         With ``may_share``, the bytes may be a part of the response; otherwise they are a copy.
         """
+        runs = [run for run in self._runs if run.is_used and run.end > run.begin]
         counts = np.array(self._counts, np.int64)
+        if len(runs) < len(self._runs):
+            numbers = [np.arange(run.first, run.first + run.end - run.begin) for run in runs]
+            counts = counts[np.concatenate(numbers)] if runs else counts[:0]
         used = counts > 0
         if not used.any():
             return None
-        runs = [run for run in self._runs if run.end > run.begin]
         data, begins, ends = _locate_bodies(runs, may_share)
         # As opaque bytes: to concatenate arrays with fields takes ten times as long.
         heads = np.concatenate([_heads(run) for run in runs]).view(_HEADER)
@@ -267,10 +270,8 @@ class Decoder:
 
     def _each(self) -> Iterator[tuple[int, RecordBatch, TopicPartition, bytes | memoryview]]:
         """Yield each batch: its number, itself, its partition, and its records, if it was not decoded yet."""
-        numbers = count()
         for run in self._runs:
-            for index in range(run.begin, run.end):
-                number = next(numbers)
+            for number, index in enumerate(range(run.begin, run.end), run.first):
                 yield number, run.batches[index], run.tp, run.body(index) if self._counts[number] else b""
 
     @garbage_collection_paused
@@ -376,24 +377,23 @@ def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memor
         sizes = np.array([len(body) for body in bodies], np.int64)
         ends = sizes.cumsum()
         return b"".join(bodies), ends - sizes, ends
-    starts = [run.starts() for run in runs]
     response = runs[0].batches.source.obj
+    data: bytes | memoryview
     if may_share and all(run.batches.source.obj is response for run in runs):
         whole = memoryview(response).toreadonly()
-        origin = _address(whole)
-        starts = [each + (_address(run.batches.source) - origin) for each, run in zip(starts, runs)]
-        # The result is cut to the range of these batches: the receive buffer around it may also hold other responses,
-        # which the returned columns must not expose.
-        low, high = int(min(each[0] for each in starts)), int(max(each[-1] for each in starts))
-        data: bytes | memoryview = whole[low:high]
-        starts = [each - low for each in starts]
+        places = [run.starts() + (_address(run.batches.source) - _address(whole)) for run in runs]
+        # Cut to the range of these batches: the receive buffer around it may also hold other responses, which the
+        # returned columns must not expose.
+        low, high = int(min(place[0] for place in places)), int(max(place[-1] for place in places))
+        data, places = whole[low:high], [place - low for place in places]
     else:
         # Headers are copied, too: one copy for each run is faster than one for each batch.
-        data = b"".join([run.batches.source[int(each[0]) : int(each[-1])] for each, run in zip(starts, runs)])
-        sizes = np.array([each[-1] - each[0] for each in starts])
-        starts = [each + shift for each, shift in zip(starts, sizes.cumsum() - sizes - [each[0] for each in starts])]
-    begins = np.concatenate([each[:-1] for each in starts]) + HEADER_SIZE
-    return data, begins, np.concatenate([each[1:] for each in starts])
+        copied = [run.batches.source[run.batches.starts[run.begin] : run.batches.starts[run.end]] for run in runs]
+        stops = accumulate(map(len, copied))
+        data = b"".join(copied)
+        places = [run.starts() + (stop - run.batches.starts[run.end]) for run, stop in zip(runs, stops)]
+    begins = np.concatenate([place[:-1] for place in places]) + HEADER_SIZE
+    return data, begins, np.concatenate([place[1:] for place in places])
 
 
 def _address(view: memoryview) -> int:

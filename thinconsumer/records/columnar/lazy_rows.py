@@ -28,7 +28,7 @@ __all__ = ["LazyRows", "RowBuilder"]
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
 #: At least so many records are built at once, for this call and the next ones.
 BLOCK = 256
-#: Names of headers are compared byte by byte, so that longer ones are rather read for each record.
+#: Names of headers are compared byte by byte. Longer ones are read for each record instead: that takes less time.
 COMMON_NAME_MAX = 40
 
 
