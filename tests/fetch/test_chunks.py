@@ -8,6 +8,7 @@ from thinconsumer.errors import DeserializationError
 from thinconsumer.fetch import chunks
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.record_sequence import RecordSequence
+from thinconsumer.records.builder import build_batch
 from thinconsumer.records.rows import deserialize
 
 decode = pytest.importorskip("thinconsumer.records.columnar.decode", exc_type=ImportError)
@@ -95,6 +96,14 @@ def test_few_records_are_decoded_batch_by_batch(world, kit, calls):
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(n, 1) for n in range(chunks.TOGETHER_MIN - 1))})
     assert take(world, 1000) == {0: list(range(chunks.TOGETHER_MIN - 1))} and calls == []
+
+
+def test_records_behind_batches_without_any_are_decoded_together(world, kit, calls):
+    """Compaction keeps an empty batch where it has removed the last one of an idempotent producer's records."""
+    [a] = world.simple(0)
+    empty = [build_batch([], base_offset=n, last_offset_delta=0, leader_epoch=5) for n in range(100)]
+    world.receive({a.tp: b"".join(empty) + b"".join(kit.batch(100 + n, 1) for n in range(100))})
+    assert take(world, 1000) == {0: list(range(100, 200))} and calls == [200]
 
 
 def test_a_poll_of_few_records_counts_them_once(world, kit, monkeypatch):

@@ -144,9 +144,11 @@ class ChunkDecoder:
             if not partition.may_hand_out:
                 continue
             for source in self._buffer.queue(partition):
-                begin = len(source.chunks)
-                # Nearly each batch has a record, so that more batches need not be looked at.
-                records += sum(source.batches.counts[begin : min(begin + self.together_min, source.count)])
+                counts, begin = source.batches.counts, len(source.chunks)
+                some = min(begin + self.together_min, source.count)
+                records += sum(counts[begin:some])
+                if records < self.together_min and some < source.count:
+                    records += sum(counts[some : source.count])  # compaction has left batches without records
                 if records >= self.together_min:
                     return self._load_numpy() and self._buffer.held_back() <= HELD_BACK_MAX
         return False
