@@ -116,6 +116,13 @@ def test_a_backoff_outlasts_the_pause(crowded):
     assert world.fetches() == {} and world.planner.wake_at(world.now) == at
 
 
+def test_a_fetch_that_was_put_off_wakes_nothing_while_the_buffer_is_full(crowded, kit):
+    world, _, _, other = crowded
+    world.fetches()[2].answer({other.tp: kit.batch(0, 3, size=170_000)})
+    world.now += PUT_OFF_S
+    assert world.fetches() == {} and world.planner.wake_at(world.now) == NEVER
+
+
 def test_a_fetch_that_is_put_off_reserves_no_memory(crowded):
     world, _, _, _ = crowded
     world.fetches()

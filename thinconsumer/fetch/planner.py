@@ -166,7 +166,7 @@ class Planner:
             if now < retry.not_before < due:
                 due = retry.not_before
             if session.put_off_until < due and node_id in self.targets.by_node:
-                due = max(session.put_off_until, retry.not_before)
+                due = session.put_off_until
         return due
 
     def restart(self, now: float) -> None:
