@@ -2,6 +2,7 @@
 
 import math
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -143,14 +144,25 @@ def test_use_in_a_forked_child_is_refused_and_closing_there_is_fine(reading):
     consumer.close()
 
 
-def test_a_partition_with_records_is_read_at_full_pace_though_others_on_its_broker_have_none():
-    """A Fetch of the others must not be held by the broker while the first partition has room for more again."""
-    sim = Simulation(seed=1, brokers=1, topics={"t": 6})
+@contextmanager
+def reading_one_of(partitions, max_buffered_bytes):
+    """Yield a cluster with 4,000 records in the first of these partitions, and a consumer of all of them.
+
+    The records are more than the first partition's share of the consumer's buffer, which is 400 kB.
+    """
+    sim = Simulation(seed=1, brokers=1, topics={"t": partitions})
     for _ in range(40):
         sim.produce("t", 0, [bytes(1000)] * 100)
-    more = {"max_buffered_bytes": 2_400_000, "max_partition_fetch_bytes": 100_000, "auto_offset_reset": "earliest"}
-    with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **more) as consumer:
-        consumer.assign([TopicPartition("t", number) for number in range(6)])
+    more = {"max_buffered_bytes": max_buffered_bytes, "max_partition_fetch_bytes": 100_000}
+    servers = sim.bootstrap_servers
+    with Consumer(driver=sim.driver(), bootstrap_servers=servers, auto_offset_reset="earliest", **more) as consumer:
+        consumer.assign([TopicPartition("t", number) for number in range(partitions)])
+        yield sim, consumer
+
+
+def test_a_partition_with_records_is_read_at_full_pace_though_others_on_its_broker_have_none():
+    """A Fetch of the others must not be held by the broker while the first partition has room for more again."""
+    with reading_one_of(6, 2_400_000) as (sim, consumer):
         count, began = 0, None
         while count < 4000:
             records = consumer.poll(1000, max_records=50)
@@ -162,12 +174,7 @@ def test_a_partition_with_records_is_read_at_full_pace_though_others_on_its_brok
 
 def test_new_records_of_a_partition_come_soon_though_another_on_its_broker_is_processed_slowly():
     """The slow one has the buffer's share of a partition filled, so that nothing more of it is fetched."""
-    sim = Simulation(seed=1, brokers=1, topics={"t": 2})
-    for _ in range(40):
-        sim.produce("t", 0, [bytes(1000)] * 100)
-    more = {"max_buffered_bytes": 800_000, "max_partition_fetch_bytes": 100_000, "auto_offset_reset": "earliest"}
-    with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **more) as consumer:
-        consumer.assign([T0, TopicPartition("t", 1)])
+    with reading_one_of(2, 800_000) as (sim, consumer):
         while sim.now() < 10:
             consumer.poll(1000, max_records=1)
             sim.run_for(0.02)

@@ -323,8 +323,9 @@ class Answers:
             # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
             # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get
             # lost.
-            below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
-            wanted = [batch.view for batch in batches if batch.next_offset > cursor.fetch_offset]
+            each = [*batches]
+            below = [batch for batch in each if batch.next_offset <= cursor.fetch_offset]
+            wanted = [batch.view for batch in each if batch.next_offset > cursor.fetch_offset]
             batches, _ = split(memoryview(b"".join(wanted)))
             if self._settings.check_crcs and not all(map(_is_whole, below)):
                 problem = "a corrupt batch"

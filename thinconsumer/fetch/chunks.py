@@ -187,7 +187,7 @@ class ChunkDecoder:
             left = [decoded(other) for other in others]
             if sum(left) * self._record_bytes <= AHEAD_BYTES:
                 # A poll returns records of the partitions that are next in turn. If the shares are the same, all need
-                # more records at about the same time. What the others do not need now, this partition takes: otherwise
+                # more records at about the same time. This partition takes what the others do not need now: otherwise
                 # each would be decoded alone when it is next.
                 share = max(equal, room)
                 needy = [other for other, records in zip(others, left) if records <= share]

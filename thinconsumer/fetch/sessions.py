@@ -119,7 +119,7 @@ class FetchSession:
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
     fruitless: int = 0  #: Number of consecutive responses without records.
-    #: When to send the next Fetch although it was put off (``planner.PUT_OFF_S``); NEVER if it was not.
+    #: Until when the next Fetch is put off (``planner.PUT_OFF_S``); NEVER if it is not put off.
     put_off_until: float = NEVER
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.

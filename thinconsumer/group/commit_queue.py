@@ -52,7 +52,7 @@ def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Kafk
 
 
 class Finished(NamedTuple):
-    """A settled call whose callback is to be called: callbacks are user code, and run outside of steps."""
+    """A settled call with a callback that waits: callbacks are user code, and run outside of steps."""
 
     pending: Pending  #: ``pending.callback`` is None once the callback was called.
     error: KafkaError | None

@@ -24,7 +24,6 @@ __all__ = ["Batches", "split"]
 #: base offset, length, leader epoch, magic, last offset delta, record count.
 EXTENT = Struct(">qiib6xi30xi")
 OFFSET_AND_LENGTH = Struct(">qi")
-LENGTH = LENGTH_MIN[2]
 UNKNOWN_PARTITION = TopicPartition("", -1)
 
 
@@ -108,14 +107,14 @@ def split(
     leader_epoch = -1
     is_ascending, is_mixed = True, False
     error: CorruptRecordError | None = None
-    unpack = EXTENT.unpack_from
+    unpack, length_min = EXTENT.unpack_from, LENGTH_MIN[2]
     while True:
         while end - pos >= HEADER_SIZE:
             base_offset, length, epoch, magic, last_offset_delta, count = unpack(view, pos)
             stop = pos + LOG_OVERHEAD + length
             if (
                 magic != 2
-                or length < LENGTH
+                or length < length_min
                 or stop > end
                 or last_offset_delta < 0
                 or not 0 <= base_offset < OFFSET_MAX

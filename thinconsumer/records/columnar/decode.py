@@ -253,10 +253,8 @@ class Decoder:
         With ``may_share``, the bytes may be a part of the response; otherwise they are a copy.
         """
         runs = [run for run in self._runs if run.is_used and run.end > run.begin]
-        counts = np.array(self._counts, np.int64)
-        if len(runs) < len(self._runs):
-            numbers = [np.arange(run.first, run.first + run.end - run.begin) for run in runs]
-            counts = counts[np.concatenate(numbers)] if runs else counts[:0]
+        counts_of_runs = [self._counts[run.first : run.first + run.end - run.begin] for run in runs]
+        counts = _int64s([*chain.from_iterable(counts_of_runs)])
         used = counts > 0
         if not used.any():
             return None
@@ -374,14 +372,15 @@ def _locate_bodies(runs: Sequence[_Run], may_share: bool) -> tuple[bytes | memor
     """
     if any(run.bodies is not None for run in runs):
         bodies = [run.body(index) for run in runs for index in range(run.begin, run.end)]
-        sizes = np.array([len(body) for body in bodies], np.int64)
+        sizes = _int64s([len(body) for body in bodies])
         ends = sizes.cumsum()
         return b"".join(bodies), ends - sizes, ends
     response = runs[0].batches.source.obj
     data: bytes | memoryview
     if may_share and all(run.batches.source.obj is response for run in runs):
         whole = memoryview(response).toreadonly()
-        places = [run.starts() + (_address(run.batches.source) - _address(whole)) for run in runs]
+        origin = _address(whole)
+        places = [run.starts() + (_address(run.batches.source) - origin) for run in runs]
         # Cut to the range of these batches: the receive buffer around it may also hold other responses, which the
         # returned columns must not expose.
         low, high = int(min(place[0] for place in places)), int(max(place[-1] for place in places))
