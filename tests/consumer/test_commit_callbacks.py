@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import thinconsumer
@@ -103,6 +103,7 @@ ACTS = ["commit", "commit", "commit and raise", "poll", "drive", "unsubscribe", 
     timeout_ms=st.sampled_from([0, 100, 7000]),
     at=st.one_of(st.just(0), st.integers(1, 400)),
 )
+@example(acts=[("commit", 0), ("kill", 0), ("be away", 0)], timeout_ms=100, at=74).via("inside a step of close()")
 def test_each_callback_is_called_exactly_once(acts, timeout_ms, at):
     """After success, failure, lost membership, unsubscribe(), close() that runs out of time, and Ctrl-C anywhere."""
     commits = Commits()

@@ -168,6 +168,9 @@ class GroupCallbacks:
         try:
             self.give_up_all(deadline, commit=commit)
         finally:
+            if shell.step_interrupted:
+                # By Ctrl-C. A connection may be neither open nor closed, and steps for it would never end.
+                shell.recover()
             self.end_commits()
             group.member.leave("the consumer is closing", shell.driver.now(), leave_group=leave_group)
             now = shell.driver.now()
