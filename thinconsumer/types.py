@@ -259,7 +259,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
     def with_key_value(self, key: NewK, value: NewV) -> ConsumerRecord[NewK, NewV]:
         """Return the record with deserialized key and value, and unchanged serialized sizes."""
         sizes = self[9:] or (_size(self[6]), _size(self[7]))
-        return tuple.__new__(ConsumerRecord, (*self[:6], key, value, self[8], *sizes))
+        return tuple.__new__(ConsumerRecord, (*self[:6], key, value, self.headers, *sizes))
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (tuple(self),)

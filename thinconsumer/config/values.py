@@ -219,6 +219,7 @@ class Deserializer:
 
     source: object  #: The callable or object that the user passed as deserializer.
     call: Callable[[str, Headers, bytes], Any] = field(compare=False)
+    uses_headers: bool = field(compare=False)  #: False if the user's function does not get them.
     close: Callable[[], object] = field(compare=False)
 
     @classmethod
@@ -239,19 +240,20 @@ class Deserializer:
                 raise ValueError(f"must be a callable, or have a deserialize method, not {type(user).__name__}")
             if is_async(user):
                 raise ValueError(f"is {ASYNC_DEF}")
-            return cls(user, functools.partial(_call_with_data, user), _do_nothing)
+            return cls(user, functools.partial(_call_with_data, user), False, _do_nothing)
         if isinstance(user, type):
             raise ValueError(f"the class {user.__name__} must be instantiated: pass an instance")
         if not callable(method):
             raise ValueError("its deserialize attribute cannot be called")
         if is_async(method):
             raise ValueError(f"its deserialize method is {ASYNC_DEF}")
-        if not _takes(method, 3):
+        uses_headers = _takes(method, 3)
+        if not uses_headers:
             if not _takes(method, 2):
                 raise ValueError("its deserialize method takes neither (topic, headers, data) nor (topic, data)")
             method = functools.partial(_call_with_topic, method)
         close = getattr(user, "close", None)
-        return cls(user, method, close if callable(close) else _do_nothing)
+        return cls(user, method, uses_headers, close if callable(close) else _do_nothing)
 
 
 def _call_with_data(function: Callable[[bytes], Any], _topic: str, _headers: Headers, data: bytes) -> Any:

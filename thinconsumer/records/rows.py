@@ -10,6 +10,7 @@ from typing import TypeVar
 from ..errors import DeserializationError
 from ..types import ConsumerRecord, TopicPartition
 from .columns import Columns
+from .encoded_headers import RecordWithEncodedHeaders, new_record_with_encoded_headers
 
 __all__ = ["build", "deserialize", "new_record"]
 
@@ -44,10 +45,13 @@ def deserialize(
     records: Sequence[Raw],
     key_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], K] | None,
     value_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], V] | None,
+    *,
+    uses_headers: bool = True,
 ) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
     """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
 
-    The records are all of one partition. A deserializer is called with topic, headers and bytes.
+    The records are of one partition and of one class. A deserializer is called with topic, headers and bytes. Unless
+    ``uses_headers``, it ignores the headers, and they are not decoded for it.
 
     Stops at the first record that cannot be deserialized. Returns the records before it, and the error to raise after
     they are consumed.
@@ -57,7 +61,12 @@ def deserialize(
         return [], None
     # Fields are taken and put together as columns, at C's speed: for each record, only the deserializers are called.
     *first, raw_keys, raw_values, headers = zip(*raw)
-    topic = raw[0].topic
+    topic, new = raw[0].topic, new_record
+    if isinstance(raw[0], RecordWithEncodedHeaders):
+        if uses_headers:
+            headers = tuple(record.headers for record in raw)
+        else:
+            new = new_record_with_encoded_headers
     keys: list[object] = []
     values: list[object] = []
     error: DeserializationError | None = None
@@ -72,7 +81,7 @@ def deserialize(
         error = _failed(raw[len(values)], field, exc)
     sizes = [[-1 if data is None else len(data) for data in column] for column in (raw_keys, raw_values)]
     # As long as the shortest column: ``values`` has no entry for a record that has failed.
-    return list(map(new_record, zip(*first, keys, values, headers, *sizes))), error  # type: ignore[arg-type]
+    return list(map(new, zip(*first, keys, values, headers, *sizes))), error  # type: ignore[arg-type]
 
 
 def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc: Exception) -> DeserializationError:

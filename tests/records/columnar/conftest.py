@@ -8,6 +8,7 @@ import pytest
 from thinconsumer.errors import RecordError
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import build_batch
+from thinconsumer.records.encoded_headers import USE
 from thinconsumer.types import TopicPartition
 
 TP = TopicPartition("topic", 3)
@@ -34,6 +35,16 @@ def small_records_max(records):
         yield
     finally:
         decode.SMALL_RECORDS_MAX = before
+
+
+@contextmanager
+def headers_decoded(decoded):
+    """Have headers decoded with their records, or only when they are read."""
+    USE.reads, before, USE.groups_left = 0, USE.groups_left, 10**6 if decoded else 0
+    try:
+        yield
+    finally:
+        USE.groups_left = before
 
 
 def shown(error):
@@ -98,12 +109,20 @@ def agree():
         end, few = len(batches), min(3, len(batches))
         with small_records_max(0):
             assert by_columns(batches, end, check_crcs) == rows
-        assert together(batches, end, check_crcs, 1) == rows
+        for is_decoded in (True, False):
+            with headers_decoded(is_decoded):
+                assert together(batches, end, check_crcs, 1) == rows
         assert by_columns(batches, few, check_crcs) == rows[:few]
         assert together(batches, few, check_crcs, 100) == rows[:few]
         return rows
 
     return check
+
+
+@pytest.fixture(scope="session")
+def decoding_headers():
+    """Return a context manager in which headers are decoded with their records, or only when they are read."""
+    return headers_decoded
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import gc
 
 import pytest
+from handmade import encode_record
 
 np = pytest.importorskip("numpy")
 
@@ -10,7 +11,8 @@ from thinconsumer.records.batches import split  # noqa: E402
 from thinconsumer.records.builder import NewRecord, build_batch  # noqa: E402
 from thinconsumer.records.columnar import lazy_rows  # noqa: E402
 from thinconsumer.records.columnar.decode import Decoder  # noqa: E402
-from thinconsumer.types import TopicPartition  # noqa: E402
+from thinconsumer.records.encoded_headers import RecordWithEncodedHeaders  # noqa: E402
+from thinconsumer.types import ConsumerRecord, TopicPartition  # noqa: E402
 
 TP = TopicPartition("topic", 3)
 COUNT = 3 * lazy_rows.BLOCK + 10
@@ -59,15 +61,19 @@ KEYS = {"no": lambda n: None, "all": lambda n: b"%d" % n, "some": lambda n: b"k"
 
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("headers", HEADERS)
-def test_every_range_has_the_records_of_the_row_decoder(headers, key):
+@pytest.mark.parametrize("are_decoded", [True, False])
+def test_every_range_has_the_records_of_the_row_decoder(decoding_headers, headers, key, are_decoded):
     records = [
         NewRecord(None if n % 7 == 3 else bytes(n % 50), KEYS[key](n), HEADERS[headers](n), 1000 + n % 13)
         for n in range(COUNT)
     ]
     half = COUNT // 2
-    rows, expected = decoded(
-        build_batch(records[:half], leader_epoch=1), build_batch(records[half:], base_offset=half, leader_epoch=2)
-    )
+    with decoding_headers(are_decoded):
+        rows, expected = decoded(
+            build_batch(records[:half], leader_epoch=1), build_batch(records[half:], base_offset=half, leader_epoch=2)
+        )
+    has_headers = any(record.headers for record in expected)
+    assert type(rows[0]) is (RecordWithEncodedHeaders if has_headers and not are_decoded else ConsumerRecord)
     assert list(rows) == rows[:] == expected and len(rows) == COUNT
     for begin, end in ((0, 1), (5, 5), (half - 2, half + 3), (lazy_rows.BLOCK - 1, COUNT - 1), (COUNT - 1, COUNT)):
         assert rows[begin:end] == list(rows.part(begin, end)) == expected[begin:end]
@@ -140,3 +146,12 @@ def test_iteration_keeps_no_more_than_a_block_of_records():
         assert len(collections) <= 4
     finally:
         gc.callbacks.remove(note)
+
+
+def test_a_header_count_of_zero_in_several_bytes(agree, wrong_crc_batch):
+    record = encode_record(NewRecord(b"value"), 0, 0)
+    longer = bytes([record[0] + 2]) + record[1:-1] + b"\x80\0"
+    with_headers = encode_record(NewRecord(b"value", headers=[("a", None)]), 1, 0)
+    data = wrong_crc_batch(longer + with_headers, 2)
+    (records,) = agree(data, check_crcs=False)
+    assert [record.headers for record in records] == [(), (("a", None),)]

@@ -24,6 +24,7 @@ from ..batch import CODEC_MASK, CONTROL, CRC_COVERS_FROM, HEADER_SIZE, LOG_APPEN
 from ..batches import Batches
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
+from ..encoded_headers import USE
 from ..rows import build
 from .fields import HeaderPlaces, read
 from .flat_columns import FlatColumns
@@ -240,7 +241,8 @@ class Decoder:
             # Records that are built later must not keep whole responses in memory, as columns do.
             found = self._decode_together(may_share=False)
             if found is not None:
-                return DecodedRows(RowBuilder(*found), self._first_records(), {})
+                builder = RowBuilder(*found, decodes_headers=found[0].headers is None or USE.is_common(self.records))
+                return DecodedRows(builder, self._first_records(), {})
         return self._rows_alone()
 
     def _first_records(self) -> list[int]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ...garbage_collection import garbage_collection_paused
 from ...types import ConsumerRecord, TopicPartition
+from ..encoded_headers import new_record_with_encoded_headers
 from ..headers import NAMES, Header
 from ..rows import new_record
 from .pieces import Pieces
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LazyRows", "RowBuilder"]
 
+Int64s: TypeAlias = npt.NDArray[np.int64]
 Row: TypeAlias = ConsumerRecord["bytes | None", "bytes | None"]
 #: At least so many records are built at once, for this call and the next ones.
 BLOCK = 256
@@ -35,36 +37,39 @@ COMMON_NAME_MAX = 40
 class RowBuilder:
     """Builds the records of any range of columns."""
 
-    def __init__(self, flat: FlatColumns, data: bytes | memoryview) -> None:
-        """``data`` are the bytes of ``flat.data``."""
+    def __init__(self, flat: FlatColumns, data: bytes | memoryview, *, decodes_headers: bool) -> None:
+        """``data`` are the bytes of ``flat.data``. If headers are not to be decoded, they must be there as encoded."""
         self.average_size = len(data) / max(len(flat.offsets), 1)  #: In bytes.
         self.offsets = flat.offsets
         self._timestamps = flat.timestamps
         self._leader_epochs = _Values(flat.leader_epochs)
         self._timestamp_types = _Values(flat.timestamp_types)
+        # A record's key, value and headers follow one another, so that all pieces are in the order of their positions.
+        pieces = [(flat.value_starts, flat.value_lengths)]
         self._has_keys = len(flat.key_lengths) > 0 and int(flat.key_lengths.max()) >= 0
         if self._has_keys:
-            # Each record's key comes right before its value, so that all of them are in the order of their positions.
-            self._pieces = _alternating(
-                data, flat.key_starts, flat.key_lengths, flat.value_starts, flat.value_lengths
-            )  # fmt: skip
-        else:
-            self._pieces = Pieces(data, flat.value_starts, flat.value_lengths)
-        self._headers = None if flat.headers is None else _Headers(data, flat.headers)
+            pieces.insert(0, (flat.key_starts, flat.key_lengths))
+        self._new = new_record
+        self._headers = None
+        if flat.headers is not None:
+            if decodes_headers:
+                self._headers = _Headers(data, flat.headers)
+            else:
+                pieces.append(_encoded_headers(flat, flat.headers))
+                self._new = new_record_with_encoded_headers
+        self._pieces = _alternating(data, pieces)
+        self._pieces_each = len(pieces)
 
     @garbage_collection_paused
     def build(self, tp: TopicPartition, begin: int, end: int) -> list[Row]:
         """Return the records ``begin`` to ``end`` (exclusive), which are all of this partition."""
-        keys: Iterable[bytes | None]
-        values: Iterable[bytes | None]
-        if self._has_keys:
-            pieces = self._pieces.read(2 * begin, 2 * end)
-            keys, values = pieces[::2], pieces[1::2]
-        else:
-            keys, values = repeat(None), self._pieces.read(begin, end)
-        headers: Iterable[tuple[Header, ...]] = repeat(())
-        if self._headers is not None:
-            headers = self._headers.read(begin, end)
+        each = self._pieces_each
+        pieces = self._pieces.read(each * begin, each * end)
+        columns: list[Iterable[object]] = [pieces[place::each] for place in range(each)]
+        if not self._has_keys:
+            columns.insert(0, repeat(None))
+        if len(columns) == 2:
+            columns.append(repeat(()) if self._headers is None else self._headers.read(begin, end))
         fields = zip(
             repeat(tp.topic),
             repeat(tp.partition),
@@ -72,11 +77,9 @@ class RowBuilder:
             self.offsets[begin:end].tolist(),
             self._timestamps[begin:end].tolist(),
             self._timestamp_types.read(begin, end),
-            keys,
-            values,
-            headers,
+            *columns,
         )
-        return list(map(new_record, fields))
+        return list(map(self._new, fields))
 
 
 class LazyRows(Sequence[Row]):
@@ -176,7 +179,7 @@ class _Headers:
         self._having = np.flatnonzero(counts)
         #: The names of each record's headers; None if they differ.
         self._names = _common_names(data, *names, counts[self._having])
-        self._pieces = Pieces(data, *values) if self._names else _alternating(data, *names, *values)
+        self._pieces = _alternating(data, [values] if self._names else [names, values])
 
     def read(self, begin: int, end: int) -> Iterable[tuple[Header, ...]]:
         low, high = int(self._first[begin]), int(self._first[end])
@@ -199,8 +202,8 @@ class _Headers:
 
 
 def _common_names(
-    data: bytes | memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
-    counts: npt.NDArray[np.int64],
+    data: bytes | memoryview, starts: Int64s, lengths: Int64s,
+    counts: Int64s,
 ) -> list[str] | None:  # fmt: skip
     """Return the names of one record's headers; None if other records with headers have other names, or long ones."""
     if not len(counts) or (counts != counts[0]).any():
@@ -220,14 +223,21 @@ def _common_names(
     return names
 
 
-def _alternating(
-    data: bytes | memoryview,
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-    other_starts: npt.NDArray[np.int64],
-    other_lengths: npt.NDArray[np.int64],
-) -> Pieces:
-    """Return the pieces of two columns, in turns."""
-    return Pieces(
-        data, np.column_stack((starts, other_starts)).ravel(), np.column_stack((lengths, other_lengths)).ravel()
-    )
+def _encoded_headers(flat: FlatColumns, places: HeaderPlaces) -> tuple[Int64s, Int64s]:
+    """Return the starts and sizes of all records' headers, from the header count on, which follows the value.
+
+    Of a record without headers, this is the first byte of the count.
+    """
+    starts = flat.value_starts + np.maximum(flat.value_lengths, 0)
+    sizes = np.ones_like(starts)
+    having = np.flatnonzero(np.diff(places.first))
+    last = places.first[having + 1] - 1
+    sizes[having] = places.value_starts[last] + np.maximum(places.value_lengths[last], 0) - starts[having]
+    return starts, sizes
+
+
+def _alternating(data: bytes | memoryview, columns: list[tuple[Int64s, Int64s]]) -> Pieces:
+    """Return the pieces of some columns in turns, given the starts and lengths of each column."""
+    if len(columns) == 1:
+        return Pieces(data, *columns[0])
+    return Pieces(data, *(np.column_stack(some).ravel() for some in zip(*columns)))
