@@ -32,7 +32,9 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 #: and of beginning to walk one batch alone.
 NUMPY_STEP_COST, ALONE_COST = 20, 40
 #: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
-PART_MIN, WALKERS = 150, 96
+PART_MIN, WALKERS = 100, 96
+#: If one of so many walkers does not get beyond as many records, most would stop somewhere.
+TRIAL_STEPS = 8
 #: The smallest record length that needs a varint of three bytes.
 THREE_BYTES_MIN = 8192
 #: The search for the first record of a part covers at most this many bytes.
@@ -116,24 +118,22 @@ def _split(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[I
         return None
     sizes = ends - begins
     window = min(3 * int((sizes // counts).max()) + 64, WINDOW_MAX)
-    guesses = np.concatenate(
-        [begin + size // parts * np.arange(1, parts) for begin, size, parts in zip(begins, sizes, wanted)]
-    )
-    batch = np.repeat(np.arange(len(counts)), wanted - 1)
-    inside = guesses + window + 64 < ends[batch]
-    guesses, batch = guesses[inside], batch[inside]
-    found = _first_records(data, guesses, ends[batch], window)
-    starts: list[list[int]] = [[int(begin)] for begin in begins]
-    numbers: list[list[int]] = [[0] for _ in counts]
-    for index, start, number in zip(batch.tolist(), *(column.tolist() for column in found)):
-        if start > starts[index][-1] and numbers[index][-1] < number < counts[index]:
-            starts[index].append(start)
-            numbers[index].append(number)
-    return (
-        np.array([start for some in starts for start in some], np.int64),
-        np.array([stop for some, end in zip(starts, ends) for stop in (*some[1:], end)], np.int64),
-        np.concatenate([np.diff([*some, count]) for some, count in zip(numbers, counts)]),
-    )
+    batch = np.repeat(np.arange(len(counts)), wanted)
+    part = np.arange(len(batch)) - np.repeat(np.cumsum(wanted) - wanted, wanted)
+    guesses = begins[batch] + (sizes // wanted)[batch] * part
+    is_guess = (part > 0) & (guesses + window + 64 < ends[batch])
+    starts, numbers = guesses.copy(), part.copy()
+    starts[is_guess], numbers[is_guess] = _first_records(data, guesses[is_guess], ends[batch[is_guess]], window)
+    valid = (part == 0) | (is_guess & (numbers > 0) & (numbers < counts[batch]))
+    batch, starts, numbers = batch[valid], starts[valid], numbers[valid]
+    # A part begins with a later record than all parts before it; if not, a guess was wrong.
+    place = batch * (int(counts.max()) + 1) + numbers
+    later = np.append(True, place[1:] > np.maximum.accumulate(place)[:-1])
+    batch, starts, numbers = batch[later], starts[later], numbers[later]
+    is_last = np.append(batch[1:] != batch[:-1], True)
+    stops, following = np.append(starts[1:], 0), np.append(numbers[1:], 0)
+    stops[is_last], following[is_last] = ends, counts
+    return starts, stops, following - numbers
 
 
 def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> tuple[Int64s, Int64s]:
@@ -143,12 +143,12 @@ def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> t
     """
     pairs = _pairs(data)
     starts, numbers = np.full_like(guesses, -1), np.full_like(guesses, -1)
-    at = (guesses[:, None] + np.arange(window)).ravel()
-    # Keep the positions that could be the beginning of a record: a length of one or two bytes, then attributes of zero.
-    # About one position in a hundred passes.
-    attributes = at + 1 + (data[at] >> 7)
-    likely = np.flatnonzero(data[attributes] == 0)
-    guess, at = likely // window, at[likely]
+    # Row i of this array has the bytes from i on. The data are not copied.
+    everywhere = np.ndarray((len(data) - window + 1, window), np.uint8, data, 0, (1, 1))
+    # A record begins with a length of one or two bytes, and attributes of zero. In text, zeros are rare.
+    guess, zero = np.nonzero(everywhere[guesses] == 0)
+    zero += guesses[guess]
+    at = zero - 1 - (data[zero - 2] >> 7)
     following = at + _STEPS_ARRAY.take(pairs[at], mode="clip")
     near = (following > at) & (following + 8 < ends[guess])
     guess, at, following = guess[near], at[near], following[near]
@@ -176,7 +176,7 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
     order = np.argsort(-counts, kind="stable")
     steps = _numpy_steps(counts[order])
     try:
-        positions, at = _walk_together(data, begins, counts, steps, order)
+        positions, at, steps = _walk_together(data, begins, counts, steps, order)
     except IndexError:  # a walker ran beyond the data: discard all positions
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
     # A walker that meets a record of unknown or invalid length (a step of 0) stays there. So if the last step has moved
@@ -204,8 +204,13 @@ def _numpy_steps(counts: Int64s) -> int:
     return int(steps[np.argmin(steps * NUMPY_STEP_COST + records_left + walkers_left * ALONE_COST)])
 
 
-def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s) -> tuple[Int64s, Int64s]:
-    """Walk up to ``steps`` records of each batch; return the records' positions, and where each walker has stopped.
+def _walk_together(
+    data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s
+) -> tuple[Int64s, Int64s, int]:  # fmt: skip
+    """Walk up to ``steps`` records of each batch.
+
+    Return the records' positions, where each walker has stopped, and the number of steps, which is smaller if many
+    walkers stay at records of over 8 kB: such batches are walked alone.
 
     ``order`` lists the batches by descending record count. Walkers of the smallest batches end first, so they are
     always the last ones of the array and can be cut off.
@@ -219,6 +224,9 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     passed: list[Int64s] = []
     finished: list[Int64s] = []
     for many in walkers.tolist():
+        if len(passed) == TRIAL_STEPS and TRIAL_STEPS * np.count_nonzero(pos == passed[-1]) > len(pos):
+            steps, walkers = TRIAL_STEPS, walkers[:TRIAL_STEPS]
+            break
         if many < len(pos):
             finished.append(pos[many:])
             pos = pos[:many]
@@ -231,7 +239,7 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     walker = order[np.arange(len(step)) - np.repeat(np.cumsum(walkers) - walkers, walkers)]
     positions = np.empty(int(counts.sum()), np.int64)
     positions[(np.cumsum(counts) - counts)[walker] + step] = np.concatenate(passed) if passed else 0
-    return positions, at
+    return positions, at, steps
 
 
 def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
