@@ -59,9 +59,7 @@ class RecordWithEncodedHeaders(ConsumerRecord[K, V]):
     def headers(self) -> tuple[Header, ...]:
         """See :attr:`ConsumerRecord.headers`. Each access decodes them."""
         USE.reads += 1
-        block: bytes = self[8]
-        # A count of zero may have several bytes, of which only the first one is here.
-        return () if len(block) == 1 else read_headers(block)
+        return read_headers(self[8])
 
     def decoded(self) -> ConsumerRecord[K, V]:
         """Return the record with decoded headers."""

@@ -211,7 +211,7 @@ def test_one_record_with_thousands_of_headers_goes_to_the_row_decoder(agree, mon
     """Round n reads the n-th header of all records; thousands of rounds for one record would be slow."""
     turns = []
     original = decode.read
-    monkeypatch.setattr(decode, "read", lambda *args: turns.append(1) or original(*args))
+    monkeypatch.setattr(decode, "read", lambda *args, **more: turns.append(1) or original(*args, **more))
     many = [("h", b"%d" % n) for n in range(3000)]
     (rows,) = agree(build_batch([NewRecord(b"x", headers=many), NewRecord(b"y", headers=many[:2])]))
     assert [len(row.headers) for row in rows] == [3000, 2]
@@ -246,7 +246,7 @@ def test_few_records_are_decoded_without_numpy(monkeypatch, records, vectors):
     """A poll of one record must not take as long as one of a hundred."""
     turns = []
     original = decode.read
-    monkeypatch.setattr(decode, "read", lambda *args: turns.append(1) or original(*args))
+    monkeypatch.setattr(decode, "read", lambda *args, **more: turns.append(1) or original(*args, **more))
     decoder = Decoder()
     batches, _ = split(memoryview(build_batch([NewRecord(bytes(100))] * records)))
     decoder.add(batches, TP)

@@ -224,7 +224,7 @@ class Decoder:
     def finish(self) -> Decoded:
         """Decode the added batches."""
         is_small = self.records <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
-        found = None if is_small or self._row_decoded else self._decode_together(may_share=True)
+        found = None if is_small or self._row_decoded else self._decode_together(may_share=True, locate_headers=True)
         if found is not None:
             return Decoded(found[0], self._first_records(), {})
         errors: dict[int, RecordError] = {}
@@ -239,20 +239,22 @@ class Decoder:
         """Decode the added batches to ``ConsumerRecord`` objects; fewer than ``records_min`` one batch at a time."""
         if self.records >= records_min and not self._row_decoded:
             # Records that are built later must not keep whole responses in memory, as columns do.
-            found = self._decode_together(may_share=False)
+            found = self._decode_together(may_share=False, locate_headers=USE.is_common(self.records))
             if found is not None:
-                builder = RowBuilder(*found, decodes_headers=found[0].headers is None or USE.is_common(self.records))
-                return DecodedRows(builder, self._first_records(), {})
+                return DecodedRows(RowBuilder(*found), self._first_records(), {})
         return self._rows_alone()
 
     def _first_records(self) -> list[int]:
         """Return the index of each batch's first record, and the count of records, if no batch was decoded alone."""
         return [0, *accumulate(self._counts)]
 
-    def _decode_together(self, *, may_share: bool) -> tuple[FlatColumns, bytes | memoryview] | None:
+    def _decode_together(
+        self, *, may_share: bool, locate_headers: bool
+    ) -> tuple[FlatColumns, bytes | memoryview, Int64s | None] | None:
         """Return the columns and their bytes; None if no batch has records, or one is not proven to be well-formed.
 
-        With ``may_share``, the bytes may be a part of the response; otherwise they are a copy.
+        With ``may_share``, the bytes may be a part of the response; otherwise they are a copy. If there are headers and
+        they are not to be located, the third item is where each record ends.
         """
         runs = [run for run in self._runs if run.is_used and run.end > run.begin]
         counts_of_runs = [self._counts[run.first : run.first + run.end - run.begin] for run in runs]
@@ -265,8 +267,8 @@ class Decoder:
         heads = np.concatenate([_heads(run) for run in runs]).view(_HEADER)
         if not used.all():
             counts, begins, ends, heads = counts[used], begins[used], ends[used], heads[used]
-        flat = _decode(heads, counts, data, begins, ends)
-        return None if flat is None else (flat, data)
+        found = _decode(heads, counts, data, begins, ends, locate_headers)
+        return None if found is None else (found[0], data, found[1])
 
     def _each(self) -> Iterator[tuple[int, RecordBatch, TopicPartition, bytes | memoryview]]:
         """Yield each batch: its number, itself, its partition, and its records, if it was not decoded yet."""
@@ -309,11 +311,13 @@ class Decoder:
 
 
 def _decode(
-    heads: npt.NDArray[np.void], counts: Int64s, data: bytes | memoryview, begins: Int64s, ends: Int64s
-) -> FlatColumns | None:
+    heads: npt.NDArray[np.void], counts: Int64s, data: bytes | memoryview, begins: Int64s, ends: Int64s,
+    locate_headers: bool,
+) -> tuple[FlatColumns, Int64s | None] | None:  # fmt: skip
     """Decode batches of at least one record each; return None unless every batch is proven to be well-formed.
 
-    The records of each batch begin and end at these positions in ``data``.
+    The records of each batch begin and end at these positions in ``data``. The second item is where each record ends,
+    if there are headers and they are not to be located.
     """
     bytewise = np.frombuffer(data, np.uint8)
     stops = counts.cumsum()
@@ -323,7 +327,7 @@ def _decode(
         return None
     record_ends = np.append(places[1:], 0)
     record_ends[last] = ends
-    fields = read(bytewise, places, record_ends)
+    fields = read(bytewise, places, record_ends, locate_headers=locate_headers)
     appended = heads["attributes"].astype(np.int64) & LOG_APPEND_TIME > 0
     bad = fields.bad
     bad[last] |= fields.offsets[last] > heads["last_offset_delta"]
@@ -338,7 +342,7 @@ def _decode(
     if appended.any():
         deltas = np.where(appended.repeat(counts), 0, deltas)
         stamps = np.where(appended, heads["max_timestamp"].astype(np.int64), stamps)
-    return FlatColumns(
+    flat = FlatColumns(
         heads["base_offset"].astype(np.int64).repeat(counts) + fields.offsets,
         _per_record(stamps, counts) + deltas,  # a sum beyond 64 bits wraps around, as in Java
         _per_record(appended.astype(np.int8), counts),
@@ -350,6 +354,7 @@ def _decode(
         fields.value_lengths,
         fields.headers,
     )
+    return flat, record_ends if fields.has_headers and not locate_headers else None
 
 
 def _per_record(values: npt.NDArray[Any], counts: Int64s) -> npt.NDArray[Any]:

@@ -15,6 +15,8 @@ __all__ = ["Fields", "HeaderPlaces", "read"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+#: Of some records: their indexes, and of one header each the start and the length of its name and of its value.
+HeaderRound: TypeAlias = tuple[Int64s, Int64s, Int64s, Int64s, Int64s]
 
 #: Number of records that are read together: so few that the intermediate arrays fit into the CPU cache, which makes
 #: reading a third faster.
@@ -44,25 +46,27 @@ class Fields(NamedTuple):
     key_lengths: Int64s  #: -1 for a null key.
     value_starts: Int64s
     value_lengths: Int64s  #: -1 for a null value.
-    headers: HeaderPlaces | None  #: None if no record has headers.
+    has_headers: bool  #: Whether any record has headers.
+    headers: HeaderPlaces | None  #: None if no record has headers, or they were not to be located.
     #: True for a record that is not proven to be well-formed; its other fields are meaningless.
     bad: npt.NDArray[np.bool_]
 
 
-def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
+def read(data: Bytes, begins: Int64s, ends: Int64s, *, locate_headers: bool = True) -> Fields:
     """Read the fields of records, given where each record begins and ends.
 
     A record begins at its length varint. The caller has computed ``ends`` from that length, without checking that the
-    fields end there, too.
+    fields end there, too. Headers are always checked, and their positions returned with ``locate_headers``.
     """
     blocks = [slice(at, at + BLOCK) for at in range(0, len(begins), BLOCK)]
     found = [_fields(data, begins[block], ends[block]) for block in blocks]
     columns = found[0] if len(found) == 1 else map(np.concatenate, zip(*found))
     deltas, offsets, key_starts, key_lengths, value_starts, value_lengths, pos, more, bad = columns
-    headers = None
-    if more.any():
-        headers = _headers(data, np.flatnonzero(more & ~bad), pos, ends, bad)
-    return Fields(deltas, offsets, key_starts, key_lengths, value_starts, value_lengths, headers, bad)
+    has_headers, headers = bool(more.any()), None
+    if has_headers:
+        found = _headers(data, np.flatnonzero(more & ~bad), pos, ends, bad)
+        headers = _header_places(found, len(pos)) if locate_headers else None
+    return Fields(deltas, offsets, key_starts, key_lengths, value_starts, value_lengths, has_headers, headers, bad)
 
 
 def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any], ...]:
@@ -139,7 +143,9 @@ def _long_varints(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, In
     return (raw >> np.uint64(1)).view(np.int64) ^ -(raw & np.uint64(1)).view(np.int64), after, more
 
 
-def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.NDArray[np.bool_]) -> HeaderPlaces:
+def _headers(
+    data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.NDArray[np.bool_]
+) -> list[HeaderRound]:  # fmt: skip
     """Read the headers of records from their header count at ``pos`` on; set ``bad`` for malformed records."""
     too_long = np.zeros(len(records), bool)
     numbers, at = varints(data, pos[records], 5, too_long)
@@ -148,7 +154,7 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
     left[records] = numbers
     # Each header takes at least two bytes.
     good = ~too_long & (at <= end) & (numbers >= 0) & (numbers * 2 <= end - at)
-    found: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]] = []
+    found: list[HeaderRound] = []
     while True:
         good &= (left[records] == 0) == (at == end)
         bad[records[~good]] = True
@@ -170,10 +176,10 @@ def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.N
         good &= ~too_long & (at <= end)
         left[records] -= 1
         found.append((records, names, name_lengths, values, value_lengths))
-    return _header_places(found, len(pos))
+    return found
 
 
-def _header_places(found: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]], size: int) -> HeaderPlaces:
+def _header_places(found: list[HeaderRound], size: int) -> HeaderPlaces:
     """Sort headers by record; ``found[n]`` has the header number ``n`` of each record with that many headers."""
     counts = np.zeros(size, np.int64)
     for records, *_ in found:

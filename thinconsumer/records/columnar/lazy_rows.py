@@ -37,8 +37,12 @@ COMMON_NAME_MAX = 40
 class RowBuilder:
     """Builds the records of any range of columns."""
 
-    def __init__(self, flat: FlatColumns, data: bytes | memoryview, *, decodes_headers: bool) -> None:
-        """``data`` are the bytes of ``flat.data``. If headers are not to be decoded, they must be there as encoded."""
+    def __init__(self, flat: FlatColumns, data: bytes | memoryview, ends: Int64s | None = None) -> None:
+        """``data`` are the bytes of ``flat.data``.
+
+        ``ends`` is where each record ends, if there are headers that are decoded only when they are read: they follow
+        the value.
+        """
         self.average_size = len(data) / max(len(flat.offsets), 1)  #: In bytes.
         self.offsets = flat.offsets
         self._timestamps = flat.timestamps
@@ -50,13 +54,11 @@ class RowBuilder:
         if self._has_keys:
             pieces.insert(0, (flat.key_starts, flat.key_lengths))
         self._new = new_record
-        self._headers = None
-        if flat.headers is not None:
-            if decodes_headers:
-                self._headers = _Headers(data, flat.headers)
-            else:
-                pieces.append(_encoded_headers(flat, flat.headers))
-                self._new = new_record_with_encoded_headers
+        if ends is not None:
+            headers_start = flat.value_starts + np.maximum(flat.value_lengths, 0)
+            pieces.append((headers_start, ends - headers_start))
+            self._new = new_record_with_encoded_headers
+        self._headers = None if flat.headers is None else _Headers(data, flat.headers)
         self._pieces = _alternating(data, pieces)
         self._pieces_each = len(pieces)
 
@@ -221,19 +223,6 @@ def _common_names(
                 return None
         names.append(NAMES[known.tobytes()])
     return names
-
-
-def _encoded_headers(flat: FlatColumns, places: HeaderPlaces) -> tuple[Int64s, Int64s]:
-    """Return the starts and sizes of all records' headers, from the header count on, which follows the value.
-
-    Of a record without headers, this is the first byte of the count.
-    """
-    starts = flat.value_starts + np.maximum(flat.value_lengths, 0)
-    sizes = np.ones_like(starts)
-    having = np.flatnonzero(np.diff(places.first))
-    last = places.first[having + 1] - 1
-    sizes[having] = places.value_starts[last] + np.maximum(places.value_lengths[last], 0) - starts[having]
-    return starts, sizes
 
 
 def _alternating(data: bytes | memoryview, columns: list[tuple[Int64s, Int64s]]) -> Pieces:

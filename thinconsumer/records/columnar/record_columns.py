@@ -101,7 +101,7 @@ class RecordColumns:
             self.key_lengths, self.value_starts, self.value_lengths, self.header_places,
         )  # fmt: skip
         tp = TopicPartition(self.topic, self.partition)
-        return RowBuilder(flat, self.data.data, decodes_headers=True).build(tp, 0, len(self))
+        return RowBuilder(flat, self.data.data).build(tp, 0, len(self))
 
     def to_arrow(self, include_headers: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.
