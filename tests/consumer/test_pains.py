@@ -160,6 +160,34 @@ def reading_one_of(partitions, max_buffered_bytes):
         yield sim, consumer
 
 
+@pytest.mark.parametrize("how", ["seek", "resume", "assign"])
+def test_a_seek_takes_no_longer_than_a_round_trip(how):
+    """Nor do resume() and assign(): the broker holds a Fetch for new records, and takes no other one."""
+    sim = Simulation(seed=1, brokers=1, topics={"t": 2})
+    sim.produce("t", 0, [b"%d" % number for number in range(20)])
+    driver = sim.driver()
+    with Consumer(driver=driver, bootstrap_servers=sim.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([T0, TopicPartition("t", 1)])
+        consumer.poll(1000)
+        began = sim.now()
+        for number in range(10):
+            assert not consumer.poll(30), "there are no more records"
+            if how == "seek":
+                consumer.seek(T0, number)
+            elif how == "assign":
+                consumer.assign([TopicPartition("t", 1)])
+                consumer.poll(30)
+                consumer.assign([T0, TopicPartition("t", 1)])
+                consumer.seek(T0, number)
+            else:
+                consumer.pause(T0)
+                consumer.seek(T0, number)
+                consumer.poll(30)
+                consumer.resume(T0)
+            assert consumer.poll(1000)[T0][0].offset == number
+        assert sim.now() - began < 10 * 0.08
+
+
 def test_a_partition_with_records_is_read_at_full_pace_though_others_on_its_broker_have_none():
     """A Fetch of the others must not be held by the broker while the first partition has room for more again."""
     with reading_one_of(6, 2_400_000) as (sim, consumer):

@@ -143,8 +143,16 @@ class World:
     # -- fetching
 
     def fetches(self, version: int = 17) -> dict[int, Sent]:
-        """Return the due Fetch of each node."""
-        return {request.target.node_id: Sent(self, request, version) for request in self.planner.step(self.now)}
+        """Return the due Fetch of each node, and put second ones into ``seconds``."""
+        sent = [Sent(self, request, version) for request in self.planner.step(self.now)]
+        self.seconds = {one.node_id: one for one in sent if one.request.context.is_second}
+        return {one.node_id: one for one in sent if not one.request.context.is_second}
+
+    def second(self, version: int = 17) -> Sent:
+        """Return the second Fetch that is due, and no other one is."""
+        assert self.fetches(version) == {}
+        [sent] = self.seconds.values()
+        return sent
 
     def fetch(self, version: int = 17) -> Sent:
         """Return the one Fetch that is due."""

@@ -91,6 +91,7 @@ class Changes:
     def fetch(self):
         sent = self.world.fetches()
         self.sent.update(sent)
+        self.sent.update({-node: second for node, second in self.world.seconds.items()})
         planner = self.world.planner
         for node, one in sent.items():
             held = one.request.context.held

@@ -216,6 +216,25 @@ def test_records_deleted_under_the_position(
             assert found[tp][0].offset == expected
 
 
+def test_records_are_looked_up_by_offset_within_milliseconds(kafka: Administration, new_topic: NewTopic) -> None:
+    """Each seek comes while the broker holds a Fetch for new records, which takes up to 500 ms."""
+    topic = new_topic(kafka, 2)
+    fill(kafka, topic, 100, partitions=2)
+    first, second = tps_of(topic, 2)
+    with Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([first, second])
+        assert sorted(numbers(consumer, 100)) == list(range(100))
+        took = []
+        for offset in [7, 49, 0, 23, 30, 31, 5, 48, 12, 2, 44]:
+            assert consumer.poll(20) == {}
+            began = time.monotonic()
+            consumer.seek(first, offset)
+            found = consumer.poll(5000)
+            took.append(time.monotonic() - began)
+            assert [int(record.value[:8]) for record in found[first]] == list(range(2 * offset, 100, 2))
+        assert sorted(took)[5] < 0.1, took
+
+
 def test_a_log_truncated_by_an_unclean_election(kafka3: KafkaCluster, new_topic: NewTopic) -> None:
     """A consumer goes back to the offset where the logs diverge; one without a policy raises it (KIP-320)."""
     topic = new_topic(kafka3, 1, 2, {"min.insync.replicas": 1, "unclean.leader.election.enable": "true"})

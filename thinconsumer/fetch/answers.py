@@ -146,8 +146,8 @@ class Answers:
         """Delay the next Fetch after several responses without records, unless the last one took long."""
         session = asked.session
         session.fruitless += 1
-        if asked.max_wait_ms < self._settings.fetch_max_wait_ms:
-            return  # the planner puts such a Fetch off, see ``PUT_OFF_S``
+        if asked.is_second:
+            return  # it is sent again only after the first Fetch was answered
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
             # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
@@ -159,6 +159,8 @@ class Answers:
         asked.session.reset(keep_id=True)
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
+        if asked.is_second:
+            return  # the first Fetch shows whether the broker works
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
         # Polls raise a rejected API version or login, because the broker would reject the next request, too.
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable

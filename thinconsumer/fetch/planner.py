@@ -8,8 +8,9 @@ After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from ..config import ConsumerConfig
@@ -26,6 +27,8 @@ from ..wire import Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .buffer import Buffer
 from .replicas import Replicas
+from .second import CHANNEL as CHANNEL_2
+from .second import LOOK_AFTER_S, held_since, stranded
 from .sessions import FINAL_EPOCH, FetchSession, HeldPartitions, Plan, WantedPartition
 from .targets import FetchTargets
 
@@ -43,10 +46,6 @@ SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
 #: While the buffer is not empty, no Fetch is sent for fewer bytes: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
-#: A Fetch that could only wait for records, while another partition of the node will soon be ready to be fetched, is
-#: put off for so many seconds, and up to :data:`PUT_OFF_MAX_S` if no records come: the broker would hold the Fetch for
-#: ``fetch_max_wait_ms``, and not take another one.
-PUT_OFF_S, PUT_OFF_MAX_S = 0.05, 0.2
 #: How many fetched bytes ``poll`` reads ahead by default. With more, they would leave the processor's caches before
 #: they are decoded, which takes a twentieth more CPU time.
 READ_AHEAD_BYTES = 16 << 20
@@ -69,6 +68,7 @@ class Asked:
     by_name: bool = False  #: Whether the request names topics, and not their ids: a broker before 3.1 knows no ids.
     refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
     max_wait_ms: int = 0  #: How long the broker may hold the Fetch.
+    is_second: bool = False  #: Whether the Fetch was sent beside one that the broker holds.
 
     @property
     def cursors(self) -> dict[TopicPartition, tuple[Partition, Cursor]]:
@@ -80,9 +80,27 @@ class Planner:
     """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
     __slots__ = (
-        "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_max_buffered_bytes", "_max_wait_ms",
-        "_metadata", "_node_bytes", "_now", "_partitions", "_random", "_sessions", "_settings", "_timeout", "_turn",
-        "batches", "has_left_out", "replicas", "targets",
+        "_backoff",
+        "_buffer",
+        "_has_topic_ids",
+        "_isolation_level",
+        "_look_at",
+        "_max_buffered_bytes",
+        "_max_wait_ms",
+        "_metadata",
+        "_node_bytes",
+        "_now",
+        "_partitions",
+        "_random",
+        "_seconds",
+        "_sessions",
+        "_settings",
+        "_timeout",
+        "_turn",
+        "batches",
+        "has_left_out",
+        "replicas",
+        "targets",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +120,8 @@ class Planner:
         self._backoff = Backoff.from_settings(settings)
         self.targets = FetchTargets(settings, partitions, metadata, buffer)
         self._sessions: dict[int, FetchSession] = {}
+        self._seconds: dict[int, FetchSession] = {}  #: Those of second Fetches, which have no session on the broker.
+        self._look_at = NEVER  #: When to look again if a second Fetch is due.
         self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
         self._turn = 0  #: The number of requests so far, by which the next step begins with another node.
         #: Whether the last step left out a partition or node for lack of buffer memory. If records are returned or
@@ -112,11 +132,13 @@ class Planner:
         self.replicas = Replicas(random)
 
     def step(self, now: float) -> list[Request]:
-        """Return a Fetch for each node with partitions to fetch and none in flight, unless it is put off."""
+        """Return a Fetch for each node with partitions to fetch and none in flight, and second ones that are due."""
         self._now = now
         self.has_left_out = self._buffer.starving = self._buffer.freed = False
-        nodes, sessions = self._metadata.nodes, self._sessions
-        if len(sessions) >= len(nodes) > 0:
+        self._look_at = NEVER
+        nodes, sessions, partitions, targets = self._metadata.nodes, self._sessions, self._partitions, self.targets
+        may_be_second = targets.changes or targets.left_out or partitions.changed or partitions.unplanned
+        if len(sessions) >= len(nodes) > 0 and not may_be_second:
             # Every node of the cluster has a Fetch in flight in most steps, so that is checked first.
             for node in nodes:
                 if node not in sessions or not sessions[node].retry.in_flight:
@@ -132,41 +154,39 @@ class Planner:
         by_node = self.targets.by_node
         # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
-            session = sessions.get(node_id) or self._new_session(node_id)
+            session = sessions.get(node_id)
+            if session is None:
+                session = sessions[node_id] = self._new_session(node_id)
             retry = session.retry
-            if retry.in_flight or now < retry.not_before:
+            if retry.in_flight:
+                if node_id in self.targets.changes:
+                    requests += self._second(node_id, session, limit, now)
+                continue
+            if now < retry.not_before:
                 continue
             session.reserved = self._allowance(len(by_node[node_id]), len(by_node), limit)
             if session.reserved <= 0:
-                session.reserved, session.put_off_until = 0, NEVER
+                session.reserved = 0
                 self.has_left_out = self._buffer.starving = True
                 continue
-            max_wait_ms = self._max_wait_ms
-            if node_id in self.targets.waiting or not session.turn:
-                max_wait_ms = self._wait_of(node_id, session, now)
-                if max_wait_ms < 0:
-                    session.reserved = 0
-                    continue
-            session.put_off_until = NEVER
+            session.written_at = NEVER
             retry.sent()
             self._turn += 1
-            asked = Asked(node_id, session, session.held, max_wait_ms=max_wait_ms)
+            asked = Asked(node_id, session, session.held, max_wait_ms=self._max_wait_ms)
             requests.append(self._wrap(self._build, now, asked))
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when the next backoff or the pause of a Fetch ends; now if there is room for what was left out."""
+        """Return when a backoff ends or a second Fetch may be due; now if there is room for what was left out."""
         if self.has_left_out and self._buffer.freed:
             return now
-        due = self._partitions.wake_at(PositionState.FETCHING, now)
-        for node_id, session in self._sessions.items():
+        due = min(self._partitions.wake_at(PositionState.FETCHING, now), self._look_at)
+        for session in self._sessions.values():
             retry = session.retry
             if retry.in_flight:
                 continue
             if now < retry.not_before < due:
                 due = retry.not_before
-            if session.put_off_until < due and node_id in self.targets.by_node:
-                due = session.put_off_until
         return due
 
     def restart(self, now: float) -> None:
@@ -174,6 +194,7 @@ class Planner:
         for session in self._sessions.values():
             session.reset()
         self._sessions.clear()
+        self._seconds.clear()
         self.targets.clear()
         self.has_left_out = False
         self.replicas = Replicas(self._random)
@@ -225,44 +246,44 @@ class Planner:
         # Each node gets a fair share; otherwise the first node's Fetch could reserve all memory and delay the others.
         fair = min(wish, max(1, limit // (nodes * RESPONSES_IN_BUFFER)))
         used = self._buffer.pinned
-        for session in self._sessions.values():
+        for session in chain(self._sessions.values(), self._seconds.values()):
             used += session.reserved
         if limit == size_max or used + fair <= limit:
             self._buffer.may_fill = limit == size_max
         free = min(fair, (size_max if self._buffer.may_fill else limit) - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
-    def _wait_of(self, node_id: int, session: FetchSession, now: float) -> int:
-        """Return for how many milliseconds the broker may hold a Fetch; -1 if the Fetch is put off."""
-        is_crowded = False
-        if node_id in self.targets.waiting:
-            # Once it was found that none of the partitions has records, only those that have changed can have some.
-            is_new = session.put_off_until == NEVER
-            candidates = self.targets.by_node[node_id] if is_new else self.targets.changed(node_id)
-            is_crowded = not any(map(self._has_more, candidates))
-        # Some positions are committed, and the others are being looked up. If the former are at the end of their logs,
-        # the broker would hold a first Fetch of these, and the records of the others would come half a second late.
-        is_first = not session.turn and bool(self._partitions.without_position())
-        if not is_crowded and not is_first:
-            return self._max_wait_ms
-        if session.put_off_until == NEVER:
-            session.put_off_until = now + self._pause(session)
-        if now < session.put_off_until:
-            return -1
-        return 0 if is_crowded else self._max_wait_ms
-
-    def _pause(self, session: FetchSession) -> float:
-        """Return for how many seconds a Fetch is put off: never longer than the broker would hold it."""
-        longest = self._max_wait_ms / 1000
-        if self._settings.fetch_min_bytes > 1:
-            return longest  # records are to come together rather than soon
-        grown: float = PUT_OFF_S * 2 ** min(session.fruitless, 8)
-        return min(grown, PUT_OFF_MAX_S, longest)
-
-    def _has_more(self, partition: Partition) -> bool:
-        """Whether the broker is known to have records of the partition that were not fetched yet."""
+    def _has_more(self, partition: Partition) -> bool | None:
+        """Whether the broker has records of the partition that were not fetched yet; None if its log end is unknown."""
         end = partition.last_stable_offset if self._isolation_level else partition.high_watermark
-        return end is not None and partition.cursor.fetch_offset < end
+        return None if end is None else partition.cursor.fetch_offset < end
+
+    def _second(self, node_id: int, first: FetchSession, limit: int, now: float) -> list[Request]:
+        """Return a second Fetch if the first one is held, and other partitions of the node may have records."""
+        if self._max_wait_ms <= LOOK_AFTER_S * 1000:
+            return []  # it is answered before a connection would be ready
+        second = self._seconds.get(node_id) or self._new_session(node_id, CHANNEL_2)
+        # After a response without records, there are none before the first Fetch is answered.
+        is_vain = second.fruitless > 0 and second.beside == first.turn
+        if second.retry.in_flight or now < second.retry.not_before or is_vain:
+            return []
+        partitions = stranded(first, self.targets.changed(node_id), self._has_more)
+        if not partitions:
+            return []
+        held_from = held_since(first, self._has_more)
+        if now < held_from:
+            self._look_at = min(self._look_at, held_from)
+            return []
+        second.reserved = self._allowance(len(partitions), len(self.targets.by_node), limit)
+        if second.reserved <= 0:
+            second.reserved = 0
+            self.has_left_out = self._buffer.starving = True
+            return []
+        self._seconds[node_id] = second
+        second.beside = first.turn
+        second.retry.sent()
+        asked = Asked(node_id, second, second.held, is_second=True)
+        return [self._wrap(self._build_second, now, asked)]
 
     def _limit(self) -> int:
         """Return how many fetched bytes to hold while polls return records."""
@@ -272,11 +293,9 @@ class Planner:
         nodes = max(len(self._sessions), len(self.targets.by_node))
         return min(self._max_buffered_bytes, max(READ_AHEAD_BYTES, nodes * self._node_bytes))
 
-    def _new_session(self, node_id: int) -> FetchSession:
-        retry = Retry(self._backoff, self._random)
-        session = FetchSession(Target(node_id, CHANNEL), retry, self._settings.enable_incremental_fetch_sessions)
-        self._sessions[node_id] = session
-        return session
+    def _new_session(self, node_id: int, channel: str = CHANNEL) -> FetchSession:
+        incremental = self._settings.enable_incremental_fetch_sessions
+        return FetchSession(Target(node_id, channel), Retry(self._backoff, self._random), incremental)
 
     def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
@@ -321,14 +340,18 @@ class Planner:
             else:
                 wanted[partition.tp] = self._want(partition, partition_bytes)
         plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
-        asked.held = session.held
-        for partition in partitions:
-            if not changed.get(partition):
-                asked.held.expect(partition)
-        asked.epoch = plan.epoch
-        asked.by_name = not uses_ids
-        asked.at = self._now
-        return self._message(asked, plan)
+        return self._message(asked, plan, partitions, changed, uses_ids=uses_ids)
+
+    def _build_second(self, asked: Asked, version: int) -> Message:
+        self.targets.update(self._now)
+        uses_ids, partition_bytes = version > NAMES_UNTIL, self._partition_bytes()
+        changed = self.targets.changed(asked.node_id)
+        first = self._sessions.get(asked.node_id)
+        # None are left if the request was written late, after the first Fetch was answered.
+        partitions = [] if first is None else stranded(first, changed, self._has_more)
+        wanted = {partition.tp: self._want(partition, partition_bytes) for partition in partitions}
+        plan = asked.session.plan(wanted, sessions=False, uses_ids=uses_ids)
+        return self._message(asked, plan, partitions, {}, uses_ids=uses_ids)
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
@@ -347,7 +370,23 @@ class Planner:
         among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, wish // among)
 
-    def _message(self, asked: Asked, plan: Plan) -> FetchRequest:
+    def _message(
+        self,
+        asked: Asked,
+        plan: Plan,
+        partitions: list[Partition],
+        changed: Mapping[Partition, bool],
+        *,
+        uses_ids: bool,
+    ) -> FetchRequest:
+        """Return the request, and note what is sent and for which cursors; ``changed``: those that have only moved."""
+        asked.held = asked.session.held
+        for partition in partitions:
+            if not changed.get(partition):
+                asked.held.expect(partition)
+        asked.epoch = plan.epoch
+        asked.by_name = not uses_ids
+        asked.at = asked.session.written_at = self._now
         topics: dict[str, FetchTopic] = {}
         for tp, want in plan.send.items():
             topic = topics.get(tp.topic)

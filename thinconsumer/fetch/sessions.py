@@ -88,6 +88,13 @@ class HeldPartitions:
             self.unconfirmed[partition.tp] = partition
         self.cursors[partition.tp] = partition, partition.cursor
 
+    def has_position_of(self, partition: Partition) -> bool:
+        """Whether the partition is read from its current fetch offset."""
+        known = self.cursors.get(partition.tp)
+        if known is None or known[1] is not partition.cursor:
+            return False
+        return self.wanted[partition.tp].fetch_offset == partition.cursor.fetch_offset
+
     def end_confirmation(self, partition: Partition) -> None:
         """Keep the time at which the partition's log end was confirmed; later responses do not change it."""
         if partition.confirmation is self.confirmation:
@@ -119,9 +126,9 @@ class FetchSession:
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
     fruitless: int = 0  #: Number of consecutive responses without records.
-    #: Until when the next Fetch is put off (``planner.PUT_OFF_S``); NEVER if it is not put off.
-    put_off_until: float = NEVER
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
+    beside: int = 0  #: Of a second Fetch: the ``turn`` of the first one that was held when it was sent.
+    written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
     held: HeldPartitions = field(default_factory=HeldPartitions)
 

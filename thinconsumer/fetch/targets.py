@@ -24,8 +24,8 @@ class FetchTargets:
     """The partitions to fetch, by the node to fetch them from."""
 
     __slots__ = (
-        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_has_new_limit", "_metadata", "_partitions", "_seen",
-        "_serial", "_share", "by_node", "leaderless", "left_out", "limit", "nodes", "waiting",
+        "_buffer", "_due", "_due_at", "_fetchable", "_has_new_limit", "_metadata", "_partitions", "_seen",
+        "_serial", "_share", "by_node", "changes", "leaderless", "left_out", "limit", "nodes",
     )  # fmt: skip
 
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
@@ -40,14 +40,12 @@ class FetchTargets:
         """Look at all partitions again."""
         #: The partitions to fetch by node; no node has an empty list.
         self.by_node: dict[int, dict[Partition, None]] = {}
-        #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch. By each:
-        #: the node from which to fetch it when there is room; None if that is unknown, or for a broken batch.
-        self.left_out: dict[Partition, int | None] = {}
-        self.waiting: dict[int, int] = {}  #: By node: how many of its partitions wait for room in the buffer.
+        #: Partitions that are not fetched since they have their share of the buffer filled, or a broken batch.
+        self.left_out: dict[Partition, None] = {}
         self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
         #: By node: partitions that have changed since the last request to that node was built, and whether only the
         #: fetch offset of each has moved.
-        self._changed: dict[int, dict[Partition, bool]] = {}
+        self.changes: dict[int, dict[Partition, bool]] = {}
         self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
         self._fetchable: dict[Partition, None] = {}
         self._share = 0  #: Bytes of the buffer that one partition may fill.
@@ -116,7 +114,7 @@ class FetchTargets:
         if node_id is None or partition.delivery_end is not None or held >= self._share:
             partition.report_change()
         else:
-            self._changed.setdefault(node_id, {}).setdefault(partition, True)
+            self.changes.setdefault(node_id, {}).setdefault(partition, True)
 
     def wanted(self, node_id: int) -> list[Partition]:
         """Return the partitions to fetch from a node, in the order of assignment."""
@@ -124,7 +122,7 @@ class FetchTargets:
 
     def changed(self, node_id: int) -> list[Partition]:
         """Return the node's partitions to fetch that have changed since the last request to it."""
-        return [partition for partition in self._changed.get(node_id, ()) if self.nodes.get(partition) == node_id]
+        return [partition for partition in self.changes.get(node_id, ()) if self.nodes.get(partition) == node_id]
 
     def take_changed(self, node_id: int) -> dict[Partition, bool]:
         """Return the partitions for which a request to the node may differ from the one before, in assignment order.
@@ -132,7 +130,7 @@ class FetchTargets:
         These include partitions that are no longer fetched from that node. The value of each says whether only its
         fetch offset has moved.
         """
-        changed = self._changed.pop(node_id, {})
+        changed = self.changes.pop(node_id, {})
         if len(changed) > 1:
             changed = {partition: changed[partition] for partition in sorted(changed, key=_by_number)}
         return changed
@@ -164,20 +162,16 @@ class FetchTargets:
 
     def _place(self, partition: Partition, now: float) -> None:
         """Put the partition where it belongs: to its node, to ``left_out`` or ``leaderless``, or nowhere."""
-        waits_for = self.left_out.pop(partition, None)
-        if waits_for is not None:
-            self.waiting[waits_for] -= 1
-            if not self.waiting[waits_for]:
-                del self.waiting[waits_for]
+        self.left_out.pop(partition, None)
         self.leaderless.pop(partition, None)
         node_id = self._node(partition, now) if partition in self._fetchable else None
         before = self.nodes.get(partition)
         if node_id is not None:
-            self._changed.setdefault(node_id, {})[partition] = False
+            self.changes.setdefault(node_id, {})[partition] = False
         if node_id == before:
             return
         if before is not None:
-            self._changed.setdefault(before, {})[partition] = False
+            self.changes.setdefault(before, {})[partition] = False
             del self.by_node[before][partition], self.nodes[partition]
             if not self.by_node[before]:
                 del self.by_node[before]
@@ -188,11 +182,8 @@ class FetchTargets:
     def _node(self, partition: Partition, now: float) -> int | None:
         # head() drops batches fetched before a seek, which would use up the partition's share of the buffer.
         is_buffered = partition in self._buffer.queues and self._buffer.head(partition) is not None
-        is_broken = is_buffered and self._buffer.broken(partition)
-        if is_broken or (is_buffered and self._buffer.held(partition) >= self._share):
-            self.left_out[partition] = node_id = None if is_broken else self.node_for(partition, now)
-            if node_id is not None:
-                self.waiting[node_id] = self.waiting.get(node_id, 0) + 1
+        if is_buffered and (self._buffer.held(partition) >= self._share or self._buffer.broken(partition)):
+            self.left_out[partition] = None
             return None
         node_id = self.node_for(partition, now)
         if node_id is None:

@@ -1,0 +1,241 @@
+"""A second Fetch, on a connection of its own, for partitions that become ready while the broker holds the first one."""
+
+import pytest
+
+from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.fetch.planner import CHANNEL
+from thinconsumer.fetch.second import CHANNEL as SECOND_CHANNEL
+from thinconsumer.fetch.second import LOOK_AFTER_S, LOOK_AT_MAX
+from thinconsumer.fetch.sessions import FINAL_EPOCH, NO_SESSION
+from thinconsumer.position_states import PositionEvent, PositionState
+from thinconsumer.timers import NEVER
+
+
+@pytest.fixture
+def held(world):
+    """Two partitions whose records were all read, and the Fetch for more of them, which the broker holds."""
+    a, b = world.simple(100, 200)
+    world.receive({a.tp: {"high_watermark": 100}, b.tp: {"high_watermark": 200}})
+    return world, a, b, world.fetch()
+
+
+def seek(partition, offset):
+    partition.place(PositionEvent.SEEK, offset)
+
+
+def test_a_seek_to_records_is_followed_at_once(held, kit):
+    """Before, each seek took up to ``fetch_max_wait_ms``, in which the broker held a Fetch from the old position."""
+    world, a, _, first = held
+    assert first.request.target.channel == CHANNEL and first.message.max_wait_ms == 500
+    seek(a, 40)
+    second = world.second()
+    assert second.request.target == first.request.target._replace(channel=SECOND_CHANNEL)
+    assert second.message.max_wait_ms == 0, "the broker must not hold this one"
+    assert (second.message.session_id, second.message.session_epoch) == (NO_SESSION, FINAL_EPOCH)
+    assert {tp: want.fetch_offset for tp, want in second.asked().items()} == {a.tp: 40}
+    second.answer({a.tp: {"records": kit.batch(40, 60), "high_watermark": 100}}, session_id=NO_SESSION)
+    assert a.cursor.fetch_offset == 100
+    assert world.fetches() == world.seconds == {}, "all records are there"
+    first.answer({})
+    assert world.fetch().asked() == {}, "the session has the position at the end from before the seek"
+
+
+def test_more_records_are_fetched_until_the_first_fetch_is_answered(held, kit):
+    world, a, _, first = held
+    seek(a, 40)
+    for offset in range(40, 70, 10):
+        second = world.second()
+        assert second.asked()[a.tp].fetch_offset == offset
+        assert world.fetches() == world.seconds == {}, "one at a time"
+        second.answer({a.tp: {"records": kit.batch(offset, 10), "high_watermark": 100}}, session_id=NO_SESSION)
+    first.answer({})
+    assert world.fetch().asked()[a.tp].fetch_offset == 70 and not world.seconds
+
+
+def test_records_that_both_fetches_return_are_taken_once(held, kit):
+    world, a, _, first = held
+    seek(a, 40)
+    second = world.second()
+    first.answer({})
+    again = world.fetch()
+    assert again.asked()[a.tp].fetch_offset == 40
+    data = {a.tp: {"records": kit.batch(40, 10), "high_watermark": 100}}
+    second.answer(data, session_id=NO_SESSION)
+    again.answer(data)
+    assert [record.offset for record in world.collector.gather(100).records[a.tp]] == list(range(40, 50))
+    assert world.fetch().asked()[a.tp].fetch_offset == 50
+
+
+def test_a_seek_to_the_end_waits(held):
+    world, a, _, _ = held
+    seek(a, 100)
+    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+
+
+def test_an_assigned_partition_is_fetched_at_once(held, kit):
+    """Nothing is known of its log end."""
+    world, a, b, _ = held
+    world.cluster({kit.tp(n): (1, 5) for n in range(3)})
+    world.partitions.assign([a.tp, b.tp, kit.tp(2)])
+    new = world.partitions.get(kit.tp(2))
+    seek(new, 7)
+    assert new.high_watermark is None
+    second = world.second()
+    assert {tp: want.fetch_offset for tp, want in second.asked().items()} == {new.tp: 7}
+    second.answer({new.tp: {"high_watermark": 7}}, session_id=NO_SESSION)
+    assert world.fetches() == world.seconds == {}, "it has no records"
+
+
+def test_a_fetch_of_partitions_with_unknown_ends_is_held_only_after_a_while(world, kit):
+    """They may have records, which are answered within milliseconds."""
+    a, b = world.simple(0, 0)
+    b.ask_reset(None)
+    assert set(world.fetch().asked()) == {a.tp}
+    b.place(PositionEvent.RESET_FOUND, 5)
+    assert world.fetches() == world.seconds == {}
+    assert world.planner.wake_at(world.now) == world.now + LOOK_AFTER_S
+    world.now += LOOK_AFTER_S
+    assert set(world.second().asked()) == {b.tp}
+    assert world.planner.wake_at(world.now) == NEVER
+
+
+def test_a_fetch_that_has_records_is_not_held(held):
+    world, a, b, _ = held
+    b.high_watermark = 201
+    seek(a, 40)
+    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+
+
+def test_a_fetch_that_was_not_written_yet_will_have_all_partitions(world):
+    a, b = world.simple(100, 200)
+    world.receive({a.tp: {"high_watermark": 100}, b.tp: {"high_watermark": 200}})
+    (request,) = world.planner.step(world.now)
+    seek(a, 40)
+    assert world.planner.step(world.now) == []
+    assert [part.fetch_offset for topic in request.build(17).topics for part in topic.partitions] == [40]
+
+
+def test_a_second_fetch_that_is_written_late_asks_for_what_is_still_missing(held):
+    world, a, _, first = held
+    seek(a, 40)
+    (request,) = world.planner.step(world.now)
+    first.answer({})
+    assert world.fetch().asked()[a.tp].fetch_offset == 40
+    assert request.build(17).topics == []
+
+
+def test_a_partition_is_fetched_at_once_when_the_buffer_has_room_again(make, kit):
+    """Before, a partition with records beside others without was read thirty times slower."""
+    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000)
+    full, _ = world.simple(0, 0)
+    world.receive({full.tp: kit.batch(0, 4, size=150_000), kit.tp(1): {"high_watermark": 0}})
+    assert full.tp not in world.fetch().request.context.cursors
+    world.collector.settle(world.collector.gather(3))
+    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    world.collector.settle(world.collector.gather(1))
+    assert world.planner.wake_at(world.now) == world.now
+    assert set(world.second().asked()) == {full.tp}
+
+
+def test_no_second_fetch_is_sent_while_the_buffer_is_full(held):
+    world, a, _, _ = held
+    world.buffer.pinned = world.config.max_buffered_bytes
+    seek(a, 40)
+    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    world.buffer.pinned, world.buffer.freed = 0, True
+    assert world.planner.wake_at(world.now) == world.now
+    reserved = world.second().request.context.session.reserved
+    assert 0 < reserved <= world.config.max_buffered_bytes
+
+
+def test_a_second_fetch_without_records_is_not_repeated_before_the_first_is_answered(held):
+    """The broker may not return what its last response has shown, as after a truncation: no loop of requests."""
+    world, a, _, first = held
+    seek(a, 40)
+    world.second().answer({a.tp: {"high_watermark": 100}}, session_id=NO_SESSION)
+    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    first.answer({})
+    world.fetch().answer({})
+    world.fetch()
+    seek(a, 50)
+    assert world.second().asked()[a.tp].fetch_offset == 50
+
+
+def test_a_second_fetch_that_fails_is_no_failure_of_the_partition(held):
+    """A broker or firewall may allow one connection only; then the first Fetch has the partition later."""
+    world, a, _, first = held
+    seek(a, 40)
+    world.second().fail(KafkaConnectionError("refused"))
+    assert a.last_error is None and a.state is PositionState.FETCHING
+    assert world.fetches() == world.seconds == {}, "backing off"
+    world.now += 1
+    world.second().fail(KafkaConnectionError("refused"))
+    first.answer({})
+    assert world.fetch().asked()[a.tp].fetch_offset == 40
+
+
+def test_errors_of_partitions_are_handled_as_usual(held):
+    world, a, _, _ = held
+    seek(a, 40)
+    world.second().answer({a.tp: {"error_code": 1}}, session_id=NO_SESSION)  # OFFSET_OUT_OF_RANGE
+    assert a.state is PositionState.AWAITING_RESET
+
+
+def test_a_short_hold_needs_no_second_fetch(make):
+    world = make(fetch_max_wait_ms=int(LOOK_AFTER_S * 1000))
+    (a,) = world.simple(100)
+    world.receive({a.tp: {"high_watermark": 100}})
+    world.fetch()
+    seek(a, 40)
+    assert world.fetches() == world.seconds == {}
+
+
+def test_many_partitions_are_not_all_looked_at(world):
+    """To look at 10,000 partitions takes a millisecond, and each step would do so."""
+    parts = world.simple(*[0] * (LOOK_AT_MAX + 1))
+    world.receive({part.tp: {"high_watermark": 0} for part in parts})
+    world.fetch()
+    parts[0].high_watermark = 9
+    seek(parts[0], 5)
+    assert world.fetches() == world.seconds == {}
+    assert world.planner.wake_at(world.now) == world.now + LOOK_AFTER_S
+    world.now += LOOK_AFTER_S
+    assert set(world.second().asked()) == {parts[0].tp}
+
+
+def test_a_transaction_under_way_has_no_records_for_read_committed(make):
+    world = make(isolation_level="read_committed")
+    a, b = world.simple(100, 200)
+    ends = {"high_watermark": 300, "last_stable_offset": 100}
+    world.receive({a.tp: ends, b.tp: {**ends, "last_stable_offset": 200}})
+    world.fetch()
+    seek(a, 120)
+    assert world.fetches() == world.seconds == {}
+    seek(a, 99)
+    assert set(world.second().asked()) == {a.tp}
+
+
+def test_partitions_that_are_paused_or_given_up_are_not_fetched(held):
+    world, a, b, _ = held
+    seek(a, 40)
+    a.paused = True
+    assert world.fetches() == world.seconds == {}
+    world.partitions.assign([b.tp])
+    assert world.fetches() == world.seconds == {}
+
+
+def test_after_a_restart_all_begins_anew(held):
+    world, a, _, _ = held
+    seek(a, 40)
+    world.second()
+    world.planner.restart(world.now)
+    assert set(world.fetch().asked()) == {a.tp, held[2].tp} and not world.seconds
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_brokers_that_know_no_topic_ids(world, version):
+    a, b = world.simple(100, 200)
+    world.fetch(version).answer({a.tp: {"high_watermark": 100}, b.tp: {"high_watermark": 200}})
+    world.fetch(version)
+    seek(a, 40)
+    assert world.second(version).asked()[a.tp].fetch_offset == 40
