@@ -291,7 +291,7 @@ ROWS = (
     reading(
         "two fetches at once",
         "A second Fetch goes out before the first is answered; a session is strictly sequential (KIP-227).",
-        (Planner, "step", "if retry.in_flight or now < retry.not_before:", "if False:"),
+        (Planner, "step", "if retry.in_flight:", "if False:"),
     ),
     reading(
         "retry without backoff",
