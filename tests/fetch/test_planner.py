@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from thinconsumer.connection.request import Answer
+from thinconsumer.connection.request import Answer, Target
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING
+from thinconsumer.fetch.planner import ASKER, CHANNEL, LEAST_WORTH_ASKING
 from thinconsumer.fetch.sessions import FINAL_EPOCH
 from thinconsumer.position_states import PositionEvent
 from thinconsumer.timers import NEVER
@@ -530,11 +530,22 @@ def test_close_ends_open_sessions(world, kit):
     world.assign({kit.tp(0): 0, kit.tp(1): 0})
     sent = world.fetches()
     sent[1].answer({}, session_id=41)
-    [goodbye] = world.planner.close(world.now)
+    [goodbye] = world.planner.close(world.now, lambda node_id, channel: True)
     message = goodbye.build(17)
-    assert goodbye.target.node_id == 1
+    assert goodbye.target == Target(1, CHANNEL)
     assert (message.session_id, message.session_epoch, message.max_wait_ms) == (41, FINAL_EPOCH, 0)
     assert message.topics == [] and message.forgotten_topics_data == []
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_a_session_is_closed_over_another_connection_while_the_broker_holds_a_fetch(world, is_ready):
+    """It reads the closing Fetch only after the one that it holds: close() took 200 ms, and sessions stayed."""
+    (a,) = world.simple(0)
+    world.receive({a.tp: {"high_watermark": 0}}, session_id=41)
+    world.fetch()
+    [goodbye] = world.planner.close(world.now, lambda node_id, channel: is_ready and (node_id, channel) == (1, ""))
+    assert goodbye.target == Target(1, "" if is_ready else CHANNEL)
+    assert goodbye.build(17).session_id == 41
 
 
 # -- never busy

@@ -54,9 +54,9 @@ GAP_DECAY = 0.9
 #: Size in bytes up to which a response is small. After a larger one, the broker can collect the next records while this
 #: one is decoded.
 SMALL_BYTES = 16 * 1024
-#: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. A broker that
-#: holds back a Fetch on the same connection answers only after up to fetch_max_wait_ms, which should not delay the end
-#: of the program.
+#: How long close() waits, in seconds, for brokers to answer the requests that close the fetch sessions. Without another
+#: connection, a broker that holds a Fetch answers only after up to fetch_max_wait_ms, which should not delay the end of
+#: the program.
 GOODBYE = 0.2
 
 
@@ -415,7 +415,8 @@ class ConsumerCore:
 
     def _say_goodbye(self, deadline: float) -> None:
         engine, driver = self.managers.engine, self.shell.driver
-        waiting = engine.close(self.managers.planner.close(driver.now()), driver.now())
+        goodbyes = self.managers.planner.close(driver.now(), engine.network.is_ready)
+        waiting = engine.close(goodbyes, driver.now())
         while waiting and driver.now() < deadline:
             driver.step(engine, deadline)
             waiting = engine.closing(driver.now())

@@ -199,15 +199,24 @@ class Planner:
         self.has_left_out = False
         self.replicas = Replicas(self._random)
 
-    def close(self, now: float) -> list[Request]:
-        """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches."""
+    def close(self, now: float, is_ready: Callable[[int, str], bool]) -> list[Request]:
+        """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches.
+
+        ``is_ready`` says whether there is a connection to a node for a channel. Behind a Fetch in flight, which the
+        broker may hold, the closing one would wait: it is sent over the general channel.
+        """
 
         def build(asked: Asked, version: int) -> Message:
             return FetchRequest(session_id=asked.session.session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
 
-        # Sent even while a Fetch is in flight: the broker reads it after that Fetch.
-        sessions = [(node_id, session) for node_id, session in self._sessions.items() if session.session_id]
-        return [self._wrap(build, now, Asked(*one, HeldPartitions())) for one in sessions]
+        requests = []
+        for node_id, session in self._sessions.items():
+            if session.session_id:
+                request = self._wrap(build, now, Asked(node_id, session, HeldPartitions()))
+                if session.retry.in_flight and is_ready(node_id, ""):
+                    request.target = Target(node_id, "")
+                requests.append(request)
+        return requests
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
         """Return the partitions to fetch from one node."""
