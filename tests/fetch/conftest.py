@@ -145,8 +145,8 @@ class World:
     def fetches(self, version: int = 17) -> dict[int, Sent]:
         """Return the due Fetch of each node, and put second ones into ``seconds``."""
         sent = [Sent(self, request, version) for request in self.planner.step(self.now)]
-        self.seconds = {one.node_id: one for one in sent if one.request.context.is_second}
-        return {one.node_id: one for one in sent if not one.request.context.is_second}
+        self.seconds = {one.node_id: one for one in sent if one.request.context.second}
+        return {one.node_id: one for one in sent if not one.request.context.second}
 
     def second(self, version: int = 17) -> Sent:
         """Return the second Fetch that is due, and no other one is."""

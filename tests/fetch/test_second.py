@@ -4,8 +4,8 @@ import pytest
 
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import CHANNEL
+from thinconsumer.fetch.second import AWAITED_S, LOOK_AFTER_S, LOOK_AT_MAX
 from thinconsumer.fetch.second import CHANNEL as SECOND_CHANNEL
-from thinconsumer.fetch.second import LOOK_AFTER_S, LOOK_AT_MAX
 from thinconsumer.fetch.sessions import FINAL_EPOCH, NO_SESSION
 from thinconsumer.position_states import PositionEvent, PositionState
 from thinconsumer.timers import NEVER
@@ -99,11 +99,14 @@ def test_a_fetch_of_partitions_with_unknown_ends_is_held_only_after_a_while(worl
     assert world.planner.wake_at(world.now) == NEVER
 
 
-def test_a_fetch_that_has_records_is_not_held(held):
+def test_a_fetch_of_partitions_with_records_is_held_only_if_they_do_not_come(held):
+    """The broker may wait for more of them (``fetch_min_bytes``), or be a follower that does not have them yet."""
     world, a, b, _ = held
     b.high_watermark = 201
     seek(a, 40)
-    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == world.now + AWAITED_S
+    world.now += AWAITED_S
+    assert set(world.second().asked()) == {a.tp}
 
 
 def test_a_fetch_that_was_not_written_yet_will_have_all_partitions(world):
@@ -148,28 +151,89 @@ def test_no_second_fetch_is_sent_while_the_buffer_is_full(held):
     assert 0 < reserved <= world.config.max_buffered_bytes
 
 
-def test_a_second_fetch_without_records_is_not_repeated_before_the_first_is_answered(held):
+def test_a_position_without_records_is_not_asked_for_again_before_the_first_fetch_is_answered(held):
     """The broker may not return what its last response has shown, as after a truncation: no loop of requests."""
-    world, a, _, first = held
+    world, a, b, first = held
     seek(a, 40)
     world.second().answer({a.tp: {"high_watermark": 100}}, session_id=NO_SESSION)
     assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    seek(b, 7)
+    second = world.second()
+    assert set(second.asked()) == {b.tp}, "other positions are"
+    second.answer({b.tp: {"high_watermark": 200}}, session_id=NO_SESSION)
+    seek(a, 41)
     first.answer({})
-    world.fetch().answer({})
     world.fetch()
+    world.now += AWAITED_S
+    seek(a, 40)
+    assert world.second().asked()[a.tp].fetch_offset == 40
+
+
+def test_records_that_a_full_response_does_not_have_are_asked_for_again(held, kit):
+    world, a, b, _ = held
+    seek(a, 40)
+    seek(b, 50)
+    asked = []
+    for _ in range(3):
+        second = world.second()
+        asked.append([one.number for one in map(world.partitions.get, second.asked())])
+        one = next(iter(second.asked()))
+        offset = second.asked()[one].fetch_offset
+        second.answer({one: {"records": kit.batch(offset, 5), "high_watermark": 100}}, session_id=NO_SESSION)
+    assert sorted(asked[0]) == sorted(asked[1]) and asked[0] != asked[1] != asked[2], "each is first in turn"
+    assert (a.cursor.fetch_offset, b.cursor.fetch_offset) in ((50, 55), (45, 60))
+
+
+def test_a_seek_while_a_second_fetch_is_in_flight_is_followed_at_once(held, kit):
+    """The response has nothing for the new position, but that says nothing about it."""
+    world, a, _, _ = held
+    seek(a, 40)
+    second = world.second()
     seek(a, 50)
+    assert world.fetches() == world.seconds == {}
+    second.answer({a.tp: {"records": kit.batch(40, 10), "high_watermark": 100}}, session_id=NO_SESSION)
     assert world.second().asked()[a.tp].fetch_offset == 50
+
+
+def test_log_ends_are_confirmed_by_first_fetches_only(held, kit):
+    """health() and lag go by that time: they said STUCK for ever after a seek, since no session had the partition."""
+    world, a, b, first = held
+    seek(a, 40)
+    world.second().answer({a.tp: {"records": kit.batch(40, 60), "high_watermark": 100}}, session_id=NO_SESSION)
+    for _ in range(3):
+        world.now += 10
+        first.answer({})
+        assert a.confirmed_at == b.confirmed_at == world.now
+        first = world.fetch()
+
+
+def test_partitions_are_looked_at_once(world, monkeypatch):
+    """Each step would take a millisecond with thousands of partitions that were resumed."""
+    parts = world.simple(*[0] * 100)
+    world.receive({part.tp: {"high_watermark": 0} for part in parts})
+    world.fetch()
+    looked_at = []
+    original = world.planner._has_more
+    monkeypatch.setattr(type(world.planner), "_has_more", lambda _, part: looked_at.append(part) or original(part))
+    for part in parts[:60]:
+        seek(part, 0)
+    for _ in range(5):
+        assert world.fetches() == world.seconds == {}
+    assert len(looked_at) == 60
 
 
 def test_a_second_fetch_that_fails_is_no_failure_of_the_partition(held):
     """A broker or firewall may allow one connection only; then the first Fetch has the partition later."""
     world, a, _, first = held
     seek(a, 40)
-    world.second().fail(KafkaConnectionError("refused"))
-    assert a.last_error is None and a.state is PositionState.FETCHING
-    assert world.fetches() == world.seconds == {}, "backing off"
-    world.now += 1
-    world.second().fail(KafkaConnectionError("refused"))
+    for _ in range(3):
+        world.second().fail(KafkaConnectionError("refused"))
+        assert a.last_error is None and a.state is PositionState.FETCHING
+        assert world.fetches() == world.seconds == {}, "backing off"
+        assert world.now < world.planner.wake_at(world.now) < world.now + 2
+        world.now = world.planner.wake_at(world.now)
+    world.second().answer({}, session_id=NO_SESSION, error_code=-1)
+    assert world.fetches() == world.seconds == {} and a.last_error is None
     first.answer({})
     assert world.fetch().asked()[a.tp].fetch_offset == 40
 

@@ -40,6 +40,9 @@ def test_records_equal_those_with_decoded_headers(both):
     assert not any(one != other for one, other in zip(lazy + plain, plain + lazy))
     assert all(one != other for one, other in zip(lazy, plain[1:] + plain))
     assert lazy[0] != "a record"
+    assert sorted([*lazy, *plain]) == sorted([*plain, *plain]) and max(lazy[0], plain[0]) == plain[0]
+    assert all((one <= other, one >= other, one < other) == (True, True, False) for one, other in zip(lazy, plain))
+    assert all((one <= other, one >= other, one > other) == (True, True, False) for one, other in zip(plain, lazy))
     assert [*map(hash, lazy)] == [*map(hash, plain)]
     assert repr(lazy) == repr(plain)
     assert [one.with_key_value(1, 2) for one in lazy] == [one.with_key_value(1, 2) for one in plain]

@@ -25,7 +25,8 @@ from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
-from .sessions import FIRST_INCREMENTAL_EPOCH, HeldPartitions
+from .second import SecondFetch
+from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, HeldPartitions
 
 log = logging.getLogger(__name__)
 
@@ -74,20 +75,19 @@ class Answers:
         """
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
-        session, held = asked.session, asked.held
-        session.reserved = 0
+        session, held, second = asked.session, asked.held, asked.second
+        sent: FetchSession | SecondFetch = second or session
+        sent.reserved = 0
         if self._generation != self._partitions.generation:
             self._generation = self._partitions.generation
             self._outages.keep(self._partitions)
         response: FetchResponse | None = answer.response
-        if response is None:
-            self._failed(asked, answer.error, now)
+        if response is None or response.error_code:
+            self._failed(asked, answer.error, response, now)
             return False
-        if response.error_code:
-            self._session_error(asked, response.error_code, now)
-            return False
-        session.answered(response.session_id)
-        session.retry.succeeded()
+        sent.retry.succeeded()
+        if second is None:
+            session.answered(response.session_id)
         if self._planner.replicas.failures:
             self._planner.replicas.worked(asked.node_id)
         self.completed += 1
@@ -119,6 +119,11 @@ class Answers:
                 else:
                     self._take(asked, partition, cursor, data, frame, now)
                 is_smooth = is_smooth and partition.state is PositionState.FETCHING and partition.last_error is None
+        if second is not None:
+            # Also records that are dropped may have filled the response.
+            if not any(data.records for topic in response.responses for data in topic.partitions):
+                second.got_nothing(held)
+            return is_smooth and not rejected
         if rejected or held.unconfirmed:
             self._confirm(held, rejected, now)
         held.confirmation.at = now
@@ -146,21 +151,27 @@ class Answers:
         """Delay the next Fetch after several responses without records, unless the last one took long."""
         session = asked.session
         session.fruitless += 1
-        if asked.is_second:
-            return  # it is sent again only after the first Fetch was answered
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
             # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
             session.retry.not_before = asked.at + pause
 
-    def _failed(self, asked: Asked, error: KafkaError | None, now: float) -> None:
+    def _failed(self, asked: Asked, error: KafkaError | None, response: FetchResponse | None, now: float) -> None:
+        if asked.second is not None:
+            # The first Fetch shows whether the broker works, and has these partitions next.
+            asked.second.retry.failed(now)
+            log.debug("the second Fetch from node %s failed: %s", asked.node_id, error or response)
+        elif response is None:
+            self._got_no_response(asked, error, now)
+        else:
+            self._session_error(asked, response.error_code, now)
+
+    def _got_no_response(self, asked: Asked, error: KafkaError | None, now: float) -> None:
         # The broker may still hold the session. The next request closes it by its id; otherwise abandoned sessions
         # would fill the broker's session cache.
         asked.session.reset(keep_id=True)
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
-        if asked.is_second:
-            return  # the first Fetch shows whether the broker works
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
         # Polls raise a rejected API version or login, because the broker would reject the next request, too.
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable

@@ -1,6 +1,7 @@
 """Plan the Fetch requests: which partitions to fetch from which node, and how many bytes.
 
-The planner keeps one fetch session per node with at most one Fetch in flight, and limits what all of them read ahead.
+The planner keeps one fetch session per node with at most one Fetch in flight, sends a second Fetch without a session if
+the broker holds that one (:mod:`.second`), and limits what all of them read ahead.
 A request is built when it is written, not when it is queued, since connecting may take long.
 After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 """
@@ -8,9 +9,8 @@ After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 from typing import TypeVar
 
 from ..config import ConsumerConfig
@@ -28,8 +28,8 @@ from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopi
 from .buffer import Buffer
 from .replicas import Replicas
 from .second import CHANNEL as CHANNEL_2
-from .second import LOOK_AFTER_S, held_since, stranded
-from .sessions import FINAL_EPOCH, FetchSession, HeldPartitions, Plan, WantedPartition
+from .second import LOOK_AFTER_S, SecondFetch, held_since
+from .sessions import FINAL_EPOCH, NO_SESSION, FetchSession, HeldPartitions, Plan, WantedPartition
 from .targets import FetchTargets
 
 T = TypeVar("T")
@@ -61,14 +61,16 @@ class Asked:
     node_id: int
     session: FetchSession
     #: The partitions of the broker's session, with their cursors when the request was written; before that, those of
-    #: the request before.
+    #: the request before. For a second Fetch, the partitions in the request.
     held: HeldPartitions
+    max_bytes: int  #: Maximum bytes of the response.
+    #: Of a second Fetch (:mod:`.second`): its state. Then ``session`` is that of the first one.
+    second: SecondFetch | None = None
     epoch: int = 0  #: The session epoch sent.
     at: float = 0.0  #: When the request was written, in monotonic seconds.
     by_name: bool = False  #: Whether the request names topics, and not their ids: a broker before 3.1 knows no ids.
     refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
     max_wait_ms: int = 0  #: How long the broker may hold the Fetch.
-    is_second: bool = False  #: Whether the Fetch was sent beside one that the broker holds.
 
     @property
     def cursors(self) -> dict[TopicPartition, tuple[Partition, Cursor]]:
@@ -80,27 +82,9 @@ class Planner:
     """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
     __slots__ = (
-        "_backoff",
-        "_buffer",
-        "_has_topic_ids",
-        "_isolation_level",
-        "_look_at",
-        "_max_buffered_bytes",
-        "_max_wait_ms",
-        "_metadata",
-        "_node_bytes",
-        "_now",
-        "_partitions",
-        "_random",
-        "_seconds",
-        "_sessions",
-        "_settings",
-        "_timeout",
-        "_turn",
-        "batches",
-        "has_left_out",
-        "replicas",
-        "targets",
+        "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_look_at", "_max_buffered_bytes",
+        "_max_wait_ms", "_metadata", "_node_bytes", "_now", "_partitions", "_random", "_seconds", "_sessions",
+        "_settings", "_timeout", "_turn", "_waiting", "batches", "has_left_out", "replicas", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -120,7 +104,8 @@ class Planner:
         self._backoff = Backoff.from_settings(settings)
         self.targets = FetchTargets(settings, partitions, metadata, buffer)
         self._sessions: dict[int, FetchSession] = {}
-        self._seconds: dict[int, FetchSession] = {}  #: Those of second Fetches, which have no session on the broker.
+        self._seconds: dict[int, SecondFetch] = {}
+        self._waiting: dict[int, None] = {}  #: The nodes with partitions that wait for a second Fetch.
         self._look_at = NEVER  #: When to look again if a second Fetch is due.
         self._has_topic_ids = (-1, -1, False)  #: Metadata version, assignment's generation, and the result for them.
         self._turn = 0  #: The number of requests so far, by which the next step begins with another node.
@@ -137,7 +122,7 @@ class Planner:
         self.has_left_out = self._buffer.starving = self._buffer.freed = False
         self._look_at = NEVER
         nodes, sessions, partitions, targets = self._metadata.nodes, self._sessions, self._partitions, self.targets
-        may_be_second = targets.changes or targets.left_out or partitions.changed or partitions.unplanned
+        may_be_second = self._waiting or targets.left_out or partitions.changed or partitions.unplanned
         if len(sessions) >= len(nodes) > 0 and not may_be_second:
             # Every node of the cluster has a Fetch in flight in most steps, so that is checked first.
             for node in nodes:
@@ -151,15 +136,15 @@ class Planner:
         if limit != self.targets.limit:
             self.targets.set_limit(limit)
             self.has_left_out = self.targets.update(now)
+        if targets.ready:
+            self._note_ready()
         by_node = self.targets.by_node
         # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
-            session = sessions.get(node_id)
-            if session is None:
-                session = sessions[node_id] = self._new_session(node_id)
+            session = sessions.get(node_id) or self._new_session(node_id)
             retry = session.retry
             if retry.in_flight:
-                if node_id in self.targets.changes:
+                if node_id in self._waiting:
                     requests += self._second(node_id, session, limit, now)
                 continue
             if now < retry.not_before:
@@ -172,7 +157,7 @@ class Planner:
             session.written_at = NEVER
             retry.sent()
             self._turn += 1
-            asked = Asked(node_id, session, session.held, max_wait_ms=self._max_wait_ms)
+            asked = Asked(node_id, session, session.held, session.reserved, max_wait_ms=self._max_wait_ms)
             requests.append(self._wrap(self._build, now, asked))
         return requests
 
@@ -187,6 +172,10 @@ class Planner:
                 continue
             if now < retry.not_before < due:
                 due = retry.not_before
+        for node_id in self._waiting:
+            retry = self._seconds[node_id].retry
+            if not retry.in_flight and now < retry.not_before < due:
+                due = retry.not_before
         return due
 
     def restart(self, now: float) -> None:
@@ -195,6 +184,7 @@ class Planner:
             session.reset()
         self._sessions.clear()
         self._seconds.clear()
+        self._waiting.clear()
         self.targets.clear()
         self.has_left_out = False
         self.replicas = Replicas(self._random)
@@ -212,7 +202,7 @@ class Planner:
         requests = []
         for node_id, session in self._sessions.items():
             if session.session_id:
-                request = self._wrap(build, now, Asked(node_id, session, HeldPartitions()))
+                request = self._wrap(build, now, Asked(node_id, session, HeldPartitions(), 0))
                 if session.retry.in_flight and is_ready(node_id, ""):
                     request.target = Target(node_id, "")
                 requests.append(request)
@@ -255,8 +245,10 @@ class Planner:
         # Each node gets a fair share; otherwise the first node's Fetch could reserve all memory and delay the others.
         fair = min(wish, max(1, limit // (nodes * RESPONSES_IN_BUFFER)))
         used = self._buffer.pinned
-        for session in chain(self._sessions.values(), self._seconds.values()):
+        for session in self._sessions.values():
             used += session.reserved
+        for second in self._seconds.values():
+            used += second.reserved
         if limit == size_max or used + fair <= limit:
             self._buffer.may_fill = limit == size_max
         free = min(fair, (size_max if self._buffer.may_fill else limit) - used)
@@ -267,32 +259,44 @@ class Planner:
         end = partition.last_stable_offset if self._isolation_level else partition.high_watermark
         return None if end is None else partition.cursor.fetch_offset < end
 
-    def _second(self, node_id: int, first: FetchSession, limit: int, now: float) -> list[Request]:
-        """Return a second Fetch if the first one is held, and other partitions of the node may have records."""
+    def _note_ready(self) -> None:
+        """Note which partitions became ready to be fetched after the Fetch in flight to their node was written."""
+        ready, self.targets.ready = self.targets.ready, {}
         if self._max_wait_ms <= LOOK_AFTER_S * 1000:
-            return []  # it is answered before a connection would be ready
-        second = self._seconds.get(node_id) or self._new_session(node_id, CHANNEL_2)
-        # After a response without records, there are none before the first Fetch is answered.
-        is_vain = second.fruitless > 0 and second.beside == first.turn
-        if second.retry.in_flight or now < second.retry.not_before or is_vain:
-            return []
-        partitions = stranded(first, self.targets.changed(node_id), self._has_more)
-        if not partitions:
+            return  # that Fetch is answered before another connection would be ready
+        for node_id, partitions in ready.items():
+            first = self._sessions.get(node_id)
+            if first is None or not first.retry.in_flight or first.written_at == NEVER:
+                continue
+            some = [one for one in partitions if self._has_more(one) is not False]
+            if some:
+                second = self._seconds.get(node_id)
+                if second is None:
+                    retry = Retry(self._backoff, self._random)
+                    second = self._seconds[node_id] = SecondFetch(Target(node_id, CHANNEL_2), retry)
+                second.waiting.update(dict.fromkeys(some))
+                self._waiting[node_id] = None
+
+    def _second(self, node_id: int, first: FetchSession, limit: int, now: float) -> list[Request]:
+        """Return a second Fetch of the partitions that wait, if the broker holds the first one."""
+        second = self._seconds[node_id]
+        if second.retry.in_flight or now < second.retry.not_before:
             return []
         held_from = held_since(first, self._has_more)
         if now < held_from:
             self._look_at = min(self._look_at, held_from)
             return []
-        second.reserved = self._allowance(len(partitions), len(self.targets.by_node), limit)
-        if second.reserved <= 0:
-            second.reserved = 0
+        reserved = self._allowance(len(second.waiting), len(self.targets.by_node), limit)
+        if reserved <= 0:
             self.has_left_out = self._buffer.starving = True
             return []
-        self._seconds[node_id] = second
-        second.beside = first.turn
+        second.drop_others(first, node_id, self.targets.nodes, self._has_more)
+        if not second.waiting:
+            del self._waiting[node_id]
+            return []
+        second.reserved = reserved
         second.retry.sent()
-        asked = Asked(node_id, second, second.held, is_second=True)
-        return [self._wrap(self._build_second, now, asked)]
+        return [self._wrap(self._build_second, now, Asked(node_id, first, HeldPartitions(), reserved, second))]
 
     def _limit(self) -> int:
         """Return how many fetched bytes to hold while polls return records."""
@@ -302,13 +306,15 @@ class Planner:
         nodes = max(len(self._sessions), len(self.targets.by_node))
         return min(self._max_buffered_bytes, max(READ_AHEAD_BYTES, nodes * self._node_bytes))
 
-    def _new_session(self, node_id: int, channel: str = CHANNEL) -> FetchSession:
-        incremental = self._settings.enable_incremental_fetch_sessions
-        return FetchSession(Target(node_id, channel), Retry(self._backoff, self._random), incremental)
+    def _new_session(self, node_id: int) -> FetchSession:
+        retry = Retry(self._backoff, self._random)
+        session = FetchSession(Target(node_id, CHANNEL), retry, self._settings.enable_incremental_fetch_sessions)
+        self._sessions[node_id] = session
+        return session
 
     def _wrap(self, build: Callable[[Asked, int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
-        deadline, target = now + self._timeout, asked.session.target
+        deadline, target = now + self._timeout, (asked.second or asked.session).target
         held_back = asked.max_wait_ms / 1000
         return Request(ASKER, FetchRequest, target, partial(build, asked), deadline, asked, 4, self._highest, held_back)
 
@@ -349,18 +355,31 @@ class Planner:
             else:
                 wanted[partition.tp] = self._want(partition, partition_bytes)
         plan = session.plan(wanted, sessions=sessions, uses_ids=uses_ids, unwanted=unwanted)
-        return self._message(asked, plan, partitions, changed, uses_ids=uses_ids)
+        asked.held = session.held
+        for partition in partitions:
+            if not changed.get(partition):
+                asked.held.expect(partition)
+        asked.epoch = plan.epoch
+        asked.by_name = not uses_ids
+        asked.at = session.written_at = self._now
+        if self._seconds and node_id in self._seconds:
+            self._seconds[node_id].clear()
+            self._waiting.pop(node_id, None)
+        self.targets.ready.pop(node_id, None)
+        return self._message(asked, plan)
 
     def _build_second(self, asked: Asked, version: int) -> Message:
+        assert asked.second is not None
         self.targets.update(self._now)
-        uses_ids, partition_bytes = version > NAMES_UNTIL, self._partition_bytes()
-        changed = self.targets.changed(asked.node_id)
-        first = self._sessions.get(asked.node_id)
-        # None are left if the request was written late, after the first Fetch was answered.
-        partitions = [] if first is None else stranded(first, changed, self._has_more)
-        wanted = {partition.tp: self._want(partition, partition_bytes) for partition in partitions}
-        plan = asked.session.plan(wanted, sessions=False, uses_ids=uses_ids)
-        return self._message(asked, plan, partitions, {}, uses_ids=uses_ids)
+        partition_bytes = self._partition_bytes()
+        # None wait if the request is written late, after the next first one.
+        asked.second.drop_others(asked.session, asked.node_id, self.targets.nodes, self._has_more)
+        for one in asked.second.next_in_turn():
+            asked.held.set(one.tp, self._want(one, partition_bytes))
+            asked.held.cursors[one.tp] = one, one.cursor
+        asked.by_name = version <= NAMES_UNTIL
+        asked.at = self._now
+        return self._message(asked, Plan(NO_SESSION, FINAL_EPOCH, asked.held.wanted, {}))
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
@@ -379,23 +398,7 @@ class Planner:
         among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, wish // among)
 
-    def _message(
-        self,
-        asked: Asked,
-        plan: Plan,
-        partitions: list[Partition],
-        changed: Mapping[Partition, bool],
-        *,
-        uses_ids: bool,
-    ) -> FetchRequest:
-        """Return the request, and note what is sent and for which cursors; ``changed``: those that have only moved."""
-        asked.held = asked.session.held
-        for partition in partitions:
-            if not changed.get(partition):
-                asked.held.expect(partition)
-        asked.epoch = plan.epoch
-        asked.by_name = not uses_ids
-        asked.at = asked.session.written_at = self._now
+    def _message(self, asked: Asked, plan: Plan) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
         for tp, want in plan.send.items():
             topic = topics.get(tp.topic)
@@ -419,7 +422,7 @@ class Planner:
         return FetchRequest(
             max_wait_ms=asked.max_wait_ms,
             min_bytes=self._settings.fetch_min_bytes,
-            max_bytes=asked.session.reserved,
+            max_bytes=asked.max_bytes,
             isolation_level=self._isolation_level,
             session_id=plan.session_id,
             session_epoch=plan.epoch,

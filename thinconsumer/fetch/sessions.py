@@ -127,7 +127,6 @@ class FetchSession:
     uses_ids: bool = False
     fruitless: int = 0  #: Number of consecutive responses without records.
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
-    beside: int = 0  #: Of a second Fetch: the ``turn`` of the first one that was held when it was sent.
     written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
     held: HeldPartitions = field(default_factory=HeldPartitions)

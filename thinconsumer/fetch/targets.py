@@ -24,8 +24,8 @@ class FetchTargets:
     """The partitions to fetch, by the node to fetch them from."""
 
     __slots__ = (
-        "_buffer", "_due", "_due_at", "_fetchable", "_has_new_limit", "_metadata", "_partitions", "_seen",
-        "_serial", "_share", "by_node", "changes", "leaderless", "left_out", "limit", "nodes",
+        "_buffer", "_changed", "_due", "_due_at", "_fetchable", "_has_new_limit", "_metadata", "_partitions", "_seen",
+        "_serial", "_share", "by_node", "leaderless", "left_out", "limit", "nodes", "ready",
     )  # fmt: skip
 
     def __init__(self, settings: ConsumerConfig, partitions: Partitions, metadata: Metadata, buffer: Buffer) -> None:
@@ -45,8 +45,10 @@ class FetchTargets:
         self.leaderless: dict[Partition, None] = {}  #: Partitions that could be fetched if their leader was known.
         #: By node: partitions that have changed since the last request to that node was built, and whether only the
         #: fetch offset of each has moved.
-        self.changes: dict[int, dict[Partition, bool]] = {}
+        self._changed: dict[int, dict[Partition, bool]] = {}
         self.nodes: dict[Partition, int] = {}  #: The node to fetch each of these partitions from.
+        #: By node: partitions that were put there since the planner has last looked at them.
+        self.ready: dict[int, dict[Partition, None]] = {}
         self._fetchable: dict[Partition, None] = {}
         self._share = 0  #: Bytes of the buffer that one partition may fill.
         self._seen = -1  #: The metadata version for which all partitions were looked at.
@@ -114,15 +116,11 @@ class FetchTargets:
         if node_id is None or partition.delivery_end is not None or held >= self._share:
             partition.report_change()
         else:
-            self.changes.setdefault(node_id, {}).setdefault(partition, True)
+            self._changed.setdefault(node_id, {}).setdefault(partition, True)
 
     def wanted(self, node_id: int) -> list[Partition]:
         """Return the partitions to fetch from a node, in the order of assignment."""
         return sorted(self.by_node.get(node_id, ()), key=_by_number)
-
-    def changed(self, node_id: int) -> list[Partition]:
-        """Return the node's partitions to fetch that have changed since the last request to it."""
-        return [partition for partition in self.changes.get(node_id, ()) if self.nodes.get(partition) == node_id]
 
     def take_changed(self, node_id: int) -> dict[Partition, bool]:
         """Return the partitions for which a request to the node may differ from the one before, in assignment order.
@@ -130,7 +128,7 @@ class FetchTargets:
         These include partitions that are no longer fetched from that node. The value of each says whether only its
         fetch offset has moved.
         """
-        changed = self.changes.pop(node_id, {})
+        changed = self._changed.pop(node_id, {})
         if len(changed) > 1:
             changed = {partition: changed[partition] for partition in sorted(changed, key=_by_number)}
         return changed
@@ -167,11 +165,12 @@ class FetchTargets:
         node_id = self._node(partition, now) if partition in self._fetchable else None
         before = self.nodes.get(partition)
         if node_id is not None:
-            self.changes.setdefault(node_id, {})[partition] = False
+            self._changed.setdefault(node_id, {})[partition] = False
+            self.ready.setdefault(node_id, {})[partition] = None
         if node_id == before:
             return
         if before is not None:
-            self.changes.setdefault(before, {})[partition] = False
+            self._changed.setdefault(before, {})[partition] = False
             del self.by_node[before][partition], self.nodes[partition]
             if not self.by_node[before]:
                 del self.by_node[before]

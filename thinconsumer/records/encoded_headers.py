@@ -17,6 +17,7 @@ __all__ = ["USE", "HeaderUse", "RecordWithEncodedHeaders", "new_record_with_enco
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class HeaderUse:
@@ -34,7 +35,7 @@ class HeaderUse:
 
     def is_common(self, records: int) -> bool:
         """Return if the headers of this many records, of the next group, should be decoded with them."""
-        if not self.groups_left:
+        if self.groups_left <= 0:  # below 0 if two threads have subtracted at once
             if self.reads and self.reads * self.RARE >= self._records:
                 self.groups_left = self.GROUPS
             self.reads, self._records = 0, records
@@ -66,10 +67,22 @@ class RecordWithEncodedHeaders(ConsumerRecord[K, V]):
         return tuple.__new__(ConsumerRecord, (*self[:8], self.headers, *self[9:]))
 
     def __eq__(self, other: object) -> bool:
-        return self.decoded() == (other.decoded() if isinstance(other, RecordWithEncodedHeaders) else other)
+        return self.decoded() == _decoded(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return self.decoded() < _decoded(other)
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return self.decoded() <= _decoded(other)
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return self.decoded() > _decoded(other)
+
+    def __ge__(self, other: tuple[Any, ...]) -> bool:
+        return self.decoded() >= _decoded(other)
 
     def __hash__(self) -> int:
         return hash(self.decoded())
@@ -80,6 +93,10 @@ class RecordWithEncodedHeaders(ConsumerRecord[K, V]):
 
     def __repr__(self) -> str:
         return repr(self.decoded())
+
+
+def _decoded(other: T) -> T:
+    return other.decoded() if isinstance(other, RecordWithEncodedHeaders) else other  # type: ignore[return-value]
 
 
 #: As :data:`.rows.new_record`.

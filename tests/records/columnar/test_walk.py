@@ -102,19 +102,6 @@ def of_one_size(count, size=100, late=None):
     return [encode_record(NewRecord(bytes(size)), n, 0 if late is None or n < late else 100) for n in range(count)]
 
 
-@pytest.mark.parametrize(("one_in", "steps"), [(20, walk_module.TRIAL_STEPS), (10_000, 100)])
-def test_batches_with_many_large_records_are_walked_alone_after_a_trial(monkeypatch, one_in, steps):
-    made, original = [], walk_module._walk_together
-    monkeypatch.setattr(walk_module, "_walk_together", lambda *args: made.append(original(*args)) or made[-1])
-    rng = random.Random(4)
-    sizes = [9000 if rng.random() < 1 / one_in else rng.randint(60, 160) for _ in range(5000)]
-    written = [encode_record(NewRecord(bytes(size)), n % 100, 0) for n, size in enumerate(sizes)]
-    bodies = [written[at : at + 100] for at in range(0, 5000, 100)]
-    arguments, expected = laid_out(bodies)
-    assert walk(*arguments).tolist() == expected
-    assert [each[2] for each in made] == [steps]
-
-
 @pytest.mark.parametrize("gap", [b"", b"\xff" * 61], ids=["adjacent", "apart"])
 @pytest.mark.parametrize("counts", [[150] * 30, [*range(1, 151)], [150, 150, 1, 63, 64, 65, 149]])
 def test_batches_of_equally_long_records_need_no_steps(monkeypatch, counts, gap):

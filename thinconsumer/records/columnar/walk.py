@@ -33,8 +33,6 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 NUMPY_STEP_COST, ALONE_COST = 20, 40
 #: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
 PART_MIN, WALKERS = 100, 96
-#: If one of so many walkers does not get beyond as many records, most would stop somewhere.
-TRIAL_STEPS = 8
 #: The smallest record length that needs a varint of three bytes.
 THREE_BYTES_MIN = 8192
 #: The search for the first record of a part covers at most this many bytes.
@@ -176,7 +174,7 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
     order = np.argsort(-counts, kind="stable")
     steps = _numpy_steps(counts[order])
     try:
-        positions, at, steps = _walk_together(data, begins, counts, steps, order)
+        positions, at = _walk_together(data, begins, counts, steps, order)
     except IndexError:  # a walker ran beyond the data: discard all positions
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
     # A walker that meets a record of unknown or invalid length (a step of 0) stays there. So if the last step has moved
@@ -204,13 +202,8 @@ def _numpy_steps(counts: Int64s) -> int:
     return int(steps[np.argmin(steps * NUMPY_STEP_COST + records_left + walkers_left * ALONE_COST)])
 
 
-def _walk_together(
-    data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s
-) -> tuple[Int64s, Int64s, int]:  # fmt: skip
-    """Walk up to ``steps`` records of each batch.
-
-    Return the records' positions, where each walker has stopped, and the number of steps, which is smaller if many
-    walkers stay at records of over 8 kB: such batches are walked alone.
+def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s) -> tuple[Int64s, Int64s]:
+    """Walk up to ``steps`` records of each batch; return the records' positions, and where each walker has stopped.
 
     ``order`` lists the batches by descending record count. Walkers of the smallest batches end first, so they are
     always the last ones of the array and can be cut off.
@@ -224,9 +217,6 @@ def _walk_together(
     passed: list[Int64s] = []
     finished: list[Int64s] = []
     for many in walkers.tolist():
-        if len(passed) == TRIAL_STEPS and TRIAL_STEPS * np.count_nonzero(pos == passed[-1]) > len(pos):
-            steps, walkers = TRIAL_STEPS, walkers[:TRIAL_STEPS]
-            break
         if many < len(pos):
             finished.append(pos[many:])
             pos = pos[:many]
@@ -239,7 +229,7 @@ def _walk_together(
     walker = order[np.arange(len(step)) - np.repeat(np.cumsum(walkers) - walkers, walkers)]
     positions = np.empty(int(counts.sum()), np.int64)
     positions[(np.cumsum(counts) - counts)[walker] + step] = np.concatenate(passed) if passed else 0
-    return positions, at, steps
+    return positions, at
 
 
 def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
