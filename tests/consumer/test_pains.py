@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from thinconsumer import ConcurrentAccessError, Consumer, TopicPartition
+from thinconsumer import ConcurrentAccessError, Consumer, HealthState, TopicPartition
 from thinconsumer.testing import Network, Simulation
 
 T0 = TopicPartition("t", 0)
@@ -186,6 +186,22 @@ def test_a_seek_takes_no_longer_than_a_round_trip(how):
                 consumer.resume(T0)
             assert consumer.poll(1000)[T0][0].offset == number
         assert sim.now() - began < 10 * 0.08
+
+
+def test_a_consumer_is_healthy_long_after_a_seek():
+    """The seek's records came by a Fetch that is not repeated; log ends are confirmed by those that are."""
+    sim = Simulation(seed=1, brokers=1, topics={"t": 2})
+    sim.produce("t", 0, [b"%d" % number for number in range(20)])
+    servers = sim.bootstrap_servers
+    with Consumer(driver=sim.driver(), bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([T0, TopicPartition("t", 1)])
+        consumer.poll(1000)
+        consumer.poll(30)
+        consumer.seek(T0, 5)
+        assert len(consumer.poll(1000)[T0]) == 15
+        for _ in range(60):
+            consumer.poll(1000)
+        assert consumer.health().state is HealthState.OK
 
 
 def test_a_partition_with_records_is_read_at_full_pace_though_others_on_its_broker_have_none():
