@@ -288,6 +288,17 @@ def test_partitions_that_are_paused_or_given_up_are_not_fetched(held):
     assert world.fetches() == world.seconds == {}
 
 
+def test_nothing_waits_once_a_node_has_no_partitions(held):
+    """Each step would look for them, and wake_at() at the backoff's end."""
+    world, a, b, _ = held
+    seek(a, 40)
+    world.second().fail(KafkaConnectionError("refused"))
+    assert world.planner.wake_at(world.now) < NEVER
+    a.paused = b.paused = True
+    assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
+    assert not world.planner._waiting
+
+
 def test_after_a_restart_all_begins_anew(held):
     world, a, _, _ = held
     seek(a, 40)

@@ -139,6 +139,9 @@ class Planner:
         if targets.ready:
             self._note_ready()
         by_node = self.targets.by_node
+        for node_id in list(self._waiting):
+            if node_id not in by_node:  # its partitions are paused or gone
+                del self._waiting[node_id]
         # In a fixed order, the first node would get the memory each time that little is free.
         for node_id in _rotated(list(by_node), self._turn) if len(by_node) > 1 else by_node:
             session = sessions.get(node_id) or self._new_session(node_id)
