@@ -13,7 +13,7 @@ from thinconsumer.timers import NEVER
 
 @pytest.fixture
 def held(world):
-    """Two partitions whose records were all read, and the Fetch for more of them, which the broker holds."""
+    """Two partitions, read to their ends, and the Fetch for new records, which the broker holds."""
     a, b = world.simple(100, 200)
     world.receive({a.tp: {"high_watermark": 100}, b.tp: {"high_watermark": 200}})
     return world, a, b, world.fetch()
@@ -147,7 +147,7 @@ def test_no_second_fetch_is_sent_while_the_buffer_is_full(held):
     assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
     world.buffer.pinned, world.buffer.freed = 0, True
     assert world.planner.wake_at(world.now) == world.now
-    reserved = world.second().request.context.session.reserved
+    reserved = world.second().request.context.second.reserved
     assert 0 < reserved <= world.config.max_buffered_bytes
 
 

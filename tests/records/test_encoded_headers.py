@@ -1,4 +1,4 @@
-"""Records whose headers are decoded when they are read; columnar/ builds such records."""
+"""Records with encoded headers; test_lazy_rows.py checks those that the decoder builds."""
 
 import copy
 import pickle

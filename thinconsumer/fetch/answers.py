@@ -154,7 +154,7 @@ class Answers:
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
             # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
-            session.retry.not_before = asked.at + pause
+            session.retry.not_before = session.written_at + pause
 
     def _failed(self, asked: Asked, error: KafkaError | None, response: FetchResponse | None, now: float) -> None:
         if asked.second is not None:

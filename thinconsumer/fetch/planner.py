@@ -63,11 +63,9 @@ class Asked:
     #: The partitions of the broker's session, with their cursors when the request was written; before that, those of
     #: the request before. For a second Fetch, the partitions in the request.
     held: HeldPartitions
-    max_bytes: int  #: Maximum bytes of the response.
     #: Of a second Fetch (:mod:`.second`): its state. Then ``session`` is that of the first one.
     second: SecondFetch | None = None
     epoch: int = 0  #: The session epoch sent.
-    at: float = 0.0  #: When the request was written, in monotonic seconds.
     by_name: bool = False  #: Whether the request names topics, and not their ids: a broker before 3.1 knows no ids.
     refused: dict[str, KafkaError] = field(default_factory=dict)  #: Authorization errors by topic.
     max_wait_ms: int = 0  #: How long the broker may hold the Fetch.
@@ -131,14 +129,14 @@ class Planner:
             else:
                 return []
         requests = []
-        self.has_left_out = self.targets.update(now)
+        self.has_left_out = targets.update(now)
         limit = self._limit()
-        if limit != self.targets.limit:
-            self.targets.set_limit(limit)
-            self.has_left_out = self.targets.update(now)
+        if limit != targets.limit:
+            targets.set_limit(limit)
+            self.has_left_out = targets.update(now)
         if targets.ready:
             self._note_ready()
-        by_node = self.targets.by_node
+        by_node = targets.by_node
         for node_id in list(self._waiting):
             if node_id not in by_node:  # its partitions are paused or gone
                 del self._waiting[node_id]
@@ -160,7 +158,7 @@ class Planner:
             session.written_at = NEVER
             retry.sent()
             self._turn += 1
-            asked = Asked(node_id, session, session.held, session.reserved, max_wait_ms=self._max_wait_ms)
+            asked = Asked(node_id, session, session.held, max_wait_ms=self._max_wait_ms)
             requests.append(self._wrap(self._build, now, asked))
         return requests
 
@@ -205,7 +203,7 @@ class Planner:
         requests = []
         for node_id, session in self._sessions.items():
             if session.session_id:
-                request = self._wrap(build, now, Asked(node_id, session, HeldPartitions(), 0))
+                request = self._wrap(build, now, Asked(node_id, session, HeldPartitions()))
                 if session.retry.in_flight and is_ready(node_id, ""):
                     request.target = Target(node_id, "")
                 requests.append(request)
@@ -299,7 +297,7 @@ class Planner:
             return []
         second.reserved = reserved
         second.retry.sent()
-        return [self._wrap(self._build_second, now, Asked(node_id, first, HeldPartitions(), reserved, second))]
+        return [self._wrap(self._build_second, now, Asked(node_id, first, HeldPartitions(), second))]
 
     def _limit(self) -> int:
         """Return how many fetched bytes to hold while polls return records."""
@@ -364,9 +362,10 @@ class Planner:
                 asked.held.expect(partition)
         asked.epoch = plan.epoch
         asked.by_name = not uses_ids
-        asked.at = session.written_at = self._now
-        if self._seconds and node_id in self._seconds:
-            self._seconds[node_id].clear()
+        session.written_at = self._now
+        second = self._seconds.get(node_id)
+        if second is not None:
+            second.clear()
             self._waiting.pop(node_id, None)
         self.targets.ready.pop(node_id, None)
         return self._message(asked, plan)
@@ -381,7 +380,6 @@ class Planner:
             asked.held.set(one.tp, self._want(one, partition_bytes))
             asked.held.cursors[one.tp] = one, one.cursor
         asked.by_name = version <= NAMES_UNTIL
-        asked.at = self._now
         return self._message(asked, Plan(NO_SESSION, FINAL_EPOCH, asked.held.wanted, {}))
 
     def _want(self, partition: Partition, max_bytes: int) -> WantedPartition:
@@ -425,7 +423,7 @@ class Planner:
         return FetchRequest(
             max_wait_ms=asked.max_wait_ms,
             min_bytes=self._settings.fetch_min_bytes,
-            max_bytes=asked.max_bytes,
+            max_bytes=(asked.second or asked.session).reserved,
             isolation_level=self._isolation_level,
             session_id=plan.session_id,
             session_epoch=plan.epoch,

@@ -4,6 +4,8 @@ A broker holds a Fetch of partitions without new records for ``fetch_max_wait_ms
 connection meanwhile. A partition that is ready to be fetched only then, after a seek or an assignment, or since the
 buffer has room for it again, would have to wait, though it may have records. It is asked for on a connection of its
 own, by a Fetch that the broker answers at once and that belongs to no session. The session's next Fetch has it, too.
+
+Here is which partitions wait for it and when it is due. The planner builds the request; ``answers`` takes the records.
 """
 
 from __future__ import annotations

@@ -204,8 +204,7 @@ class _Headers:
 
 
 def _common_names(
-    data: bytes | memoryview, starts: Int64s, lengths: Int64s,
-    counts: Int64s,
+    data: bytes | memoryview, starts: Int64s, lengths: Int64s, counts: Int64s
 ) -> list[str] | None:  # fmt: skip
     """Return the names of one record's headers; None if other records with headers have other names, or long ones."""
     if not len(counts) or (counts != counts[0]).any():
