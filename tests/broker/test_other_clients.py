@@ -261,6 +261,8 @@ def join(broker: BrokerProcess, topic: str) -> Iterator[Callable[..., Member]]:
     for member in members:
         with suppress(RuntimeError):  # some members have left already
             member.leave()
+    # pytest keeps this fixture's value until after the next teardown, and so what they left open.
+    members.clear()
 
 
 def to_all(broker: BrokerProcess, topic: str, value: bytes) -> None:
