@@ -72,6 +72,16 @@ def test_a_seek_to_the_end_waits(held):
     assert world.fetches() == world.seconds == {} and world.planner.wake_at(world.now) == NEVER
 
 
+def test_a_seek_beyond_the_end_is_out_of_range_at_once(held):
+    """Before, the reset to other offsets began up to ``fetch_max_wait_ms`` later."""
+    world, a, _, _ = held
+    seek(a, 101)
+    second = world.second()
+    assert {tp: want.fetch_offset for tp, want in second.asked().items()} == {a.tp: 101}
+    second.answer({a.tp: {"error_code": 1, "high_watermark": 100}}, session_id=NO_SESSION)
+    assert a.state is PositionState.AWAITING_RESET
+
+
 def test_an_assigned_partition_is_fetched_at_once(held, kit):
     """Nothing is known of its log end."""
     world, a, b, _ = held

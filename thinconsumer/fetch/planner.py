@@ -256,9 +256,15 @@ class Planner:
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
     def _has_more(self, partition: Partition) -> bool | None:
-        """Whether the broker has records of the partition that were not fetched yet; None if its log end is unknown."""
-        end = partition.last_stable_offset if self._isolation_level else partition.high_watermark
-        return None if end is None else partition.cursor.fetch_offset < end
+        """Whether the broker has records of the partition that were not fetched yet; None if its log end is unknown.
+
+        A position that is out of range counts, too: the broker says so at once.
+        """
+        offset, high_watermark = partition.cursor.fetch_offset, partition.high_watermark
+        end = partition.last_stable_offset if self._isolation_level else high_watermark
+        if end is None or high_watermark is None:
+            return None
+        return offset < end or offset > high_watermark
 
     def _note_ready(self) -> None:
         """Note which partitions became ready to be fetched after the Fetch in flight to their node was written."""

@@ -46,7 +46,12 @@ class Job:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env={"JDK_JAVA_OPTIONS": QUICK, **os.environ, "PYSPARK_PYTHON": sys.executable},
+                env={
+                    "JDK_JAVA_OPTIONS": QUICK,
+                    **os.environ,
+                    "PYSPARK_PYTHON": sys.executable,
+                    "PYTHONFAULTHANDLER": "1",
+                },
             )
         self.seen: set[tuple[tuple[int, str], str]] = set()
 
@@ -63,8 +68,22 @@ class Job:
         until = time.monotonic() + PATIENCE_S
         while not self.said(words):
             if self.child.poll() is not None or time.monotonic() > until:
-                raise AssertionError(f"did not say {words!r}: {self.output.read_text()[self.mark :][-4000:]}")
+                printed = self.output.read_text()[self.mark :][-4000:]
+                raise AssertionError(f"did not say {words!r}: {printed}\n\nwhere it is:\n{self.stacks()}")
             time.sleep(0.05)
+
+    def stacks(self) -> str:
+        """Return what the threads of the queries and of Python's processes are doing; ends the latter."""
+        mark = self.output.stat().st_size
+        processes = descendants(self.child.pid)
+        for pid, command in [*((pid, command) for (pid, _), command in processes.items()), (self.child.pid, "python")]:
+            with contextlib.suppress(ProcessLookupError):
+                # A JVM prints its threads, a Python process that dies of this signal does, too.
+                os.kill(pid, signal.SIGQUIT if "/java " in command else signal.SIGABRT)
+        time.sleep(3)
+        threads = self.output.read_text(errors="replace")[mark:].split("\n\n")
+        found = ["\n".join(one.splitlines()[:8]) for one in threads if "stream execution" in one or "File " in one]
+        return "\n\n".join(dict.fromkeys(found))
 
     def kill(self, victim: str) -> bool:
         """Kill a process of this kind; return whether one existed."""
@@ -166,7 +185,7 @@ def survive(job: Job, kills: int, rng: random.Random) -> Job:
         until = time.monotonic() + PATIENCE_S
         while not job.kill(victim):
             assert job.child.poll() is None, job.output.read_text()[-4000:]
-            assert time.monotonic() < until, f"there is no {victim}"
+            assert time.monotonic() < until, f"there is no {victim}: {job.stacks()}"
             time.sleep(0.1)
         job.mark = job.output.stat().st_size
         print(f"killed the {victim} {moment:.2f} s after it was {'running' if starting else 'reading'}")
