@@ -93,10 +93,10 @@ class Job:
             found = [self.child.pid, *(pid for (pid, _), command in processes.items() if "/java " in command)]
         else:
             words = "python_streaming_source_runner" if victim == "source" else "pyspark.daemon pyspark.worker"
-            # The oldest one is the daemon itself.
-            found = sorted(pid for (pid, _), command in processes.items() if words in command)[victim == "worker" :][
-                -1:
-            ]
+            of_kind = [(int(started), pid) for (pid, started), command in processes.items() if words in command]
+            # The oldest one is the daemon itself. It need not have the lowest id, since ids begin anew after some time.
+            # Without its daemon, Spark uses the workers that it has, which are found no longer, and starts no others.
+            found = [pid for _, pid in sorted(of_kind)[victim == "worker" :][-1:]]
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
