@@ -261,7 +261,7 @@ def join(broker: BrokerProcess, topic: str) -> Iterator[Callable[..., Member]]:
     for member in members:
         with suppress(RuntimeError):  # some members have left already
             member.leave()
-    # pytest keeps this fixture's value until after the next teardown, and so what they left open.
+    # pytest keeps the fixture's value until all teardowns are over, and with it the members and what they left open.
     members.clear()
 
 

@@ -258,7 +258,7 @@ class Planner:
     def _has_more(self, partition: Partition) -> bool | None:
         """Whether the broker has records of the partition that were not fetched yet; None if its log end is unknown.
 
-        A position that is out of range counts, too: the broker says so at once.
+        True for a position beyond the log end, too: the broker answers with an error, and does not hold the Fetch.
         """
         offset, high_watermark = partition.cursor.fetch_offset, partition.high_watermark
         end = partition.last_stable_offset if self._isolation_level else high_watermark

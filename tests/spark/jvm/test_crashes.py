@@ -75,11 +75,12 @@ class Job:
     def stacks(self) -> str:
         """Return what the threads of the queries and of Python's processes are doing; ends the latter."""
         mark = self.output.stat().st_size
-        processes = descendants(self.child.pid)
-        for pid, command in [*((pid, command) for (pid, _), command in processes.items()), (self.child.pid, "python")]:
+        for (pid, _), command in descendants(self.child.pid).items():
             with contextlib.suppress(ProcessLookupError):
                 # A JVM prints its threads, a Python process that dies of this signal does, too.
                 os.kill(pid, signal.SIGQUIT if "/java " in command else signal.SIGABRT)
+        # Not by its id: if it has ended, another process may have that now.
+        self.child.send_signal(signal.SIGABRT)
         time.sleep(3)
         threads = self.output.read_text(errors="replace")[mark:].split("\n\n")
         found = ["\n".join(one.splitlines()[:8]) for one in threads if "stream execution" in one or "File " in one]
