@@ -1,7 +1,8 @@
 """Latency of single records, from the producer's call to the reader's loop: ``python benchmarks/latency.py``.
 
 Records are written one at a time with a pause after each, so every Fetch response holds one record. Each reader runs in
-a fresh process, in turns. A value is the time of the producer's call: writer and reader share the machine's clock. CPU
+a fresh process, in turns, and each round begins with another one. Before the first round, the floor reads some thousand
+records: a broker that has just started takes up to twice as long, and whoever is read first would seem slow. A value is the time of the producer's call: writer and reader share the machine's clock. CPU
 is the reader's process, all its threads, from before the first record to the last. For thinconsumer, the engine's steps
 for each record are counted, too: one step handles the response and sends the next Fetch. The floor is a plain socket
 (``floor.py``): the time of the producer, the broker and the system, of which no reader can take anything away.
@@ -25,6 +26,8 @@ from clusters import broker, environment, unique
 
 #: Records of one batch in the second table, and records that one poll returns.
 BATCH, POLL = 5000, 500
+#: Records that are written and read before the first round, by when the broker's code is compiled.
+WARM_UP = 5000
 #: Bytes of a value in the first table: nanoseconds since the epoch in decimal digits.
 VALUE_BYTES = 19
 
@@ -177,6 +180,12 @@ def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float, t
         return [float(figure) for figure in process.stdout.read().split()]
 
 
+def rotated(names: list[str], turn: int) -> list[str]:
+    """Return the names in the order of one round: each round begins with the second one of the round before."""
+    begin = turn % len(names)
+    return names[begin:] + names[:begin]
+
+
 def fill(bootstrap: str, topic: str, batches: int) -> None:
     """Write batches of ``BATCH`` records of 100 bytes."""
     from confluent_kafka import Producer
@@ -192,9 +201,10 @@ def fill(bootstrap: str, topic: str, batches: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap")
-    parser.add_argument("--records", type=int, default=2000, help="per reader and round")
+    parser.add_argument("--records", type=int, default=800, help="per reader and round")
     parser.add_argument("--pause", type=float, default=0.005, help="seconds after each record")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="records before the first round")
     parser.add_argument("--readers", type=lambda text: text.split(","), default=list(READERS))
     parser.add_argument("--tree", help="a checkout whose thinconsumer is measured, too")
     parser.add_argument("--batches", type=int, default=100, help="in the second table; 0 for none")
@@ -217,8 +227,12 @@ def main() -> None:
     with broker(arguments.bootstrap) as cluster:
         full = cluster.create_topic(unique("latency-full"), 1, 1)
         fill(cluster.bootstrap, full, arguments.batches)
-        for _ in range(arguments.rounds):
-            for name, rounds in found.items():
+        warm = cluster.create_topic(unique("latency-warm-up"), 1, 1)
+        measure(cluster.bootstrap, warm, floor.__name__, arguments.warm_up, 0.0)
+        cluster.delete_topic(warm)
+        for turn in range(arguments.rounds):
+            for name in rotated(names, turn):
+                rounds = found[name]
                 reader, tree = ("thinconsumer", arguments.tree) if name == OTHER else (name, None)
                 topic = cluster.create_topic(unique(f"latency-{reader}-{len(rounds)}"), 1, 1)
                 rounds.append(measure(cluster.bootstrap, topic, reader, arguments.records, arguments.pause, tree))

@@ -145,11 +145,9 @@ def test_values_older_than_a_minute_expire_but_totals_stay():
 def test_fetch_metrics(metrics):
     metrics.fetches.record((NOW, 200.0, 1000, 10, 0))
     metrics.fetches.record((NOW, 400.0, 3000, 20, 50))
-    metrics.record_consumed("t", 5, 500, NOW)
-    metrics.record_consumed("u", 1, 100, NOW)
-    metrics.record_position(7, 100, NOW)
-    metrics.record_position(3, 50, NOW)
-    metrics.record_position(None, None, NOW)
+    metrics.returned.record((NOW, 7, 100, 500, 5, "t"))
+    metrics.record_returned("u", 1, 100, 3, 50, NOW)
+    metrics.record_returned("u", 0, 0, None, None, NOW)
     values = metrics.values(NOW, {})
     row = values[FETCH]
     assert (row["fetch-latency-avg"], row["fetch-latency-max"]) == (pytest.approx(300), 400)
@@ -163,7 +161,7 @@ def test_fetch_metrics(metrics):
 
 def test_metrics_of_topics_no_longer_subscribed_are_dropped(metrics):
     for topic in ("t", "u"):
-        metrics.record_consumed(topic, 1, 1, NOW)
+        metrics.returned.record((NOW, 0, 0, 1, 1, topic))
     metrics.keep_topics(["u", "v"])
     assert [group for group in metrics.values(NOW, {}) if "topic-" in group] == [f"{FETCH}.topic-u"]
 

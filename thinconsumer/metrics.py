@@ -15,7 +15,7 @@ import enum
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: The length of one of the two samples, in seconds (Kafka's ``metrics.sample.window.ms``).
 SAMPLE_S = 30.0
@@ -117,9 +117,9 @@ class EventSensors:
 
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
-        self._pending: list[tuple[float, ...]] = []  #: The time and the values of each event that is not added yet.
+        self._pending: list[tuple[Any, ...]] = []  #: The time and the values of each event that is not added yet.
         #: Record an event: a tuple of its time and a value for each sensor. This is ``list.append`` itself.
-        self.record: Callable[[tuple[float, ...]], None] = self._pending.append
+        self.record: Callable[[tuple[Any, ...]], None] = self._pending.append
         self._add_at = -math.inf  #: The end of the sample to which events were added last.
 
     def is_full(self) -> bool:
@@ -143,6 +143,32 @@ class EventSensors:
                     sensor.record(value, now)
                 self._add_at = min(sensor.sample_ends_at for sensor in self._sensors)
             del events[:within]
+
+
+class ReturnedRecords(EventSensors):
+    """Records that polls return. An event has the time; lag and lead of the position after the records, that is its
+    distance from the partition's end and start; the bytes and the number of the records; and their topic, of which the
+    bytes and the number are also added to sensors of its own.
+    """
+
+    __slots__ = ("topics",)
+
+    def __init__(self, *sensors: Sensor) -> None:
+        super().__init__(*sensors)
+        self.topics: dict[str, dict[str, Sensor]] = {}  #: By topic: its own sensors.
+
+    def flush(self) -> None:
+        for now, _, _, size, records, topic in self._pending:
+            self.add_to_topic(topic, size, records, now)
+        super().flush()
+
+    def add_to_topic(self, topic: str, size: int, records: int, now: float) -> None:
+        """Add records to the sensors of their topic."""
+        sensors = self.topics.get(topic)
+        if sensors is None:
+            sensors = self.topics[topic] = {"bytes": Sensor(), "records": Sensor()}
+        sensors["bytes"].record(size, now)
+        sensors["records"].record(records, now)
 
 
 class Stat(enum.Enum):
@@ -270,17 +296,14 @@ class ConsumerMetrics:
     """The sensors of one consumer, fed by the ``record_...`` methods and by :meth:`EventSensors.record`."""
 
     __slots__ = (
-        "_consumed", "_counts", "_poll_began", "_polls", "_polls_kept", "_sensors", "_topics", "exchanges", "fetches",
-        "poll_ended", "positions",
+        "_counts", "_poll_began", "_polls", "_polls_kept", "_sensors", "exchanges", "fetches", "poll_ended", "returned",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._sensors = {name: Sensor() for name in _SENSORS}
-        self._topics: dict[str, tuple[dict[str, Sensor], EventSensors]] = {}
         #: A Fetch response: its latency in ms, bytes, number of records, and throttle time in ms.
         self.fetches = self._events("fetch_latency", "fetch_size", "records_per_request", "fetch_throttle")
-        self._consumed = self._events("bytes", "records")
-        self.positions = self._events("lag", "lead")  #: The distance of a position from its partition's end and start.
+        self.returned = ReturnedRecords(*(self._sensors[name] for name in ("lag", "lead", "bytes", "records")))
         self._polls = self._events("poll", "poll_gap", "poll_idle")
         #: A request and its response: the bytes of both, and the latency in ms.
         self.exchanges = self._events("request", "response", "request_latency")
@@ -289,28 +312,24 @@ class ConsumerMetrics:
         self._poll_began: float | None = None
         self.poll_ended: float | None = None  #: When the last ``poll`` has returned or raised; None within one.
 
-    def record_consumed(self, topic: str, records: int, size: int, now: float) -> None:
-        """Record that ``poll`` returns records of a topic; ``size`` in bytes as stored by the broker."""
-        found = self._topics.get(topic)
-        if found is None:
-            sensors = {"bytes": Sensor(), "records": Sensor()}
-            found = self._topics[topic] = sensors, EventSensors(*sensors.values())
-        event = now, size, records
-        found[1].record(event)
-        self._consumed.record(event)
+    def record_returned(
+        self, topic: str, records: int, size: int, lag: int | None, lead: int | None, now: float
+    ) -> None:
+        """Record that ``poll`` returns records, as an event of :attr:`returned`, of which lag or lead is unknown (None).
 
-    def record_position(self, lag: int | None, lead: int | None, now: float) -> None:
-        """Record the distance of a position from its partition's end and start, of which one is unknown (None)."""
-        self.positions.flush()
-        if lag is not None:
-            self._record("lag", lag, now)
-        if lead is not None:
-            self._record("lead", lead, now)
+        ``size`` is in bytes as stored by the broker.
+        """
+        self.returned.flush()
+        for name, value in {"lag": lag, "lead": lead, "bytes": size, "records": records}.items():
+            if value is not None:
+                self._record(name, value, now)
+        self.returned.add_to_topic(topic, size, records, now)
 
     def keep_topics(self, topics: Iterable[str]) -> None:
         """Drop the sensors of all other topics, which would accumulate with a pattern subscription."""
-        wanted = set(topics)
-        self._topics = {topic: found for topic, found in self._topics.items() if topic in wanted}
+        self.returned.flush()
+        for topic in self.returned.topics.keys() - set(topics):
+            del self.returned.topics[topic]
 
     def record_commit(self, seconds: float, now: float) -> None:
         """Record an OffsetCommit response and its latency."""
@@ -358,8 +377,7 @@ class ConsumerMetrics:
                 events.flush()
 
     def _all_events(self) -> list[EventSensors]:
-        mine = [self.fetches, self._consumed, self.positions, self._polls, self.exchanges]
-        return mine + [found[1] for found in self._topics.values()]
+        return [self.fetches, self.returned, self._polls, self.exchanges]
 
     def values(self, now: float, gauges: Mapping[str, float]) -> MetricValues:
         """Return all metrics by group and name; ``gauges`` are the current values of the gauges, by name."""
@@ -371,7 +389,7 @@ class ConsumerMetrics:
             if metric.sensor:
                 value = metric.stat.of(self._sensors[metric.sensor], now)
             values.setdefault(metric.group, {})[metric.name] = value
-        for topic, (sensors, _) in self._topics.items():
+        for topic, sensors in self.returned.topics.items():
             values[f"{FETCH}.topic-{topic}"] = {
                 metric.name: metric.stat.of(sensors[metric.sensor], now) for metric in TOPIC_METRICS
             }

@@ -17,22 +17,18 @@ if TYPE_CHECKING:
 
 def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) -> None:
     """Record the records and bytes that a poll returns, and the lag and lead of their partitions after it."""
-    found: dict[str, tuple[int, int]] = {}
-    for move in poll_result.moves:
-        partition, topic = move.fetched.partition, move.fetched.partition.tp.topic
-        count, size = found.get(topic, (0, 0))
+    metrics = managers.metrics
+    for fetched, records, chunk, _, offset, _, (first_chunk, _) in poll_result.moves:
+        partition, starts = fetched.partition, fetched.batches.starts
         # Bytes are counted when a batch's last record is returned: how many belong to each record is unknown.
-        starts = move.fetched.batches.starts
-        size += starts[move.chunk] - starts[move.begin[0]]
-        found[topic] = count + move.adds, size
+        size = starts[chunk] - starts[first_chunk]
         end, start = partition.high_watermark, partition.log_start_offset
         if end is not None and start is not None:
-            managers.metrics.positions.record((now, max(0, end - move.offset), move.offset - start))
+            lag = end - offset if end > offset else 0
+            metrics.returned.record((now, lag, offset - start, size, records, partition.tp.topic))
         else:
-            lag = None if end is None else max(0, end - move.offset)
-            managers.metrics.record_position(lag, None if start is None else move.offset - start, now)
-    for topic, (count, size) in found.items():
-        managers.metrics.record_consumed(topic, count, size, now)
+            lag, lead = None if end is None else max(0, end - offset), None if start is None else offset - start
+            metrics.record_returned(partition.tp.topic, records, size, lag, lead, now)
 
 
 def figures(managers: ConsumerManagers, now: float) -> MetricValues:
