@@ -2,10 +2,11 @@
 
 Records are written one at a time with a pause after each, so every Fetch response holds one record. Each reader runs in
 a fresh process, in turns, and each round begins with another one. Before the first round, the floor reads some thousand
-records: a broker that has just started takes up to twice as long, and whoever is read first would seem slow. A value is the time of the producer's call: writer and reader share the machine's clock. CPU
-is the reader's process, all its threads, from before the first record to the last. For thinconsumer, the engine's steps
-for each record are counted, too: one step handles the response and sends the next Fetch. The floor is a plain socket
-(``floor.py``): the time of the producer, the broker and the system, of which no reader can take anything away.
+records: a broker that has just started takes up to twice as long, and whoever is read first would seem slow. A value is
+the time of the producer's call: writer and reader share the machine's clock. CPU is the reader's process, all its
+threads, from before the first record to the last. For thinconsumer, the engine's steps for each record are counted,
+too: one step handles the response and sends the next Fetch. The floor is a plain socket (``floor.py``): the time of the
+producer, the broker and the system, of which no reader can take anything away.
 
 A second table shows polls that return 500 of 5,000 buffered records, which is what a poll costs besides decoding.
 ``--tree OLD`` measures the thinconsumer of another checkout in the same rounds, to compare two versions.

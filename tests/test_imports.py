@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from thinconsumer.broker import BrokerProcess
-from thinconsumer.imports import import_uninterrupted
+from thinconsumer.imports import CYCLES, THREAD_TIMEOUT, import_uninterrupted
 
 READER = """
 import sys
@@ -83,3 +83,66 @@ def test_a_poll_imports_nothing_in_the_main_thread(protocol):
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
+# -- numpy
+
+NUMPY = """
+import os
+import sys
+from thinconsumer.fetch.chunks import DECODER
+from thinconsumer.imports import import_with_numpy
+
+class Noticed:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print(os.environ.get({timeout!r}))
+
+sys.meta_path.insert(0, Noticed())
+import_with_numpy(DECODER)
+import_with_numpy(DECODER)
+print(os.environ.get({timeout!r}))
+print(DECODER in sys.modules)
+"""
+
+
+def printed(monkeypatch, before, value, script=NUMPY):
+    """Run the script in a fresh process, after the statements ``before``; return its words."""
+    pytest.importorskip("numpy")
+    monkeypatch.delenv(THREAD_TIMEOUT, raising=False)
+    if value is not None:
+        monkeypatch.setenv(THREAD_TIMEOUT, value)
+    code = before + script.format(timeout=THREAD_TIMEOUT)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_threads_of_numpy_sleep_soon_and_child_processes_inherit_nothing(monkeypatch):
+    assert printed(monkeypatch, "", None) == [CYCLES, "None", "True"]
+
+
+def test_a_timeout_of_the_user_is_kept(monkeypatch):
+    assert printed(monkeypatch, "", "4") == ["4", "4", "True"]
+
+
+def test_nothing_is_set_for_a_program_that_has_imported_numpy_itself(monkeypatch):
+    assert printed(monkeypatch, "import numpy", None) == ["None", "True"]
+
+
+MISSING = """
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise ImportError("no numpy here")
+
+sys.meta_path.insert(0, Missing())
+try:
+    import_with_numpy(DECODER)
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_the_environment_is_restored_if_numpy_is_missing(monkeypatch):
+    imports = "import_with_numpy(DECODER)\nimport_with_numpy(DECODER)\n"
+    script = NUMPY.replace(imports, MISSING)
+    assert printed(monkeypatch, "", None, script) == ["no", "numpy", "here", "None", "False"]

@@ -1,9 +1,16 @@
-"""Import modules so that Ctrl-C cannot leave them half imported."""
+"""Import modules so that Ctrl-C cannot leave them half imported, and numpy without the threads that it starts."""
 
 import importlib
+import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+#: OpenBLAS reads this when it is loaded: its threads sleep after 2 to this power clock cycles without work.
+THREAD_TIMEOUT = "OPENBLAS_THREAD_TIMEOUT"
+CYCLES = "20"
 
 
 def import_uninterrupted(name: str) -> Any:
@@ -33,3 +40,27 @@ def import_uninterrupted(name: str) -> Any:
     if raised:
         raise raised[0]
     return sys.modules[name]
+
+
+def import_with_numpy(name: str) -> Any:
+    """Import a module that needs numpy, as :func:`import_uninterrupted`.
+
+    numpy brings OpenBLAS, a library for linear algebra, which starts a thread for each processor when it is loaded.
+    These threads wait for work actively, which takes a tenth of a second of CPU time, and the broker may need that
+    processor. If the program has not imported numpy itself, OpenBLAS is told to let its threads sleep after less than a
+    millisecond without work.
+    """
+    if name in sys.modules or "numpy" in sys.modules or THREAD_TIMEOUT in os.environ:
+        return import_uninterrupted(name)
+    with _sleeping_threads():
+        return import_uninterrupted(name)
+
+
+@contextmanager
+def _sleeping_threads() -> Iterator[None]:
+    """Set :data:`THREAD_TIMEOUT` within the block only, since child processes inherit it."""
+    os.environ[THREAD_TIMEOUT] = CYCLES
+    try:
+        yield
+    finally:
+        os.environ.pop(THREAD_TIMEOUT, None)

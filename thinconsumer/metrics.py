@@ -315,7 +315,7 @@ class ConsumerMetrics:
     def record_returned(
         self, topic: str, records: int, size: int, lag: int | None, lead: int | None, now: float
     ) -> None:
-        """Record that ``poll`` returns records, as an event of :attr:`returned`, of which lag or lead is unknown (None).
+        """Record that ``poll`` returns records, as an event of :attr:`returned`, but lag or lead is unknown (None).
 
         ``size`` is in bytes as stored by the broker.
         """

@@ -4,7 +4,6 @@ import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.consumer import reader
-from thinconsumer.records import checksum
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import build_marker
 
@@ -89,14 +88,3 @@ def test_a_response_without_records_to_return_does_not_stop_fetching(prompt):
     [[record]] = consumer.poll(1000).values()
     assert record.offset == PROMPT_POLLS + 2
     assert w.clock.now() - before < 0.3
-
-
-@pytest.mark.parametrize("check_crcs", [True, False])
-def test_the_package_for_checksums_is_imported_before_a_record_needs_it(world, monkeypatch, check_crcs):
-    """The import takes 20 ms, by which the first record would be late."""
-    computed = []
-    monkeypatch.setattr(checksum, "crc32c", lambda data: computed.append(bytes(data)) or 0)
-    consumer = world().consumer(check_crcs=check_crcs)
-    assert not consumer.poll(0) and not computed, "the first Fetch has no response yet"
-    assert not consumer.poll(3000)
-    assert set(computed) == ({b""} if check_crcs else set())

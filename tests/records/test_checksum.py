@@ -1,15 +1,48 @@
-"""The first checksum imports the native implementation, which then replaces the importing function."""
+"""The first checksum loads the package's C extension, whose function then replaces the loading one."""
+
+import subprocess
+import sys
+from importlib.machinery import PathFinder
 
 import crc32c
+import pytest
 
 from thinconsumer.records import checksum
 
+CHECK_VALUE = 0xE3069283  # of CRC-32C, for b"123456789"
+FIRST = """
+import sys
+from thinconsumer.records import checksum
+print(checksum.crc32c(b"123456789"), "crc32c" in sys.modules, "importlib.metadata" in sys.modules)
+import crc32c
+print(checksum.crc32c(memoryview(b"123456789")), crc32c.crc32c(b"123456789"), len(crc32c.__version__) > 0)
+"""
+
 
 def test_the_first_checksum_installs_the_native_function(monkeypatch):
-    monkeypatch.setattr(checksum, "crc32c", checksum._import_and_compute)
-    assert checksum.crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C
+    monkeypatch.setattr(checksum, "crc32c", checksum._load_and_compute)
+    assert checksum.crc32c(b"123456789") == CHECK_VALUE
     assert checksum.crc32c is crc32c.crc32c
-    assert checksum.crc32c(memoryview(b"123456789")) == 0xE3069283
+    assert checksum.crc32c(memoryview(b"123456789")) == CHECK_VALUE
+
+
+def test_only_the_extension_is_loaded_and_the_package_can_be_imported_after_it():
+    """The package would take 25 ms for its own version, before the first record."""
+    output = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True).stdout.split()
+    assert output == [str(CHECK_VALUE), "False", "False", str(CHECK_VALUE), str(CHECK_VALUE), "True"]
+
+
+@pytest.mark.parametrize("missing", ["crc32c", "crc32c._crc32c"])
+def test_a_package_without_that_extension_is_imported_whole(monkeypatch, missing):
+    class Finder:
+        @staticmethod
+        def find_spec(name, *path):
+            return None if name == missing else PathFinder.find_spec(name, *path)
+
+    monkeypatch.setattr(checksum, "PathFinder", Finder)
+    monkeypatch.delitem(sys.modules, "crc32c")
+    assert checksum._extension() is None
+    assert checksum._load()(b"123456789") == CHECK_VALUE
 
 
 def test_the_description_names_the_version():

@@ -14,8 +14,9 @@ from ..config.help import OptionsHelp
 from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
+from ..fetch.chunks import DECODER
 from ..fetch.lookups import ListedOffset
-from ..imports import import_uninterrupted
+from ..imports import import_with_numpy
 from ..metrics import MetricValues
 from ..partitions import Reset
 from ..position_states import PositionEvent, PositionState
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     Deserialize: TypeAlias = Callable[[Any], T] | TopicDeserializer[T] | HeadersDeserializer[T]
 
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
-#: The module that decodes batches to columns. It needs numpy, so it is imported by the first ``poll_batches``.
-DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 #: Default ``max_bytes`` of ``poll_batches``. Calls that return more take longer per byte, since the processor then
 #: waits for memory.
 MAX_BYTES = 8 << 20
@@ -201,7 +200,7 @@ class Consumer(GroupCalls, Generic[K, V]):
             ImportError: numpy is not installed (``pip install 'thinconsumer[arrow]'``).
         """
         try:
-            import_uninterrupted(DECODER)
+            import_with_numpy(DECODER)
         except ImportError as exc:
             raise ImportError(f"poll_batches() needs numpy ({exc}): pip install 'thinconsumer[arrow]'") from exc
         if max_bytes is not None and not is_whole(max_bytes, 1):

@@ -24,8 +24,7 @@ def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) 
         size = starts[chunk] - starts[first_chunk]
         end, start = partition.high_watermark, partition.log_start_offset
         if end is not None and start is not None:
-            lag = end - offset if end > offset else 0
-            metrics.returned.record((now, lag, offset - start, size, records, partition.tp.topic))
+            metrics.returned.record((now, max(0, end - offset), offset - start, size, records, partition.tp.topic))
         else:
             lag, lead = None if end is None else max(0, end - offset), None if start is None else offset - start
             metrics.record_returned(partition.tp.topic, records, size, lag, lead, now)

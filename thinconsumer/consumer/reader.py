@@ -22,7 +22,6 @@ from ..fetch.planner import ASKER as FETCH
 from ..net.resolver import Resolver
 from ..net.secured import open_driver
 from ..partitions import Partition
-from ..records import checksum
 from ..records.batch import info
 from ..records.rows import deserialize
 from ..timers import NEVER
@@ -172,8 +171,6 @@ class ConsumerCore:
     def _stepped(self, now: float) -> None:
         if now >= self.watch.look_at and self.watch.step(self.managers, now):
             read_off(self.managers, now)
-            if self.managers.answers.completed and self.config.check_crcs:
-                checksum.crc32c(b"")  # imports its package while a Fetch waits: the first record would wait for 20 ms
 
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
         return None if self.callbacks is None else self.callbacks.next(now, every)

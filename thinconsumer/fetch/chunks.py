@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import DeserializationError, RecordError
-from ..imports import import_uninterrupted
+from ..imports import import_with_numpy
 from ..partitions import Partition
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
@@ -155,7 +155,7 @@ class ChunkDecoder:
 
     def _load_numpy(self) -> bool:
         try:
-            import_uninterrupted(DECODER)
+            import_with_numpy(DECODER)
         except ImportError as error:
             log.debug("records are decoded without numpy: %s", error)
             self._has_numpy = False

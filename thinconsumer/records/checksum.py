@@ -1,22 +1,53 @@
-"""The CRC-32C of record batches, computed by the package crc32c, which is imported when the first checksum is needed.
+"""The CRC-32C of record batches, computed by the package crc32c, which is loaded when the first checksum is needed.
 
-The package imports argparse, email and importlib.metadata, which would take a quarter of the client's start.
+Only the package's C extension is loaded. The package itself imports argparse, email and importlib.metadata, to know its
+own version, which would take 25 ms: more than all else until the first record.
 """
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Callable
+from importlib.machinery import ExtensionFileLoader, PathFinder
+from importlib.util import module_from_spec
+from types import ModuleType
+from typing import Any
 
 from ..imports import import_uninterrupted
 
+Crc32c = Callable[["bytes | bytearray | memoryview"], int]
 
-def _import_and_compute(data: bytes | bytearray | memoryview) -> int:
+_EXTENSION = "_crc32c"
+
+
+def _load_and_compute(data: bytes | bytearray | memoryview) -> int:
     global crc32c
-    crc32c = import_uninterrupted("crc32c").crc32c
+    crc32c = _load()
     return crc32c(data)
+
+
+def _load() -> Crc32c:
+    module: Any = sys.modules.get("crc32c") or _extension() or import_uninterrupted("crc32c")
+    found: Crc32c = module.crc32c
+    return found
+
+
+def _extension() -> ModuleType | None:
+    """Return the package's C extension; None if it is not where it is expected, as in another version."""
+    package = PathFinder.find_spec("crc32c")
+    if package is None or not package.submodule_search_locations:
+        return None
+    spec = PathFinder.find_spec(f"crc32c.{_EXTENSION}", package.submodule_search_locations)
+    if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+        return None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module if hasattr(module, "crc32c") else None
 
 
 #: Return the CRC-32C of ``data``. Call it as an attribute of this module: the first call replaces it with the package's
 #: own function, so that later calls have no overhead.
-crc32c: Callable[[bytes | bytearray | memoryview], int] = _import_and_compute
+crc32c: Crc32c = _load_and_compute
 
 
 def describe() -> str:
