@@ -192,11 +192,11 @@ def test_a_poll_of_many_records_decodes_them_at_once(world, kit, calls, monkeypa
     assert take(world, 300) == {0: list(range(300))} and len(calls) == 1
 
 
-def test_large_batches_are_decoded_about_two_megabytes_at_a_time(world, kit):
+def test_large_batches_are_decoded_about_four_megabytes_at_a_time(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(n * 10, 10, size=10_000) for n in range(50))})
     take(world, 1)
-    assert ahead(world) == 209, "21 batches of 100 kB, without the record that was returned"
+    assert ahead(world) == 419, "42 batches of 100 kB, without the record that was returned"
 
 
 def test_paused_partitions_hold_only_some_decoded_records_back(world, kit, calls):

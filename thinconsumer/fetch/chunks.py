@@ -46,7 +46,7 @@ SHARING_MAX = 200
 #: Approximate size of the columns of one record, besides its bytes.
 COLUMNS_BYTES = 128
 #: The decompressed size from which on more batches do not make decoding faster, but only take more memory.
-FULL_BYTES = 2 << 20
+FULL_BYTES = 4 << 20
 #: Fewer records than this are decoded one batch at a time: each numpy call takes as long for one record as for 100.
 TOGETHER_MIN = 80
 #: A deserializer is called for at most this many records at once, and at most as many as the poll returns, unless a

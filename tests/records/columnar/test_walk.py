@@ -90,10 +90,19 @@ def test_a_large_batch_corrupt_in_the_middle_fails_the_walk():
 
 @pytest.mark.parametrize("many", [1, 60])
 def test_large_records_are_found_beside_small_ones(many):
-    """Their length takes three bytes, which the table of distances does not contain."""
+    """Their length takes three bytes or four, which the table of distances does not contain."""
     rng = random.Random(1)
-    bodies = [records(rng, 5, (3, 8180, 8190, 9000, 70_000)) for _ in range(many)]
+    bodies = [records(rng, 5, (3, 8180, 8190, 9000, 70_000, 1_100_000)) for _ in range(many)]
     arguments, expected = laid_out(bodies)
+    assert walk(*arguments).tolist() == expected
+
+
+def test_batches_with_some_large_records_are_walked_together(monkeypatch):
+    """To walk them alone takes three times as long."""
+    rng = random.Random(1)
+    bodies = [records(rng, 40, (*range(40, 140), 8190, 9000, 3_000_000 // 40)) for _ in range(60)]
+    arguments, expected = laid_out(bodies)
+    monkeypatch.setattr(walk_module, "walk_alone", None)
     assert walk(*arguments).tolist() == expected
 
 

@@ -35,6 +35,8 @@ NUMPY_STEP_COST, ALONE_COST = 20, 40
 PART_MIN, WALKERS = 100, 96
 #: The smallest record length that needs a varint of three bytes.
 THREE_BYTES_MIN = 8192
+#: The maximum number of bytes of a length.
+LENGTH_BYTES_MAX = 5
 #: The search for the first record of a part covers at most this many bytes.
 WINDOW_MAX = 2048
 
@@ -48,7 +50,7 @@ def _steps() -> Int64s:
 
 
 #: Indexed by a record's first two bytes as a little-endian number: the distance from that record to the next one. 0 if
-#: the distance is unknown (a length of three bytes) or invalid (a length of 0 or less).
+#: the distance is unknown (a length of three bytes or more) or invalid (a length of 0 or less).
 _STEPS_ARRAY = _steps()
 #: The same, indexed by the second byte and then by the first: in plain Python, two lookups are faster than a sum.
 _STEPS_BY_BYTES: list[list[int]] = _STEPS_ARRAY.reshape(256, 256).tolist()
@@ -63,7 +65,7 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
     positions = _walk_alike(data, begins, ends, counts)
     if positions is not None:
         return positions
-    parts = _split(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
+    parts = _split(data, begins, ends, counts) if len(counts) < WALKERS // 4 else None
     found = None if parts is None else _walk(data, *parts)
     return _walk(data, begins, ends, counts) if found is None else found
 
@@ -177,7 +179,7 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
         positions, at = _walk_together(data, begins, counts, steps, order)
     except IndexError:  # a walker ran beyond the data: discard all positions
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
-    # A walker that meets a record of unknown or invalid length (a step of 0) stays there. So if the last step has moved
+    # A walker that meets a record of invalid length (a step of 0) stays there. So if the last step has moved
     # a walker, all its steps have, and its positions are valid.
     moved = (at >= 0) & (at > positions[first + np.minimum(counts, max(steps, 1)) - 1])
     whole = moved & (at == ends) & (counts <= steps)
@@ -216,12 +218,16 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     walkers = np.searchsorted(-counts[order], -np.arange(steps), side="left")  # the number of walkers in each step
     passed: list[Int64s] = []
     finished: list[Int64s] = []
+    stuck: set[int] = set()  # the walkers that have met a record of invalid length
     for many in walkers.tolist():
         if many < len(pos):
             finished.append(pos[many:])
             pos = pos[:many]
         passed.append(pos)
-        pos = pos + _STEPS_ARRAY.take(pairs[pos], mode="clip")
+        step = _STEPS_ARRAY.take(pairs[pos], mode="clip")
+        if np.count_nonzero(step) < many:
+            _set_long_steps(data, pos, step, stuck)
+        pos = pos + step
     finished.append(pos)
     at = np.empty_like(begins)
     at[order] = np.concatenate(finished[::-1])
@@ -230,6 +236,24 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     positions = np.empty(int(counts.sum()), np.int64)
     positions[(np.cumsum(counts) - counts)[walker] + step] = np.concatenate(passed) if passed else 0
     return positions, at
+
+
+def _set_long_steps(data: Bytes, pos: Int64s, step: Int64s, stuck: set[int]) -> None:
+    """Set the steps of records with a length of three or more bytes, one by one: few records are so long.
+
+    A walker that meets a record of invalid length gets ``stuck``: its step stays 0.
+    """
+    for index in np.flatnonzero(step == 0).tolist():
+        if index not in stuck:
+            at = int(pos[index])
+            try:
+                length, width = varint(data[at : at + LENGTH_BYTES_MAX].tobytes(), 0)
+            except (Malformed, IndexError):
+                length = 0
+            if length >= THREE_BYTES_MIN:
+                step[index] = width + length
+            else:  # negative or overlong: ``fields`` cannot read it
+                stuck.add(index)
 
 
 def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
