@@ -26,6 +26,15 @@ def test_the_first_checksum_installs_the_native_function(monkeypatch):
     assert checksum.crc32c(memoryview(b"123456789")) == CHECK_VALUE
 
 
+def test_a_caller_that_has_kept_the_first_function_loads_nothing_again(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(checksum, "crc32c", checksum._load_and_compute)
+    monkeypatch.setattr(checksum, "_load", lambda: loaded.append(1) or crc32c.crc32c)
+    kept = checksum.crc32c
+    assert [kept(b"123456789") for _ in range(3)] == [CHECK_VALUE] * 3
+    assert len(loaded) == 1
+
+
 def test_only_the_extension_is_loaded_and_the_package_can_be_imported_after_it():
     """The package would take 25 ms for its own version, before the first record."""
     output = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True).stdout.split()

@@ -22,7 +22,8 @@ _EXTENSION = "_crc32c"
 
 def _load_and_compute(data: bytes | bytearray | memoryview) -> int:
     global crc32c
-    crc32c = _load()
+    if crc32c is _load_and_compute:  # else a caller has kept this function from before
+        crc32c = _load()
     return crc32c(data)
 
 
