@@ -29,8 +29,10 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 #: Estimated costs, in units of the time to read one record's length in plain Python: of one numpy step for all walkers,
-#: and of beginning to walk one batch alone.
-NUMPY_STEP_COST, ALONE_COST = 20, 40
+#: of one record that the step leaves out since its length has three bytes, and of beginning to walk one batch alone.
+NUMPY_STEP_COST, LONG_STEP_COST, ALONE_COST = 20, 14, 40
+#: So many long records may come before any step has saved time.
+LONG_STEPS_AHEAD = 10
 #: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
 PART_MIN, WALKERS = 100, 96
 #: The smallest record length that needs a varint of three bytes.
@@ -177,7 +179,7 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
     steps = _numpy_steps(counts[order])
     try:
         positions, at = _walk_together(data, begins, counts, steps, order)
-    except IndexError:  # a walker ran beyond the data: discard all positions
+    except IndexError:  # discard all positions
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
     # A walker that meets a record of invalid length (a step of 0) stays there. So if the last step has moved
     # a walker, all its steps have, and its positions are valid.
@@ -211,7 +213,7 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     always the last ones of the array and can be cut off.
 
     Raises:
-        IndexError: a walker left the data.
+        IndexError: a walker left the data, or so many records are long that walking alone takes less time.
     """
     pairs = _pairs(data)
     pos = begins[order]
@@ -219,13 +221,18 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     passed: list[Int64s] = []
     finished: list[Int64s] = []
     stuck: set[int] = set()  # the walkers that have met a record of invalid length
+    saved = LONG_STEPS_AHEAD * LONG_STEP_COST
     for many in walkers.tolist():
         if many < len(pos):
             finished.append(pos[many:])
             pos = pos[:many]
         passed.append(pos)
         step = _STEPS_ARRAY.take(pairs[pos], mode="clip")
-        if np.count_nonzero(step) < many:
+        left_out = many - np.count_nonzero(step)
+        saved += many - NUMPY_STEP_COST - LONG_STEP_COST * left_out
+        if left_out:
+            if saved < 0:
+                raise IndexError("walking alone takes less time")
             _set_long_steps(data, pos, step, stuck)
         pos = pos + step
     finished.append(pos)
