@@ -2,7 +2,7 @@
 
 Records are written one at a time with a pause after each, so every Fetch response holds one record. Each reader runs in
 a fresh process, in turns, and each round begins with another one. Before the first round, the floor reads some thousand
-records: a broker that has just started takes up to twice as long, and whoever is read first would seem slow. A value is
+records: a broker that has just started takes up to twice as long, so that the first reader would seem slow. A value is
 the time of the producer's call: writer and reader share the machine's clock. CPU is the reader's process, all its
 threads, from before the first record to the last. For thinconsumer, the engine's steps for each record are counted,
 too: one step handles the response and sends the next Fetch. The floor is a plain socket (``floor.py``): the time of the
@@ -183,7 +183,7 @@ def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float, t
 
 def rotated(names: list[str], turn: int) -> list[str]:
     """Return the names in the order of one round: each round begins with the second one of the round before."""
-    begin = turn % len(names)
+    begin = turn % max(len(names), 1)
     return names[begin:] + names[:begin]
 
 
@@ -205,7 +205,6 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=800, help="per reader and round")
     parser.add_argument("--pause", type=float, default=0.005, help="seconds after each record")
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="records before the first round")
     parser.add_argument("--readers", type=lambda text: text.split(","), default=list(READERS))
     parser.add_argument("--tree", help="a checkout whose thinconsumer is measured, too")
     parser.add_argument("--batches", type=int, default=100, help="in the second table; 0 for none")
@@ -229,7 +228,7 @@ def main() -> None:
         full = cluster.create_topic(unique("latency-full"), 1, 1)
         fill(cluster.bootstrap, full, arguments.batches)
         warm = cluster.create_topic(unique("latency-warm-up"), 1, 1)
-        measure(cluster.bootstrap, warm, floor.__name__, arguments.warm_up, 0.0)
+        measure(cluster.bootstrap, warm, floor.__name__, WARM_UP, 0.0)
         cluster.delete_topic(warm)
         for turn in range(arguments.rounds):
             for name in rotated(names, turn):
@@ -238,7 +237,8 @@ def main() -> None:
                 topic = cluster.create_topic(unique(f"latency-{reader}-{len(rounds)}"), 1, 1)
                 rounds.append(measure(cluster.bootstrap, topic, reader, arguments.records, arguments.pause, tree))
                 cluster.delete_topic(topic)
-            for name, rounds in polls.items() if arguments.batches else ():
+            for name in rotated([*polls], turn) if arguments.batches else ():
+                rounds = polls[name]
                 tree = arguments.tree if name == OTHER else None
                 with start(tree, "--buffered", cluster.bootstrap, full, str(arguments.batches)) as process:
                     rounds.append([float(figure) for figure in process.communicate()[0].split()])

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from thinconsumer.broker import BrokerProcess
-from thinconsumer.imports import CYCLES, THREAD_TIMEOUT, import_uninterrupted
+from thinconsumer.imports import TIMEOUT, TIMEOUT_VARIABLE, import_uninterrupted
 
 READER = """
 import sys
@@ -109,15 +109,15 @@ print(DECODER in sys.modules)
 def printed(monkeypatch, before, value, script=NUMPY):
     """Run the script in a fresh process, after the statements ``before``; return its words."""
     pytest.importorskip("numpy")
-    monkeypatch.delenv(THREAD_TIMEOUT, raising=False)
+    monkeypatch.delenv(TIMEOUT_VARIABLE, raising=False)
     if value is not None:
-        monkeypatch.setenv(THREAD_TIMEOUT, value)
-    code = before + script.format(timeout=THREAD_TIMEOUT)
+        monkeypatch.setenv(TIMEOUT_VARIABLE, value)
+    code = before + script.format(timeout=TIMEOUT_VARIABLE)
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_the_threads_of_numpy_sleep_soon_and_child_processes_inherit_nothing(monkeypatch):
-    assert printed(monkeypatch, "", None) == [CYCLES, "None", "True"]
+    assert printed(monkeypatch, "", None) == [TIMEOUT, "None", "True"]
 
 
 def test_a_timeout_of_the_user_is_kept(monkeypatch):
@@ -126,6 +126,12 @@ def test_a_timeout_of_the_user_is_kept(monkeypatch):
 
 def test_nothing_is_set_for_a_program_that_has_imported_numpy_itself(monkeypatch):
     assert printed(monkeypatch, "import numpy", None) == ["None", "True"]
+
+
+def test_a_value_that_the_program_sets_during_the_import_is_kept(monkeypatch):
+    sets = NUMPY.replace("print(os.environ.get({timeout!r}))\n\n", "os.environ[{timeout!r}] = '26'\n\n", 1)
+    assert sets != NUMPY
+    assert printed(monkeypatch, "", None, sets) == ["26", "True"]
 
 
 MISSING = """

@@ -146,8 +146,8 @@ def test_fetch_metrics(metrics):
     metrics.fetches.record((NOW, 200.0, 1000, 10, 0))
     metrics.fetches.record((NOW, 400.0, 3000, 20, 50))
     metrics.returned.record((NOW, 7, 100, 500, 5, "t"))
-    metrics.record_returned("u", 1, 100, 3, 50, NOW)
-    metrics.record_returned("u", 0, 0, None, None, NOW)
+    metrics.record_without_lag("u", 1, 100, 3, 50, NOW)
+    metrics.record_without_lag("u", 0, 0, None, None, NOW)
     values = metrics.values(NOW, {})
     row = values[FETCH]
     assert (row["fetch-latency-avg"], row["fetch-latency-max"]) == (pytest.approx(300), 400)
@@ -157,6 +157,17 @@ def test_fetch_metrics(metrics):
     assert (row["records-lag-max"], row["records-lead-min"]) == (7, 50)
     assert values[f"{FETCH}.topic-t"]["records-consumed-total"] == 5
     assert values[f"{FETCH}.topic-u"]["bytes-consumed-rate"] == pytest.approx(100 / 30)
+
+
+def test_ctrl_c_does_not_count_records_twice(metrics, monkeypatch):
+    metrics.returned.record((NOW, 0, 0, 100, 10, "t"))
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Sensor, "record", lambda *about: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            metrics.values(NOW, {})
+    metrics.returned.record((NOW, 0, 0, 100, 10, "t"))
+    values = metrics.values(NOW, {})
+    assert values[FETCH]["records-consumed-total"] == values[f"{FETCH}.topic-t"]["records-consumed-total"] == 10
 
 
 def test_metrics_of_topics_no_longer_subscribed_are_dropped(metrics):

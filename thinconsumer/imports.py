@@ -1,4 +1,4 @@
-"""Import modules so that Ctrl-C cannot leave them half imported, and numpy without the threads that it starts."""
+"""Import modules so that Ctrl-C cannot leave them half imported, and numpy so that its threads do not spin."""
 
 import importlib
 import os
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-#: OpenBLAS reads this when it is loaded: its threads sleep after 2 to this power clock cycles without work.
-THREAD_TIMEOUT = "OPENBLAS_THREAD_TIMEOUT"
-CYCLES = "20"
+#: An environment variable that OpenBLAS reads when it is loaded: with the value n, its threads sleep after 2^n clock
+#: cycles without work. By default, n is 26 or 28.
+TIMEOUT_VARIABLE, TIMEOUT = "OPENBLAS_THREAD_TIMEOUT", "20"
 
 
 def import_uninterrupted(name: str) -> Any:
@@ -46,21 +46,22 @@ def import_with_numpy(name: str) -> Any:
     """Import a module that needs numpy, as :func:`import_uninterrupted`.
 
     numpy brings OpenBLAS, a library for linear algebra, which starts a thread for each processor when it is loaded.
-    These threads wait for work actively, which takes a tenth of a second of CPU time, and the broker may need that
-    processor. If the program has not imported numpy itself, OpenBLAS is told to let its threads sleep after less than a
-    millisecond without work.
+    Until these threads sleep, they spin, which takes a tenth of a second of CPU time, and the broker may need that
+    processor. If the program has not imported numpy itself, they sleep after less than a millisecond, also when the
+    program uses numpy for linear algebra later.
     """
-    if name in sys.modules or "numpy" in sys.modules or THREAD_TIMEOUT in os.environ:
+    if name in sys.modules or "numpy" in sys.modules or TIMEOUT_VARIABLE in os.environ:
         return import_uninterrupted(name)
-    with _sleeping_threads():
+    with _short_timeout():
         return import_uninterrupted(name)
 
 
 @contextmanager
-def _sleeping_threads() -> Iterator[None]:
-    """Set :data:`THREAD_TIMEOUT` within the block only, since child processes inherit it."""
-    os.environ[THREAD_TIMEOUT] = CYCLES
+def _short_timeout() -> Iterator[None]:
+    """Set :data:`TIMEOUT_VARIABLE` within the block only, since child processes inherit it."""
+    os.environ[TIMEOUT_VARIABLE] = TIMEOUT
     try:
         yield
     finally:
-        os.environ.pop(THREAD_TIMEOUT, None)
+        if os.environ.get(TIMEOUT_VARIABLE) == TIMEOUT:  # else the program has set it in another thread
+            del os.environ[TIMEOUT_VARIABLE]

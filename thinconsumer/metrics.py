@@ -118,7 +118,7 @@ class EventSensors:
     def __init__(self, *sensors: Sensor) -> None:
         self._sensors = sensors
         self._pending: list[tuple[Any, ...]] = []  #: The time and the values of each event that is not added yet.
-        #: Record an event: a tuple of its time and a value for each sensor. This is ``list.append`` itself.
+        #: Record an event: a tuple that begins with its time and a value for each sensor. It is ``list.append`` itself.
         self.record: Callable[[tuple[Any, ...]], None] = self._pending.append
         self._add_at = -math.inf  #: The end of the sample to which events were added last.
 
@@ -130,6 +130,10 @@ class EventSensors:
         """Add the pending events to the sensors. Call this before a sensor is read, or records a value by itself."""
         events = self._pending[:]
         self._pending.clear()
+        if events:
+            self._add(events)
+
+    def _add(self, events: list[tuple[Any, ...]]) -> None:
         while events:
             within = bisect_left(events, (self._add_at,))
             if within:
@@ -146,21 +150,22 @@ class EventSensors:
 
 
 class ReturnedRecords(EventSensors):
-    """Records that polls return. An event has the time; lag and lead of the position after the records, that is its
-    distance from the partition's end and start; the bytes and the number of the records; and their topic, of which the
-    bytes and the number are also added to sensors of its own.
+    """The sensors of records that polls return, and those of each topic.
+
+    An event has the time, then lag and lead (the distances of the position after the records from the partition's end
+    and start), then the bytes and the number of the records, and last their topic.
     """
 
     __slots__ = ("topics",)
 
-    def __init__(self, *sensors: Sensor) -> None:
-        super().__init__(*sensors)
-        self.topics: dict[str, dict[str, Sensor]] = {}  #: By topic: its own sensors.
+    def __init__(self, lag: Sensor, lead: Sensor, size: Sensor, records: Sensor) -> None:
+        super().__init__(lag, lead, size, records)
+        self.topics: dict[str, dict[str, Sensor]] = {}  #: By topic: the sensors of its bytes and records.
 
-    def flush(self) -> None:
-        for now, _, _, size, records, topic in self._pending:
+    def _add(self, events: list[tuple[Any, ...]]) -> None:
+        for now, _, _, size, records, topic in events:
             self.add_to_topic(topic, size, records, now)
-        super().flush()
+        super()._add(events)
 
     def add_to_topic(self, topic: str, size: int, records: int, now: float) -> None:
         """Add records to the sensors of their topic."""
@@ -312,10 +317,10 @@ class ConsumerMetrics:
         self._poll_began: float | None = None
         self.poll_ended: float | None = None  #: When the last ``poll`` has returned or raised; None within one.
 
-    def record_returned(
+    def record_without_lag(
         self, topic: str, records: int, size: int, lag: int | None, lead: int | None, now: float
     ) -> None:
-        """Record that ``poll`` returns records, as an event of :attr:`returned`, but lag or lead is unknown (None).
+        """Record that ``poll`` returns records while lag or lead is unknown (None); else see :attr:`returned`.
 
         ``size`` is in bytes as stored by the broker.
         """

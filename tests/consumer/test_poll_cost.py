@@ -14,7 +14,7 @@ T0 = TopicPartition("t", 0)
 #: The calls of built-in functions that are system calls on the way of a record. ``poll`` is the wait of epoll.
 SYSTEM_CALLS = {"poll", "recv_into", "send", "sendmsg", "register", "modify", "unregister", "setsockopt", "select"}
 #: Function calls in a poll that returns one record: 560 before there was a bound, and fewer since Python 3.12.
-CALLS_MAX = 156
+CALLS_MAX = 153
 #: The same for a poll that returns buffered records, which are decoded already.
 BUFFERED_CALLS_MAX = 63
 

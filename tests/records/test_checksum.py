@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib.machinery import PathFinder
+from types import ModuleType
 
 import crc32c
 import pytest
@@ -51,6 +52,12 @@ def test_a_package_without_that_extension_is_imported_whole(monkeypatch, missing
     monkeypatch.setattr(checksum, "PathFinder", Finder)
     monkeypatch.delitem(sys.modules, "crc32c")
     assert checksum._extension() is None
+    assert checksum._load()(b"123456789") == CHECK_VALUE
+
+
+def test_a_package_that_another_thread_is_importing_is_not_used(monkeypatch):
+    """Its module is there, but has no functions yet."""
+    monkeypatch.setitem(sys.modules, "crc32c", ModuleType("crc32c"))
     assert checksum._load()(b"123456789") == CHECK_VALUE
 
 

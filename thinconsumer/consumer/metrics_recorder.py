@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) -> None:
     """Record the records and bytes that a poll returns, and the lag and lead of their partitions after it."""
     metrics = managers.metrics
-    for fetched, records, chunk, _, offset, _, (first_chunk, _) in poll_result.moves:
-        partition, starts = fetched.partition, fetched.batches.starts
+    for move in poll_result.moves:
+        partition, starts = move.fetched.partition, move.fetched.batches.starts
         # Bytes are counted when a batch's last record is returned: how many belong to each record is unknown.
-        size = starts[chunk] - starts[first_chunk]
-        end, start = partition.high_watermark, partition.log_start_offset
+        size = starts[move.chunk] - starts[move.begin[0]]
+        topic, end, start = partition.tp.topic, partition.high_watermark, partition.log_start_offset
         if end is not None and start is not None:
-            metrics.returned.record((now, max(0, end - offset), offset - start, size, records, partition.tp.topic))
+            metrics.returned.record((now, max(0, end - move.offset), move.offset - start, size, move.adds, topic))
         else:
-            lag, lead = None if end is None else max(0, end - offset), None if start is None else offset - start
-            metrics.record_returned(partition.tp.topic, records, size, lag, lead, now)
+            lag = None if end is None else max(0, end - move.offset)
+            metrics.record_without_lag(topic, move.adds, size, lag, None if start is None else move.offset - start, now)
 
 
 def figures(managers: ConsumerManagers, now: float) -> MetricValues:

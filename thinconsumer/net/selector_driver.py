@@ -15,13 +15,13 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from math import inf
+from os import getpid
 from selectors import EVENT_READ
 from typing import TYPE_CHECKING
 
 from ..driver import Address, Command, Dial, Endpoint, Resolve, Stream
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaConnectionError
 from .error_text import describe
-from .process import PROCESS
 from .resolver import Resolver, look_up, numeric, system_resolver
 from .socket_connection import SocketConnection, SocketOption
 from .socket_selector import SelectorLike, Sockets, open_sockets
@@ -156,7 +156,7 @@ class SelectorDriver:
 
     def _begin(self, endpoint: Endpoint) -> Sockets:
         self.waiting = False
-        if self._pid != PROCESS.pid:
+        if self._pid != getpid():
             self.check_process()
         sockets = self._sockets or self._open()
         self._endpoint = endpoint
@@ -330,9 +330,9 @@ class SelectorDriver:
         return self._open().fileno()
 
     def check_process(self) -> None:
-        if self._pid != PROCESS.pid and self._pid is not None:
+        if self._pid != getpid() and self._pid is not None:
             raise ConcurrentAccessError(
-                f"connected in process {self._pid} and used in its fork {PROCESS.pid}: both would read from the same "
+                f"connected in process {self._pid} and used in its fork {getpid()}: both would read from the same "
                 "sockets; make a new consumer in the fork, or fork before the first use"
             )
 
@@ -341,7 +341,7 @@ class SelectorDriver:
             return self._sockets
         if self._is_closed:
             raise IllegalStateError("the driver is closed: make a new client")
-        self._pid = PROCESS.pid
+        self._pid = getpid()
         sockets = None
         try:
             sockets = open_sockets(self._selector)
@@ -371,7 +371,7 @@ class SelectorDriver:
         A forked child only closes its copies of the descriptors: the connections stay open in the parent.
         """
         self._is_closed = True
-        if self._pid is not None and self._pid != PROCESS.pid:
+        if self._pid is not None and self._pid != getpid():
             for connection in self._connections.values():
                 connection.abandon()
             self._connections.clear()

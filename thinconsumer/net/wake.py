@@ -6,9 +6,8 @@ flag before it writes a byte, and :meth:`Waker.open` opens the pair before it re
 in any order of the two.
 """
 
+import os
 import socket
-
-from .process import PROCESS
 
 
 class Waker:
@@ -27,7 +26,7 @@ class Waker:
         self._reader, writer = socket.socketpair()
         self._reader.setblocking(False)
         writer.setblocking(False)
-        self._pid = PROCESS.pid
+        self._pid = os.getpid()
         self._writer = writer
         if self._asked:
             self.ring()
@@ -42,7 +41,7 @@ class Waker:
         """Make the descriptor readable, so that an event loop steps, without making :meth:`take` return True."""
         writer = self._writer
         # A forked child shares the pair with its parent: writing would wake the parent.
-        if writer is None or self._pid != PROCESS.pid:
+        if writer is None or self._pid != os.getpid():
             return
         try:
             writer.send(b"\0")

@@ -27,7 +27,7 @@ def build(
 ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
     """Return the records of a batch from offset ``start`` on as ``ConsumerRecord`` objects."""
     offsets, timestamps, keys, values, headers = columns
-    if len(offsets) == 1:  # as often as records come one at a time: then all that follows takes three times as long
+    if len(offsets) == 1:  # the iterators below take three times as long for a single record
         if offsets[0] < start:
             return []
         fields = topic, partition, leader_epoch, offsets[0], timestamps[0], timestamp_type

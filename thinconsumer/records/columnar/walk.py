@@ -3,7 +3,8 @@
 A record's position is known only after the length of the record before it has been read, so the records of one batch
 have to be visited one after the other. Different batches are independent: each gets a *walker*, a position that
 advances from record to record, and numpy advances all walkers by one record in one step. When few walkers are left, the
-rest of each batch is walked alone in plain Python.
+rest of each batch is walked alone in plain Python. Lengths of three bytes or more are read in plain Python between two
+steps; if many records are that long, all batches are walked alone.
 
 If the records of most batches are equally long (their first ones at least), one batch shows where the records of the
 others must be, which numpy verifies for all records at once.
@@ -29,16 +30,18 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 
 #: Estimated costs, in units of the time to read one record's length in plain Python: of one numpy step for all walkers,
-#: of one record that the step leaves out since its length has three bytes, and of beginning to walk one batch alone.
-NUMPY_STEP_COST, LONG_STEP_COST, ALONE_COST = 20, 14, 40
-#: So many long records may come before any step has saved time.
-LONG_STEPS_AHEAD = 10
+#: of one length of three bytes or more between two steps, and of beginning to walk one batch alone.
+NUMPY_STEP_COST, LONG_LENGTH_COST, ALONE_COST = 20, 16, 40
+#: The number of such lengths that are read although the steps have not saved their cost yet.
+LONG_LENGTHS_MIN = 10
 #: Large batches are split into parts of at least ``PART_MIN`` records, so that there are about ``WALKERS`` walkers.
 PART_MIN, WALKERS = 100, 96
 #: The smallest record length that needs a varint of three bytes.
 THREE_BYTES_MIN = 8192
 #: The maximum number of bytes of a length.
 LENGTH_BYTES_MAX = 5
+#: A distance that leads beyond all data, for walkers that have met a length of three bytes or more.
+FAR = 1 << 40
 #: The search for the first record of a part covers at most this many bytes.
 WINDOW_MAX = 2048
 
@@ -54,7 +57,9 @@ def _steps() -> Int64s:
 #: Indexed by a record's first two bytes as a little-endian number: the distance from that record to the next one. 0 if
 #: the distance is unknown (a length of three bytes or more) or invalid (a length of 0 or less).
 _STEPS_ARRAY = _steps()
-#: The same, indexed by the second byte and then by the first: in plain Python, two lookups are faster than a sum.
+#: The same with ``FAR`` in place of 0, so that numpy itself raises an error after a step that is not known.
+_STEPS_OR_FAR = np.where(_STEPS_ARRAY > 0, _STEPS_ARRAY, FAR)
+#: As ``_STEPS_ARRAY``, indexed by the second byte and then by the first: two lookups are faster than a sum.
 _STEPS_BY_BYTES: list[list[int]] = _STEPS_ARRAY.reshape(256, 256).tolist()
 
 
@@ -67,7 +72,10 @@ def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | 
     positions = _walk_alike(data, begins, ends, counts)
     if positions is not None:
         return positions
-    parts = _split(data, begins, ends, counts) if len(counts) < WALKERS // 4 else None
+    # For small batches, the search for parts takes as long as it saves, and the more large records there are, the fewer
+    # parts are found.
+    enough = WALKERS // 4 if counts.max() < 5 * PART_MIN else WALKERS // 2
+    parts = _split(data, begins, ends, counts) if len(counts) < enough else None
     found = None if parts is None else _walk(data, *parts)
     return _walk(data, begins, ends, counts) if found is None else found
 
@@ -179,11 +187,9 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
     steps = _numpy_steps(counts[order])
     try:
         positions, at = _walk_together(data, begins, counts, steps, order)
-    except IndexError:  # discard all positions
+    except _WalkAloneError:
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
-    # A walker that meets a record of invalid length (a step of 0) stays there. So if the last step has moved
-    # a walker, all its steps have, and its positions are valid.
-    moved = (at >= 0) & (at > positions[first + np.minimum(counts, max(steps, 1)) - 1])
+    moved = at >= 0
     whole = moved & (at == ends) & (counts <= steps)
     begun = moved & (at < ends) & (steps > 0) & (counts > steps)
     for index in np.flatnonzero(~whole).tolist():
@@ -213,31 +219,33 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     always the last ones of the array and can be cut off.
 
     Raises:
-        IndexError: a walker left the data, or so many records are long that walking alone takes less time.
+        _WalkAloneError: a walker has met an invalid length, or has left the data; or too many records are long.
     """
     pairs = _pairs(data)
     pos = begins[order]
     walkers = np.searchsorted(-counts[order], -np.arange(steps), side="left")  # the number of walkers in each step
     passed: list[Int64s] = []
     finished: list[Int64s] = []
-    stuck: set[int] = set()  # the walkers that have met a record of invalid length
-    saved = LONG_STEPS_AHEAD * LONG_STEP_COST
-    for many in walkers.tolist():
+    long_lengths = 0
+    saved = np.cumsum(walkers - NUMPY_STEP_COST) + LONG_LENGTHS_MIN * LONG_LENGTH_COST
+    for number, many in enumerate(walkers.tolist()):
         if many < len(pos):
             finished.append(pos[many:])
             pos = pos[:many]
+        try:
+            here = pairs[pos]
+        except IndexError:
+            long_lengths += _move_far_walkers(data, pos)
+            if long_lengths * LONG_LENGTH_COST > saved[number]:
+                raise _WalkAloneError from None
+            here = pairs.take(pos, mode="clip")  # a walker that leaves the data now does not end where its batch ends
         passed.append(pos)
-        step = _STEPS_ARRAY.take(pairs[pos], mode="clip")
-        left_out = many - np.count_nonzero(step)
-        saved += many - NUMPY_STEP_COST - LONG_STEP_COST * left_out
-        if left_out:
-            if saved < 0:
-                raise IndexError("walking alone takes less time")
-            _set_long_steps(data, pos, step, stuck)
-        pos = pos + step
+        pos = pos + _STEPS_OR_FAR.take(here, mode="clip")
     finished.append(pos)
     at = np.empty_like(begins)
     at[order] = np.concatenate(finished[::-1])
+    if np.count_nonzero(at >= FAR):
+        _move_far_walkers(data, at)
     step = np.repeat(np.arange(steps), walkers)
     walker = order[np.arange(len(step)) - np.repeat(np.cumsum(walkers) - walkers, walkers)]
     positions = np.empty(int(counts.sum()), np.int64)
@@ -245,22 +253,29 @@ def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, orde
     return positions, at
 
 
-def _set_long_steps(data: Bytes, pos: Int64s, step: Int64s, stuck: set[int]) -> None:
-    """Set the steps of records with a length of three or more bytes, one by one: few records are so long.
+class _WalkAloneError(Exception):
+    """The batches must be walked alone."""
 
-    A walker that meets a record of invalid length gets ``stuck``: its step stays 0.
+
+def _move_far_walkers(data: Bytes, pos: Int64s) -> int:
+    """Move the walkers that are ``FAR`` beyond a record to the record after it; return their number.
+
+    Raises:
+        _WalkAloneError: there is none, so that a walker has left the data; or a length is invalid.
     """
-    for index in np.flatnonzero(step == 0).tolist():
-        if index not in stuck:
-            at = int(pos[index])
-            try:
-                length, width = varint(data[at : at + LENGTH_BYTES_MAX].tobytes(), 0)
-            except (Malformed, IndexError):
-                length = 0
-            if length >= THREE_BYTES_MIN:
-                step[index] = width + length
-            else:  # negative or overlong: ``fields`` cannot read it
-                stuck.add(index)
+    far = np.flatnonzero(pos >= FAR).tolist()
+    if not far:
+        raise _WalkAloneError
+    for index in far:
+        at = int(pos[index]) - FAR
+        try:
+            length, width = varint(data[at : at + LENGTH_BYTES_MAX].tobytes(), 0)
+        except (Malformed, IndexError):
+            raise _WalkAloneError from None
+        if length < THREE_BYTES_MIN:  # negative or overlong: ``fields`` cannot read it
+            raise _WalkAloneError
+        pos[index] = at + width + length
+    return len(far)
 
 
 def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
