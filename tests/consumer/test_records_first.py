@@ -4,6 +4,7 @@ import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.consumer import reader
+from thinconsumer.consumer.health import HealthMonitor
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import build_marker
 
@@ -88,3 +89,38 @@ def test_a_response_without_records_to_return_does_not_stop_fetching(prompt):
     [[record]] = consumer.poll(1000).values()
     assert record.offset == PROMPT_POLLS + 2
     assert w.clock.now() - before < 0.3
+
+
+def test_records_are_returned_before_the_partitions_are_checked(prompt, monkeypatch):
+    """The check, twice a second, takes as long as a fifth of such a poll; the next poll makes it before it waits."""
+    w, consumer = prompt()
+    buffer = consumer._reader.managers.buffer
+    buffered, step = [], HealthMonitor.step
+    monkeypatch.setattr(HealthMonitor, "step", lambda *args: (buffered.append(bool(buffer.queues)), step(*args))[1])
+    for _ in range(300):
+        w.network.call_at(w.clock.now() + 0.01, lambda: w.append(1))
+        assert consumer.poll(1000)
+    assert not any(buffered) and len(buffered) >= 5
+
+
+def test_a_program_that_pauses_has_its_partitions_checked_although_records_are_buffered(prompt):
+    w, consumer = prompt()
+    watch = consumer._reader.watch
+    for _ in range(5):
+        due = watch.look_at
+        w.clock.advance_to(due + 0.1)
+        w.append(5)
+        assert consumer.poll(1000)
+        assert watch.look_at > due
+
+
+def test_a_program_that_only_drives_has_its_partitions_checked_although_records_are_buffered(prompt):
+    w, consumer = prompt()
+    watch = consumer._reader.watch
+    w.append(5)
+    assert consumer.poll(1000)
+    for _ in range(5):
+        due = watch.look_at
+        w.clock.advance_to(due + reader.CHECK_LATER_S)
+        consumer.drive()
+        assert watch.look_at > due and consumer._reader.managers.buffer.queues

@@ -50,6 +50,8 @@ PROMPT_S = 0.001
 #: Factor by which each poll shortens the expected time until the next one, down to the time that the last one took. A
 #: program that works on every tenth record for long is therefore never taken for one that polls again at once.
 GAP_DECAY = 0.9
+#: A check of the partitions that is late by so many seconds is made in any case: the application no longer polls.
+CHECK_LATER_S = 0.5
 #: Size in bytes up to which a response is small. After a larger one, the broker can collect the next records while this
 #: one is decoded.
 SMALL_BYTES = 16 * 1024
@@ -63,8 +65,8 @@ class ConsumerCore:
     """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
 
     __slots__ = (
-        "_error_free_at", "_expected_gap", "_owes_records", "_raised", "_returned_at", "_unrecorded", "callbacks",
-        "config", "managers", "open_calls", "partitions", "poll_result", "shell", "watch",
+        "_error_free_at", "_expected_gap", "_is_prompt", "_owes_records", "_raised", "_returned_at", "_unrecorded",
+        "callbacks", "config", "managers", "open_calls", "partitions", "poll_result", "shell", "watch",
     )  # fmt: skip
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
@@ -106,6 +108,7 @@ class ConsumerCore:
         self._returned_at = NEVER  #: When the last poll has returned.
         #: The expected time in seconds from the end of a poll to the start of the next one.
         self._expected_gap = 1.0
+        self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
 
     def settle(self) -> None:
         """Advance the positions past the records that the last call returned. Every public call begins with this."""
@@ -169,7 +172,16 @@ class ConsumerCore:
             self.managers.engine.touch()
 
     def _stepped(self, now: float) -> None:
-        if now >= self.watch.look_at and self.watch.step(self.managers, now):
+        look_at = self.watch.look_at
+        if now < look_at:
+            return
+        # Records that were just received are returned first, since the next poll makes the check at once.
+        if not (self._is_prompt and self.managers.buffer.queues and now < look_at + CHECK_LATER_S):
+            self._check(now)
+
+    def _check(self, now: float) -> None:
+        """Check the partitions, if that is due."""
+        if self.watch.step(self.managers, now):
             read_off(self.managers, now)
 
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
@@ -202,6 +214,7 @@ class ConsumerCore:
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = shell.driver.now()
         self._expected_gap = max(GAP_DECAY * self._expected_gap, began - self._returned_at)
+        self._is_prompt = self._expected_gap < PROMPT_S
         if self.open_calls.has_calls:
             self.open_calls.drop_old(began)
         managers.metrics.record_poll_start(began)
@@ -221,6 +234,8 @@ class ConsumerCore:
         shell, group = self.shell, self.managers.group
         if group is not None and group.poll_begins(now):
             shell.engine.touch()
+        if now >= self.watch.look_at and self._is_prompt:
+            self._check(now)
         now = self._run_due(deadline if self._may_wait_at_once(now) else now)
         while True:
             if self.callbacks is not None:
@@ -265,7 +280,7 @@ class ConsumerCore:
 
     def _run_due(self, deadline: float) -> float:
         self._note_room()
-        return self.shell.run_due(deadline, postpones=self._returns_first if self._expected_gap < PROMPT_S else None)
+        return self.shell.run_due(deadline, postpones=self._returns_first if self._is_prompt else None)
 
     def _returns_first(self, touched: Collection[str]) -> bool:
         """Return whether to return records before the next Fetch is sent, see ``PROMPT_S``."""
