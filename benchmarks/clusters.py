@@ -1,6 +1,7 @@
 """The broker that benchmarks run on: a given one, or one of our own for as long as the run takes.
 
-Owns the way from ``--bootstrap`` to a cluster. The runner itself is the tests' one.
+Owns the way from ``--bootstrap`` to a cluster, and what all readers share: names, order and environment. The runner
+itself is the tests' one.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ def broker(bootstrap: str | None) -> Iterator[Administration]:
 def unique(stem: str) -> str:
     """Return a topic name that was not used before."""
     return f"benchmark-{stem}-{os.getpid()}-{int(time.time())}"
+
+
+def rotated(names: list[str], turn: int) -> list[str]:
+    """Return the names in the order of one round: each round begins with the second one of the round before."""
+    begin = turn % max(len(names), 1)
+    return names[begin:] + names[:begin]
 
 
 def environment() -> dict[str, str]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from clusters import broker, environment, unique
+from clusters import broker, environment, rotated, unique
 from floor import batch_sizes
 from readers import Meter, confluent_tuned, floor, thinconsumer
 
@@ -159,9 +159,8 @@ def main() -> None:
             inside, size = batch_sizes(cluster.bootstrap, name, topic.partitions)
             print(f"{topic.name}: {count:,} records, {inside} a batch, batches of {size} bytes", file=sys.stderr)
         for number in range(arguments.rounds):
-            turn = number % len(arguments.readers)
             for topic in topics:
-                for reader in arguments.readers[turn:] + arguments.readers[:turn]:
+                for reader in rotated(arguments.readers, number):
                     found = run(reader, cluster.bootstrap, names[topic.name], topic.partitions, counts[topic.name])
                     results[topic.name].setdefault(reader, []).append(found)
     print(report(results, arguments))

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from clusters import ROOT, broker, environment, unique
+from clusters import ROOT, broker, environment, rotated, unique
 from floor import batch_sizes
 from readers import READERS
 from topics import TOPICS, Topic, write
@@ -44,8 +44,7 @@ def main() -> None:
             shapes[topic.name] = check_batches(topic, *batch_sizes(cluster.bootstrap, name, topic.partitions))
         for number in range(arguments.rounds):
             for topic in topics:
-                turn = number % len(arguments.readers)
-                for reader in arguments.readers[turn:] + arguments.readers[:turn]:
+                for reader in rotated(arguments.readers, number):
                     result = run(reader, cluster, names[topic.name], topic.partitions, arguments.records)
                     results[topic.name].setdefault(reader, []).append(result)
                     say(f"round {number + 1}, {topic.name}, {reader}: {result['per_second'] / 1e3:,.0f} krec/s")

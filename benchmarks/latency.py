@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median, quantiles
 from typing import Any
 
-from clusters import broker, environment, unique
+from clusters import broker, environment, rotated, unique
 
 #: Records of one batch in the second table, and records that one poll returns.
 BATCH, POLL = 5000, 500
@@ -179,12 +179,6 @@ def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float, t
             producer.flush()
             time.sleep(pause)
         return [float(figure) for figure in process.stdout.read().split()]
-
-
-def rotated(names: list[str], turn: int) -> list[str]:
-    """Return the names in the order of one round: each round begins with the second one of the round before."""
-    begin = turn % max(len(names), 1)
-    return names[begin:] + names[:begin]
 
 
 def fill(bootstrap: str, topic: str, batches: int) -> None:
