@@ -4,8 +4,6 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 #: An environment variable that OpenBLAS reads when it is loaded: with the value n, its threads sleep after 2^n clock
@@ -50,18 +48,12 @@ def import_with_numpy(name: str) -> Any:
     processor. If the program has not imported numpy itself, they sleep after less than a millisecond, also when the
     program uses numpy for linear algebra later.
     """
-    if name in sys.modules or "numpy" in sys.modules or TIMEOUT_VARIABLE in os.environ:
+    if "numpy" in sys.modules or TIMEOUT_VARIABLE in os.environ:
         return import_uninterrupted(name)
-    with _short_timeout():
-        return import_uninterrupted(name)
-
-
-@contextmanager
-def _short_timeout() -> Iterator[None]:
-    """Set :data:`TIMEOUT_VARIABLE` within the block only, since child processes inherit it."""
     os.environ[TIMEOUT_VARIABLE] = TIMEOUT
     try:
-        yield
+        return import_uninterrupted(name)
     finally:
-        if os.environ.get(TIMEOUT_VARIABLE) == TIMEOUT:  # else the program has set it in another thread
+        # Child processes would inherit it. Another thread of the program may have set it to another value meanwhile.
+        if os.environ.get(TIMEOUT_VARIABLE) == TIMEOUT:
             del os.environ[TIMEOUT_VARIABLE]

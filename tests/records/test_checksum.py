@@ -1,4 +1,4 @@
-"""The first checksum loads the package's C extension, whose function then replaces the loading one."""
+"""The first checksum loads the C extension of the package crc32c; later ones call the extension directly."""
 
 import subprocess
 import sys

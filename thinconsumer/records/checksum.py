@@ -17,8 +17,6 @@ from ..imports import import_uninterrupted
 
 Crc32c = Callable[["bytes | bytearray | memoryview"], int]
 
-_EXTENSION = "_crc32c"
-
 
 def _load_and_compute(data: bytes | bytearray | memoryview) -> int:
     global crc32c
@@ -41,7 +39,7 @@ def _extension() -> ModuleType | None:
     package = PathFinder.find_spec("crc32c")
     if package is None or not package.submodule_search_locations:
         return None
-    spec = PathFinder.find_spec(f"crc32c.{_EXTENSION}", package.submodule_search_locations)
+    spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
     if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
         return None
     module = module_from_spec(spec)

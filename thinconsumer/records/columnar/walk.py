@@ -188,10 +188,9 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s |
     try:
         positions, at = _walk_together(data, begins, counts, steps, order)
     except _WalkAloneError:
-        positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
-    moved = at >= 0
-    whole = moved & (at == ends) & (counts <= steps)
-    begun = moved & (at < ends) & (steps > 0) & (counts > steps)
+        positions, at = np.empty(int(last[-1]), np.int64), ends + 1  # no walker has stopped within its batch
+    whole = (at == ends) & (counts <= steps)
+    begun = (at < ends) & (steps > 0) & (counts > steps)
     for index in np.flatnonzero(~whole).tolist():
         mine, end = positions[int(first[index]) : int(last[index])], int(ends[index])
         if begun[index] and _walk_alone_into(data, int(at[index]), end, mine[steps:]):
