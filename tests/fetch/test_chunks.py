@@ -1,6 +1,7 @@
 """How much is decoded together, and when: records that are decoded ahead of their poll are bounded and never lost."""
 
 import sys
+from weakref import ref
 
 import pytest
 
@@ -160,16 +161,44 @@ def test_polls_of_any_size_decode_many_records_together(world, kit, calls, monke
     assert most <= 1600 + max(400, max_records) + 8 * partitions
 
 
-def test_decoded_records_of_very_many_partitions_are_not_counted(world, kit, monkeypatch):
-    """To count them for each of 10,000 partitions would take longer than to decode 4,000 records."""
-    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
-    monkeypatch.setattr(chunks, "SHARING_MAX", 50)
-    counted = []
+@pytest.mark.parametrize("max_records", [7, 50, 130, 1000])
+@pytest.mark.parametrize("each", [12, 40])
+def test_records_of_very_many_partitions_are_decoded_many_at_a_time(world, kit, calls, monkeypatch, each, max_records):
+    """A decode of few records takes as long as one of many, and to look at all partitions takes longer."""
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "TURNS_MAX", 100)
+    looked_at = []
     original = Buffer.decoded
-    monkeypatch.setattr(Buffer, "decoded", lambda *args: counted.append(1) or original(*args))
-    parts = world.simple(*[0] * 60)
-    world.receive({p.tp: kit.batch(0, 20) for p in parts})
-    assert take(world, 20) == {0: list(range(20))} and len(counted) <= 6
+    monkeypatch.setattr(Buffer, "decoded", lambda *args: looked_at.append(1) or original(*args))
+    parts = world.simple(*[0] * 500)
+    world.receive({p.tp: b"".join(kit.batch(n * 4, 4) for n in range(each // 4)) for p in parts})
+    count = 0
+    while more := take(world, max_records):
+        count += sum(map(len, more.values()))
+    assert count == each * 500
+    assert len(calls) <= 1.1 * count / 400 and len(looked_at) <= 100 * len(calls)
+
+
+def test_only_records_that_the_next_polls_return_are_decoded(world, kit):
+    """A poll that ends within a partition leaves the rest of it until all other partitions had their turn."""
+    parts = world.simple(*[0] * 300)
+    world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(8)) for p in parts})
+    for number in range(0, 200, 2):
+        assert {number: 80, number + 1: 20} == {n: len(offsets) for n, offsets in take(world, 100).items()}
+        assert sum(map(world.buffer.decoded, parts[:number])) == 0
+
+
+def test_the_rest_of_a_batch_keeps_nothing_else_in_memory_among_very_many_partitions(world, kit, monkeypatch):
+    """The rest waits for its next turn, in which time everything buffered would be in memory decompressed, too."""
+    monkeypatch.setattr(chunks, "TURNS_MAX", 20)
+    builders = []
+    original = decode.RowBuilder
+    monkeypatch.setattr(decode, "RowBuilder", lambda *args: builders.append(ref(made := original(*args))) or made)
+    parts = world.simple(*[0] * 100)
+    world.receive({p.tp: b"".join(kit.batch(n * 20, 20) for n in range(12)) for p in parts})
+    for _ in range(30):
+        assert sum(map(len, take(world, 230).values())) == 230
+    assert len(builders) > 1 and sum(builder() is not None for builder in builders) <= 1
 
 
 @pytest.mark.parametrize("partitions", [3, 6, 60, 300])

@@ -164,6 +164,13 @@ class Buffer:
             for fetched in self.queues.get(partition, ())
         )
 
+    def waiting(self, partition: Partition) -> int:
+        """Return the number of the partition's records that are not yet returned, according to the batch headers."""
+        return sum(
+            sum(fetched.batches.counts[fetched.chunk : fetched.count]) - fetched.record
+            for fetched in self.queues.get(partition, ())
+        )
+
     def held_back(self) -> int:
         """Return the number of partitions, such as paused ones, with decoded records that may not be returned now."""
         return sum(not p.may_hand_out and self.decoded(p) > 0 for p in self._turns)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -38,13 +39,14 @@ Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | N
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 #: About this many records are decoded together, of all partitions.
 TOGETHER_RECORDS = 4000
-#: If the decoded records that wait for their poll take more memory than this, partitions are decoded together only as
-#: far as each has its equal share.
+#: If the decoded records that wait for their poll take more memory than this, no more are decoded than the next polls
+#: return.
 AHEAD_BYTES = 8 << 20
-#: The same holds for this many partitions or more: to count their decoded records would take too long.
-SHARING_MAX = 200
 #: Approximate size of the columns of one record, besides its bytes.
 COLUMNS_BYTES = 128
+#: The number of partitions, the next in turn, of which records are decoded together. To look at each of thousands would
+#: take longer than decoding.
+TURNS_MAX = 200
 #: The decompressed size from which on more batches do not make decoding faster, but only take more memory.
 FULL_BYTES = 4 << 20
 #: Fewer records than this are decoded one batch at a time: each numpy call takes as long for one record as for 100.
@@ -162,37 +164,48 @@ class ChunkDecoder:
         return self._has_numpy
 
     def _decode_together(self, partition: Partition, room: int) -> None:
-        """Decode what the next polls return: ``room`` records of ``partition``, and each partition's share."""
+        """Decode what the next polls return. This one can still return ``room`` records, of ``partition`` first."""
         from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
-        others = [other for other in self._buffer.turns() if other is not partition and other.may_hand_out]
-        own, share, needy = self._shares(others, room)
         decoder = Decoder(self._check_crcs)
-        added = self._add_batches(partition, decoder, own)
-        for other in needy:
+        added: list[Added] = []
+        for other, records in self._wanted(partition, room):
+            added += self._add_batches(other, decoder, records)
             if decoder.size >= FULL_BYTES or decoder.records >= TOGETHER_RECORDS:
                 break
-            added += self._add_batches(other, decoder, share)
         self._record_bytes = decoder.size // max(decoder.records, 1) + COLUMNS_BYTES
         decoded = decoder.rows(self.together_min)
         for source, begin, end, error in added:
             # Only this statement records that the batches were decoded (see ``Fetched``).
             source.chunks.extend(self._chunks_of(source, begin, end, error, decoded))
 
-    def _shares(self, others: list[Partition], room: int) -> tuple[int, int, Iterable[Partition]]:
-        """Return how many records to decode of this partition and of each other one, and which others need them."""
-        decoded = self._buffer.decoded
-        equal = TOGETHER_RECORDS // (len(others) + 1)
-        if len(others) < SHARING_MAX:
-            left = [decoded(other) for other in others]
-            if sum(left) * self._record_bytes <= AHEAD_BYTES:
-                # A poll returns records of the partitions that are next in turn. If the shares are the same, all need
-                # more records at about the same time. This partition takes what the others do not need now: otherwise
-                # each would be decoded alone when it is next.
-                share = max(equal, room)
-                needy = [other for other, records in zip(others, left) if records <= share]
-                return max(share, TOGETHER_RECORDS - len(needy) * share), share, needy
-        return max(equal, room), equal, (other for other in others if decoded(other) <= equal // 2)
+    def _wanted(self, partition: Partition, room: int) -> list[tuple[Partition, int]]:
+        """Return how many records to decode of this partition and of others: what the next polls return of each.
+
+        Polls return records of the partitions in turn. Each poll is taken to return as many as this one, which can
+        still return ``room``.
+        """
+        turns, waiting = self._buffer.turns(), self._buffer.waiting
+        place = turns.index(partition)
+        others = (other for other in (*turns[place + 1 :], *turns[:place]) if other.may_hand_out)
+        share = TOGETHER_RECORDS // min(len(turns), TURNS_MAX)
+        wanted: list[tuple[Partition, int]] = []
+        total = ahead = 0
+        left = room - waiting(partition)
+        for other in islice(others, TURNS_MAX - 1):
+            left = left if left > 0 else self.poll_records
+            records, available, decoded = max(left, share), waiting(other), self._buffer.decoded(other)
+            if decoded < min(records, available):
+                wanted.append((other, records))
+                total += records
+            ahead += decoded
+            left -= available
+        own = max(room, share)
+        if ahead * self._record_bytes <= AHEAD_BYTES:
+            # What the others do not need now: otherwise partitions that run out at different times would be decoded
+            # alone, each time with few records.
+            own = max(own, TOGETHER_RECORDS - total)
+        return [(partition, own), *wanted]
 
     def _chunks_of(
         self, source: Fetched, begin: int, end: int, error: RecordError | None, decoded: DecodedRows
@@ -203,8 +216,11 @@ class ChunkDecoder:
         """
         chunks: list[Chunk | None] = []
         known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
+        # A poll may return only a part of the last batch. The rest waits until all other partitions had their turn, and
+        # while it is not built, it keeps everything in memory that was decoded with it.
+        built = end - 1 if len(self._buffer.queues) > TURNS_MAX else end
         while begin < end:
-            stop = end
+            stop = end if begin == built else built
             if self._deserialize is not None:
                 # Deserializers are user code, and may be slow: a poll must not call them for many more records than it
                 # returns.
@@ -216,7 +232,7 @@ class ChunkDecoder:
                 stop += 1
                 chunks.append(self._chunk_of(source, source.batches[known + begin], decoded.errors[begin]))
             else:
-                rows = decoded.records(source.partition.tp, begin, stop)
+                rows = decoded.records(source.partition.tp, begin, stop, build=begin == built)
                 chunks.append(self._chunk_of(source, source.batches[known + stop - 1], rows, stop - begin))
             chunks += [None] * (stop - begin - 1)
             begin = stop

@@ -81,12 +81,15 @@ class DecodedRows(NamedTuple):
     first: list[int]
     errors: dict[int, RecordError]
 
-    def records(self, tp: TopicPartition, begin: int, end: int) -> Rows | LazyRows:
-        """Return the records of batches ``begin`` to ``end`` (exclusive), which are all of this partition."""
+    def records(self, tp: TopicPartition, begin: int, end: int, *, build: bool = False) -> Rows | LazyRows:
+        """Return the records of batches ``begin`` to ``end`` (exclusive), which are all of this partition.
+
+        With ``build``, they are all built now, and keep no other records in memory.
+        """
         first, stop = self.first[begin], self.first[end]
         if isinstance(self.rows, list):
             return self.rows[first:stop]
-        if self.rows.average_size > LAZY_SIZE_MAX:
+        if build or self.rows.average_size > LAZY_SIZE_MAX:
             return self.rows.build(tp, first, stop)
         return LazyRows(self.rows, tp, first, stop)
 
