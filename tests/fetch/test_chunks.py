@@ -5,6 +5,7 @@ from weakref import ref
 
 import pytest
 
+from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import DeserializationError
 from thinconsumer.fetch import chunks
 from thinconsumer.fetch.buffer import Buffer
@@ -308,14 +309,14 @@ def test_batches_are_deserialized_together_up_to_what_a_poll_returns(make, kit, 
 def test_a_deserializer_that_recovers_continues_within_batches_that_are_deserialized_together(make, kit, bad):
     failing, seen = {bad}, []
 
-    def value(topic, headers, data):
+    def value(data):
         offset = int(data.rstrip(b"."))
         seen.append(offset)
         if offset in failing:
             raise ValueError
         return data
 
-    world = make(lambda tp, records: deserialize(records, None, value))
+    world = make(lambda tp, records: deserialize(records, None, Deserializer.adapt(value)))
     [a] = world.simple(0)
     world.receive({a.tp: b"".join(kit.batch(n * 7, 7) for n in range(30))})
     assert take(world, 70).get(0, []) == list(range(bad))

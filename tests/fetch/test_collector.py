@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
 from thinconsumer.fetch import chunks
 from thinconsumer.fetch.collector import Collector, PollResult
@@ -345,7 +346,7 @@ class Interrupter:
 def test_an_interrupt_anywhere_in_gather_loses_and_repeats_no_record(make, kit, where, way, monkeypatch):
     tick = Interrupter(0)
 
-    def each(topic, headers, data):
+    def each(data):
         tick()
         return data
 
@@ -369,15 +370,14 @@ def test_an_interrupt_anywhere_in_gather_loses_and_repeats_no_record(make, kit, 
 
         interrupt(Decoder, "add")
         interrupt(Decoder, "rows")
-    per_record = None if "decoding" in where else each
 
     def convert(tp, records):
-        return deserialize(records, None, per_record)
+        return deserialize(records, None, Deserializer.adapt(each))
 
     at = 0
     while True:
         at += 1
-        world = make(deserialize=convert if per_record else None, isolation_level="read_committed")
+        world = make(deserialize=None if "decoding" in where else convert, isolation_level="read_committed")
         [a, b] = world.simple(0, 2)
         log = kit.batch(0, 2, producer_id=1, transactional=True)
         log += build_marker(ControlType.ABORT, producer_id=1, base_offset=2) + kit.batch(3, 3) + kit.batch(6, 2)
@@ -409,14 +409,14 @@ def poison(bad: set[int]):
     """Return a deserializer that fails for these offsets, and lists every offset it was called for in ``seen``."""
 
     def convert(tp, records):
-        def value(topic, headers, data):
+        def value(data):
             offset = int(data.rstrip(b"."))
             seen.append(offset)
             if offset in bad:
                 raise ValueError(f"poison at {offset}")
             return data
 
-        return deserialize(records, None, value)
+        return deserialize(records, None, Deserializer.adapt(value))
 
     seen: list[int] = []
     convert.seen = seen
@@ -520,7 +520,7 @@ def test_a_deserializer_that_recovers_continues_at_the_failed_record(make, kit):
 
 
 def test_a_deserialization_error_carries_the_raw_record(make):
-    world = make(deserialize=lambda tp, records: deserialize(records, None, lambda t, h, data: data.decode("ascii")))
+    world = make(deserialize=lambda tp, records: deserialize(records, None, Deserializer.adapt(bytes.decode)))
     [a] = world.simple(0)
     record = NewRecord(b"\xff", b"key", headers=[("h", b"1")], timestamp=77)
     world.receive({a.tp: build_batch([record], base_offset=0)})

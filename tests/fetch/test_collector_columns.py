@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 pytest.importorskip("numpy")
 
+from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
 from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent
@@ -182,12 +183,12 @@ def test_rows_and_columns_mixed_return_each_record_once(world, kit, seed):
 def test_columns_ignore_deserialization_errors(make, kit):
     """An error that a poll with deserializers has recorded is not raised for columns, which stay bytes."""
 
-    def refuse(topic, headers, data):
+    def refuse(data):
         if data == b"3":
             raise ValueError(data)
         return data
 
-    w = make(lambda tp, records: deserialize(records, None, refuse))
+    w = make(lambda tp, records: deserialize(records, None, Deserializer.adapt(refuse)))
     [a] = w.simple(0)
     w.receive({a.tp: kit.batch(0, 6)})
     assert take_rows(w, BIG) == [0, 1, 2]

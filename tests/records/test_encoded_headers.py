@@ -2,10 +2,12 @@
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import pytest
 from handmade import encode_record
 
+from thinconsumer.config.values import Deserializer
 from thinconsumer.records import rows
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.records.encoded_headers import (
@@ -56,7 +58,7 @@ def test_records_are_pickled_with_decoded_headers(both, protocol):
     assert [type(record) for record in again] == [ConsumerRecord] * 3
     assert again == plain
     assert copy.deepcopy(lazy) == [copy.copy(record) for record in lazy] == plain
-    (done, *_), _ = rows.deserialize(lazy, None, lambda *_: 1, uses_headers=False)
+    (done, *_), _ = rows.deserialize(lazy, None, Deserializer.adapt(lambda data: 1))
     assert isinstance(done, RecordWithEncodedHeaders)
     assert pickle.loads(pickle.dumps(done, protocol)).serialized_value_size == done.serialized_value_size == 1
 
@@ -69,8 +71,10 @@ def test_deserializers_get_decoded_headers_if_they_use_them(both, uses_headers):
         seen.append(headers)
         return data.decode()
 
-    done, error = rows.deserialize(both[0], None, value_of, uses_headers=uses_headers)
-    expected, _ = rows.deserialize(both[1], None, lambda topic, headers, data: data.decode())
+    plain = Deserializer.adapt(bytes.decode)
+    deserializer = Deserializer.adapt(SimpleNamespace(deserialize=value_of)) if uses_headers else plain
+    done, error = rows.deserialize(both[0], None, deserializer)
+    expected, _ = rows.deserialize(both[1], None, plain)
     assert (done, error) == (expected, None)
     assert type(done[0]) is (ConsumerRecord if uses_headers else RecordWithEncodedHeaders)
     if uses_headers:

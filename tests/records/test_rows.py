@@ -1,11 +1,13 @@
 """ConsumerRecord objects and deserializers."""
 
 import pickle
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 from kafka.consumer.fetcher import ConsumerRecord as Theirs
 
+from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import DeserializationError
 from thinconsumer.records import rows
 from thinconsumer.records.columns import Columns
@@ -94,6 +96,11 @@ def test_record_is_generic_for_type_checkers():
     assert get_args(ConsumerRecord[str, bytes]) == (str, bytes)
 
 
+def with_headers(function):
+    """Return the function of topic, headers and data as a deserializer."""
+    return Deserializer.adapt(SimpleNamespace(deserialize=function))
+
+
 def test_deserializers_get_topic_and_headers_and_no_nulls(built):
     seen = []
 
@@ -101,11 +108,40 @@ def test_deserializers_get_topic_and_headers_and_no_nulls(built):
         seen.append((topic, headers, data))
         return data.decode()
 
-    done, error = rows.deserialize(built, None, value_of)
+    done, error = rows.deserialize(built, None, with_headers(value_of))
     assert error is None
     assert [r.value for r in done] == [None, "x", "yy"]
     assert [r.key for r in done] == [b"a", None, b""]
     assert seen == [("t", HEADERS, b"x"), ("t", (), b"yy")]
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("where", [0, 3, 6])
+@pytest.mark.parametrize("error", [ValueError, StopIteration])
+@pytest.mark.parametrize("kind", ["data", "topic", "headers"])
+def test_the_first_record_that_fails_is_the_error_and_those_before_it_are_returned(kind, error, where, nulls):
+    """``map`` and ``next`` take a StopIteration for the end of the records: none may be lost."""
+
+    def decode(*arguments):
+        if arguments[-1].endswith(b"%d" % where):
+            raise error
+        return arguments[-1].decode()
+
+    deserializer = {
+        "data": Deserializer.adapt(decode),
+        "topic": Deserializer.adapt(SimpleNamespace(deserialize=lambda topic, data: decode(data))),
+        "headers": with_headers(lambda topic, headers, data: decode(data)),
+    }[kind]
+    values = [None if nulls and n % 2 and n != where else b"v%d" % n for n in range(7)]
+    columns = Columns([*range(7)], [0] * 7, [b"k%d" % (n + 2) for n in range(7)], values, [()] * 7)
+    records = rows.build("t", 4, 9, 0, columns)
+    done, found = rows.deserialize(records, None, deserializer)
+    assert [r.value for r in done] == [value and value.decode() for value in values[:where]]
+    assert (found.field, found.offset, found.value) == ("value", where, values[where])
+    done, found = rows.deserialize(records, deserializer, deserializer)
+    first = min(where, max(where - 2, 0) if where >= 2 else 7)
+    assert [r.key for r in done] == [f"k{n + 2}" for n in range(first)]
+    assert (found.field, found.offset) == ("key" if where >= 2 else "value", first)
 
 
 @pytest.mark.parametrize(("field", "offset"), [("key", 12), ("value", 11)])
@@ -115,8 +151,8 @@ def test_failing_deserializer_returns_the_records_before_and_an_error_with_the_b
             raise ZeroDivisionError("no")
         return data
 
-    functions = (fails, None) if field == "key" else (None, fails)
-    done, error = rows.deserialize(built, *functions)
+    deserializers = (with_headers(fails), None) if field == "key" else (None, with_headers(fails))
+    done, error = rows.deserialize(built, *deserializers)
     assert [r.offset for r in done] == list(range(10, offset))
     assert isinstance(error, DeserializationError)
     assert isinstance(error.__cause__, ZeroDivisionError)

@@ -6,9 +6,9 @@ The syntax of durations in ``by_duration`` is that of ``java.time.Duration.parse
 from __future__ import annotations
 
 import enum
-import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..lazy_dataclass import dataclass, field
@@ -213,14 +213,28 @@ class HeadersDeserializer(Protocol[T_co]):
 class Deserializer:
     """A key or value deserializer, adapted to one signature.
 
-    ``call(topic, headers, data)`` returns the value. As in Java it is not called for a null (a tombstone's value, a
-    missing key), which becomes None. ``close()`` is the user's method, or does nothing.
+    As in Java it is not called for a null (a tombstone's value, a missing key), which becomes None. ``close()`` is the
+    user's method, or does nothing.
     """
 
     source: object  #: The callable or object that the user passed as deserializer.
-    call: Callable[[str, Headers, bytes], Any] = field(compare=False)
-    uses_headers: bool = field(compare=False)  #: False if the user's function does not get them.
+    function: Callable[..., Any] = field(compare=False)
+    #: Its arguments: 1 (data), 2 (topic, data) or 3 (topic, headers, data).
+    takes: int = field(compare=False)
     close: Callable[[], object] = field(compare=False)
+
+    @property
+    def uses_headers(self) -> bool:
+        """Whether the function gets the headers."""
+        return self.takes == 3
+
+    def results(self, topic: str, headers: Iterable[Headers], data: Iterable[bytes]) -> Iterator[Any]:
+        """Call the function for each of ``data``, with the headers of its record; yield what it returns."""
+        if self.takes == 1:
+            return map(self.function, data)
+        if self.takes == 2:
+            return map(self.function, repeat(topic), data)
+        return map(self.function, repeat(topic), headers, data)
 
     @classmethod
     def adapt(cls, user: object) -> Deserializer:
@@ -240,28 +254,18 @@ class Deserializer:
                 raise ValueError(f"must be a callable, or have a deserialize method, not {type(user).__name__}")
             if is_async(user):
                 raise ValueError(f"is {ASYNC_DEF}")
-            return cls(user, functools.partial(_call_with_data, user), False, _do_nothing)
+            return cls(user, user, 1, _do_nothing)
         if isinstance(user, type):
             raise ValueError(f"the class {user.__name__} must be instantiated: pass an instance")
         if not callable(method):
             raise ValueError("its deserialize attribute cannot be called")
         if is_async(method):
             raise ValueError(f"its deserialize method is {ASYNC_DEF}")
-        uses_headers = _takes(method, 3)
-        if not uses_headers:
-            if not _takes(method, 2):
-                raise ValueError("its deserialize method takes neither (topic, headers, data) nor (topic, data)")
-            method = functools.partial(_call_with_topic, method)
+        takes = next((count for count in (3, 2) if _takes(method, count)), 0)
+        if not takes:
+            raise ValueError("its deserialize method takes neither (topic, headers, data) nor (topic, data)")
         close = getattr(user, "close", None)
-        return cls(user, method, uses_headers, close if callable(close) else _do_nothing)
-
-
-def _call_with_data(function: Callable[[bytes], Any], _topic: str, _headers: Headers, data: bytes) -> Any:
-    return function(data)
-
-
-def _call_with_topic(method: Callable[[str, bytes], Any], topic: str, _headers: Headers, data: bytes) -> Any:
-    return method(topic, data)
+        return cls(user, method, takes, close if callable(close) else _do_nothing)
 
 
 def _do_nothing() -> None:

@@ -314,14 +314,10 @@ class ConsumerCore:
         return self._deserialize if config.key_deserializer or config.value_deserializer else None
 
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
-        key, value = self.config.key_deserializer, self.config.value_deserializer
         # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
         # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):
-            return deserialize(
-                records, key.call if key else None, value.call if value else None,
-                uses_headers=any(each.uses_headers for each in (key, value) if each),
-            )  # fmt: skip
+            return deserialize(records, self.config.key_deserializer, self.config.value_deserializer)
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""

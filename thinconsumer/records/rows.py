@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from itertools import repeat
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress, islice, repeat
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..errors import DeserializationError
 from ..types import ConsumerRecord, TopicPartition
 from .columns import Columns
-from .encoded_headers import RecordWithEncodedHeaders, new_record_with_encoded_headers
+from .encoded_headers import USE, RecordWithEncodedHeaders, new_record_with_encoded_headers
+from .headers import Header, read_headers
+
+if TYPE_CHECKING:
+    from .columnar.lazy_rows import LazyRows
 
 __all__ = ["build", "deserialize", "new_record"]
 
-K = TypeVar("K")
-V = TypeVar("V")
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
 #: Makes a record from the tuple of its fields: the fastest way to instantiate a tuple subclass.
 new_record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
+
+
+class Deserializer(Protocol):
+    """What this module needs of a key or value deserializer."""
+
+    @property
+    def uses_headers(self) -> bool:
+        """Whether it gets the headers."""
+
+    def results(self, topic: str, headers: Iterable[Sequence[Header]], data: Iterable[bytes]) -> Iterator[Any]:
+        """Yield the object for each of ``data``, given the headers of its record."""
 
 
 def build(
@@ -47,46 +60,64 @@ def build(
 
 
 def deserialize(
-    records: Sequence[Raw],
-    key_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], K] | None,
-    value_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], V] | None,
-    *,
-    uses_headers: bool = True,
-) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
+    records: Sequence[Raw], key: Deserializer | None, value: Deserializer | None
+) -> tuple[list[ConsumerRecord[Any, Any]], DeserializationError | None]:
     """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
 
-    The records are of one partition and of one class. A deserializer is called with topic, headers and bytes. Unless
-    ``uses_headers``, it ignores the headers, and they are not decoded for it.
+    The records are of one partition and of one class. Their headers are decoded only if a deserializer uses them.
 
     Stops at the first record that cannot be deserialized. Returns the records before it, and the error to raise after
     they are consumed.
     """
-    raw = [*records]
-    if not raw:
+    count = len(records)
+    if not count:
         return [], None
     # Fields are taken and put together as columns, at C's speed: for each record, only the deserializers are called.
-    *first, raw_keys, raw_values, headers = zip(*raw)
-    topic, new = raw[0].topic, new_record
-    if isinstance(raw[0], RecordWithEncodedHeaders):
-        if uses_headers:
-            headers = tuple(record.headers for record in raw)
+    new, columns = _columns(records) if isinstance(records, list) else cast("LazyRows", records).columns()
+    *first, keys, values, headers = columns
+    if any(each.uses_headers for each in (key, value) if each):
+        if new is new_record_with_encoded_headers:
+            USE.reads += count
+            new, headers = new_record, map(read_headers, headers)
+        headers = [*islice(headers, count)]
+    topic = next(iter(first[0]))
+    done: list[list[object]] = []
+    sizes: list[list[int]] = []
+    failure: tuple[str, Exception] | None = None
+    for field, data, deserializer in (("key", keys, key), ("value", values, value)):
+        results: list[object] = []
+        sizes.append([-1 if piece is None else len(piece) for piece in data])
+        try:
+            if deserializer is None:
+                results += data
+            elif -1 in sizes[-1]:
+                results.extend(_results_with_nulls(deserializer, topic, headers, data[:count]))
+            else:
+                results.extend(deserializer.results(topic, headers, data[:count]))
+        except Exception as error:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
+            failure = field, error
         else:
-            new = new_record_with_encoded_headers
-    keys: list[object] = []
-    values: list[object] = []
-    error: DeserializationError | None = None
-    field = "key"
-    try:
-        for key, value, some in zip(raw_keys, raw_values, headers):
-            field = "key"
-            keys.append(key if key is None or key_fn is None else key_fn(topic, some, key))
-            field = "value"
-            values.append(value if value is None or value_fn is None else value_fn(topic, some, value))
-    except Exception as exc:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
-        error = _failed(raw[len(values)], field, exc)
-    sizes = [[-1 if data is None else len(data) for data in column] for column in (raw_keys, raw_values)]
-    # As long as the shortest column: ``values`` has no entry for a record that has failed.
-    return list(map(new, zip(*first, keys, values, headers, *sizes))), error  # type: ignore[arg-type]
+            if len(results) < count:  # ``map`` ends as if all were done
+                failure = field, StopIteration()
+        count = min(count, len(results))  # of an exception, ``extend`` keeps the results before it
+        done.append(results)
+    rows = list(map(new, zip(*first, *done, headers, *sizes)))  # as many as the shortest column has
+    return rows, None if failure is None else _failed(records[count], *failure)
+
+
+def _columns(records: list[Raw]) -> tuple[Callable[[tuple[object, ...]], Raw], list[Any]]:
+    """As :meth:`.LazyRows.columns`."""
+    is_encoded = isinstance(records[0], RecordWithEncodedHeaders)
+    return new_record_with_encoded_headers if is_encoded else new_record, [*zip(*records)]
+
+
+def _results_with_nulls(
+    deserializer: Deserializer, topic: str, headers: Iterable[Sequence[Header]], data: Sequence[bytes | None]
+) -> Iterator[object]:
+    is_given = [piece is not None for piece in data]
+    given = cast("Iterable[bytes]", compress(data, is_given))
+    results = deserializer.results(topic, compress(headers, is_given), given)
+    return (next(results) if some else None for some in is_given)
 
 
 def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc: Exception) -> DeserializationError:

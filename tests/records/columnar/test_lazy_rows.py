@@ -1,17 +1,20 @@
 """Records that are built when they are read; test_decode.py compares them with the row decoder's, too."""
 
 import gc
+from types import SimpleNamespace
 
 import pytest
 from handmade import encode_record
 
 np = pytest.importorskip("numpy")
 
+from thinconsumer.config.values import Deserializer  # noqa: E402
 from thinconsumer.records.batches import split  # noqa: E402
 from thinconsumer.records.builder import NewRecord, build_batch  # noqa: E402
 from thinconsumer.records.columnar import lazy_rows  # noqa: E402
 from thinconsumer.records.columnar.decode import Decoder  # noqa: E402
 from thinconsumer.records.encoded_headers import RecordWithEncodedHeaders  # noqa: E402
+from thinconsumer.records.rows import deserialize  # noqa: E402
 from thinconsumer.types import ConsumerRecord, TopicPartition  # noqa: E402
 
 TP = TopicPartition("topic", 3)
@@ -82,6 +85,10 @@ def test_every_range_has_the_records_of_the_row_decoder(decoding_headers, header
     assert rows[::-5] == expected[::-5]
     with pytest.raises(IndexError):
         rows[COUNT]
+    for deserializer in (Deserializer.adapt(len), Deserializer.adapt(SimpleNamespace(deserialize=lambda *all_: all_))):
+        for part in (slice(0, COUNT), slice(5, half + 3)):
+            found = deserialize(rows.part(part.start, part.stop), deserializer, deserializer)
+            assert found == deserialize(expected[part], deserializer, deserializer)
 
 
 def test_find_skips_offsets_without_records():

@@ -6,7 +6,7 @@ collection visits each of them meanwhile. Both take a fifth of the time of a rec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, cycle, pairwise, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
@@ -53,11 +53,11 @@ class RowBuilder:
         self._has_keys = len(flat.key_lengths) > 0 and int(flat.key_lengths.max()) >= 0
         if self._has_keys:
             pieces.insert(0, (flat.key_starts, flat.key_lengths))
-        self._new = new_record
+        self.new = new_record
         if ends is not None:
             headers_start = flat.value_starts + np.maximum(flat.value_lengths, 0)
             pieces.append((headers_start, ends - headers_start))
-            self._new = new_record_with_encoded_headers
+            self.new = new_record_with_encoded_headers
         self._headers = None if flat.headers is None else _Headers(data, flat.headers)
         self._pieces = _alternating(data, pieces)
         self._pieces_each = len(pieces)
@@ -65,14 +65,19 @@ class RowBuilder:
     @garbage_collection_paused
     def build(self, tp: TopicPartition, begin: int, end: int) -> list[Row]:
         """Return the records ``begin`` to ``end`` (exclusive), which are all of this partition."""
+        return list(map(self.new, zip(*self.columns(tp, begin, end))))
+
+    def columns(self, tp: TopicPartition, begin: int, end: int) -> list[Any]:
+        """Return an iterable for each field of these records. One of equal values may have no end; keys and values are
+        lists."""
         each = self._pieces_each
         pieces = self._pieces.read(each * begin, each * end)
         columns: list[Iterable[object]] = [pieces[place::each] for place in range(each)]
         if not self._has_keys:
-            columns.insert(0, repeat(None))
+            columns.insert(0, [None] * (end - begin))
         if len(columns) == 2:
             columns.append(repeat(()) if self._headers is None else self._headers.read(begin, end))
-        fields = zip(
+        return [
             repeat(tp.topic),
             repeat(tp.partition),
             self._leader_epochs.read(begin, end),
@@ -80,8 +85,7 @@ class RowBuilder:
             self._timestamps[begin:end].tolist(),
             self._timestamp_types.read(begin, end),
             *columns,
-        )
-        return list(map(self._new, fields))
+        ]
 
 
 class LazyRows(Sequence[Row]):
@@ -120,6 +124,10 @@ class LazyRows(Sequence[Row]):
     def part(self, begin: int, end: int) -> LazyRows:
         """Return the records ``begin`` to ``end`` (exclusive), to be built later."""
         return LazyRows(self._builder, self._tp, self._begin + begin, self._begin + end)
+
+    def columns(self) -> tuple[Callable[[tuple[object, ...]], Row], list[Any]]:
+        """Return what makes a record from the tuple of its fields, and the fields of all records."""
+        return self._builder.new, self._builder.columns(self._tp, self._begin, self._end)
 
     def find(self, offset: int) -> int:
         """Return the index of the first record with at least this offset; the count of records if there is none."""
