@@ -10,6 +10,7 @@ from thinconsumer.errors import DeserializationError
 from thinconsumer.fetch import chunks
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.record_sequence import RecordSequence
+from thinconsumer.position_states import PositionEvent
 from thinconsumer.records.builder import build_batch
 from thinconsumer.records.rows import deserialize
 
@@ -49,7 +50,18 @@ def test_many_records_are_decoded_once_and_returned_in_slices(world, kit, calls)
     got = []
     while more := take(world, 7):
         got += more[0]
-    assert got == list(range(3000)) and calls == [300]
+    assert got == list(range(3000)) and calls == [50, 250]
+
+
+def test_few_records_are_decoded_for_a_program_that_seeks_after_each(world, kit, calls):
+    """It drops the others: to decode thousands for each took longer than to receive them."""
+    [a] = world.simple(0)
+    for offset in (20, 500, 0, 700):
+        a.place(PositionEvent.SEEK, offset)
+        world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(offset // 10, 400))})
+        assert take(world, 1) == {0: [offset]}
+    assert calls == [50] * 4
+    assert take(world, 10_000) == {0: list(range(701, 4000))}
 
 
 def test_a_poll_of_many_records_returns_them_unbuilt(world, kit, calls):
@@ -302,7 +314,7 @@ def test_batches_are_deserialized_together_up_to_what_a_poll_returns(make, kit, 
     got = []
     while more := take(world, 500):
         got += more[0]
-    assert got == list(range(2800)) and seen == [497] * 5 + [315] and calls == [400]
+    assert got == list(range(2800)) and seen == [497, 7, *[497] * 4, 308] and calls == [72, 328]
 
 
 @pytest.mark.parametrize("bad", [1, 6, 7, 57, 69])

@@ -39,6 +39,8 @@ Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | N
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 #: About this many records are decoded together, of all partitions.
 TOGETHER_RECORDS = 4000
+#: So many of the first records after a seek: a program that reads a few records in many places would drop the others.
+FIRST_RECORDS = 500
 #: If the decoded records that wait for their poll take more memory than this, no more are decoded than the next polls
 #: return.
 AHEAD_BYTES = 8 << 20
@@ -201,7 +203,9 @@ class ChunkDecoder:
             ahead += decoded
             left -= available
         own = max(room, share)
-        if ahead * self._record_bytes <= AHEAD_BYTES:
+        if partition.cursor.offset == partition.cursor.begin:
+            own = max(room, min(share, FIRST_RECORDS))
+        elif ahead * self._record_bytes <= AHEAD_BYTES:
             # What the others do not need now: otherwise partitions that run out at different times would be decoded
             # alone, each time with few records.
             own = max(own, TOGETHER_RECORDS - total)
