@@ -163,6 +163,18 @@ def test_position_moves_past_what_yields_no_records(world):
     assert consumer.lag() == {T0: 0}
 
 
+def test_a_known_position_is_returned_without_io(world):
+    """Programs that ask for it after each record would spend most of their time on engine steps."""
+    w = world()
+    w.append(3)
+    consumer = w.consumer()
+    assert len(consumer.poll(1000, max_records=2)[T0]) == 2
+    steps = consumer._shell.engine.steps
+    assert consumer.position(T0) == 2 and consumer._shell.engine.steps == steps
+    consumer.seek_to_end(T0)
+    assert consumer.position(T0) == 3 and consumer._shell.engine.steps > steps
+
+
 # -- deserializers
 
 

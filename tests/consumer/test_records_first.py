@@ -53,15 +53,10 @@ def test_the_consumer_has_to_be_called_at_once_then(prompt):
     assert waits_with_a_fetch(w, consumer)
 
 
-@pytest.mark.parametrize("call", ["position", "poll without waiting", "drive"])
-def test_any_call_sends_it(prompt, call):
+@pytest.mark.parametrize("call", ["poll", "drive"])
+def test_a_call_without_waiting_sends_it(prompt, call):
     w, consumer = prompt()
-    calls = {
-        "position": lambda: consumer.position(next(iter(consumer.assignment()))),
-        "poll without waiting": lambda: consumer.poll(0),
-        "drive": consumer.drive,
-    }
-    calls[call]()
+    consumer.poll(0) if call == "poll" else consumer.drive()
     assert waits_with_a_fetch(w, consumer)
 
 

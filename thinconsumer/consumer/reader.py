@@ -323,6 +323,8 @@ class ConsumerCore:
         """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""
         seconds = self.default_timeout(timeout_ms)
         try:
+            if settled is not None and settled():
+                return call.result()
             if not self.shell.wait_until(settled or (lambda: call.done), seconds, self.while_waiting):
                 raise self.managers.engine.timeout_error(call, seconds)
         finally:
