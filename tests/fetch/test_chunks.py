@@ -1,5 +1,6 @@
 """How much is decoded together, and when: records that are decoded ahead of their poll are bounded and never lost."""
 
+import gc
 import sys
 from weakref import ref
 
@@ -360,3 +361,19 @@ def test_without_numpy_batches_are_decoded_alone(world, kit, monkeypatch):
     assert take(world, 15) == {0: list(range(15))}
     assert ahead(world) == 5
     assert take(world, 10**6) == {0: list(range(15, 300))}
+
+
+def test_polls_of_many_records_collect_no_garbage_meanwhile(world, kit, monkeypatch):
+    """Each collection would visit the new records, and free none: a sixth of the time of a record without numpy."""
+    monkeypatch.setitem(sys.modules, chunks.DECODER, None)
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 100, 100) for n in range(50))})
+    collections = []
+    note = lambda phase, about: collections.append(phase)  # noqa: E731
+    gc.callbacks.append(note)
+    try:
+        poll_result = world.collector.gather_many(5000)
+    finally:
+        gc.callbacks.remove(note)
+    assert (poll_result.count, gc.isenabled()) == (5000, True)
+    assert collections in ([], ["start", "stop"]), "at most one, after them"

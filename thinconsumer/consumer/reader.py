@@ -17,7 +17,7 @@ from ..driver import Address, Driver
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
 from ..fetch.chunks import Deserialize, Records
-from ..fetch.collector import PollResult
+from ..fetch.collector import MANY_RECORDS, PollResult
 from ..fetch.planner import ASKER as FETCH
 from ..net.resolver import Resolver
 from ..net.secured import open_driver
@@ -300,7 +300,11 @@ class ConsumerCore:
         collector = self.managers.collector
         self.shell.step_interrupted = True
         try:
-            poll_result = collector.gather_columns(limit, ends) if columns else collector.gather(limit, ends)
+            if columns:
+                poll_result = collector.gather_columns(limit, ends)
+            else:
+                gather = collector.gather if limit < MANY_RECORDS else collector.gather_many
+                poll_result = gather(limit, ends)
         except KafkaError as error:
             self.shell.step_interrupted = False
             self._owes_records = True

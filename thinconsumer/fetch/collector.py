@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from ..config import ConsumerConfig
 from ..errors import DeserializationError, RecordError
+from ..garbage_collection import garbage_collection_paused
 from ..lazy_dataclass import dataclass, field
 from ..partitions import Partition, Partitions, RecordInHand
 from ..types import OffsetAndMetadata, TopicPartition
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from ..records.columnar.record_columns import RecordColumns
 
 log = logging.getLogger(__name__)
+
+#: A poll that may return so many records makes as many objects as Python collects garbage after.
+MANY_RECORDS = 700
 
 
 class Move(NamedTuple):
@@ -106,6 +110,9 @@ class Collector:
         if self._buffer.starving and not poll_result.moves:
             self._buffer.make_room()
         return poll_result
+
+    #: The same for polls of :data:`MANY_RECORDS` or more.
+    gather_many = garbage_collection_paused(gather)
 
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return whole batches as columns, until their size without headers reaches ``max_bytes``.
