@@ -39,7 +39,7 @@ Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | N
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 #: About this many records are decoded together, of all partitions.
 TOGETHER_RECORDS = 4000
-#: So many of the first records after a seek: a program that reads a few records in many places would drop the others.
+#: So many records are decoded first after a seek: a program that reads a few records in many places drops the others.
 FIRST_RECORDS = 500
 #: If the decoded records that wait for their poll take more memory than this, no more are decoded than the next polls
 #: return.

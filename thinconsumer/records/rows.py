@@ -97,9 +97,9 @@ def deserialize(
         except Exception as error:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
             failure = field, error
         else:
-            if len(results) < count:  # ``map`` ends as if all were done
+            if len(results) < count:  # the deserializer has raised StopIteration, which ends ``map``
                 failure = field, StopIteration()
-        count = min(count, len(results))  # of an exception, ``extend`` keeps the results before it
+        count = min(count, len(results))  # ``extend`` keeps the results before an exception
         done.append(results)
     rows = list(map(new, zip(*first, *done, headers, *sizes)))  # as many as the shortest column has
     return rows, None if failure is None else _failed(records[count], *failure)

@@ -68,8 +68,7 @@ class RowBuilder:
         return list(map(self.new, zip(*self.columns(tp, begin, end))))
 
     def columns(self, tp: TopicPartition, begin: int, end: int) -> list[Any]:
-        """Return an iterable for each field of these records. One of equal values may have no end; keys and values are
-        lists."""
+        """Return an iterable for each field of these records: a list for keys and values, maybe endless for others."""
         each = self._pieces_each
         pieces = self._pieces.read(each * begin, each * end)
         columns: list[Iterable[object]] = [pieces[place::each] for place in range(each)]
