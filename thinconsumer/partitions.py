@@ -43,7 +43,7 @@ class Cursor:
     __slots__ = ("begin", "epoch", "fetch_epoch", "fetch_offset", "offset")
 
     def __init__(self, offset: int, epoch: int = -1) -> None:
-        self.begin = offset  #: The first position.
+        self.begin = offset  #: The position when this cursor was set.
         self.offset = offset  #: The position: offset of the next record to return; -1 if unknown.
         self.epoch = epoch  #: Leader epoch of the last record returned; -1 if unknown.
         self.fetch_offset = offset  #: Next offset to fetch; ahead of ``offset`` by the buffered records.

@@ -11,7 +11,7 @@ import pytest
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaError
-from thinconsumer.fetch import planner
+from thinconsumer.fetch import chunks, planner
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.collector import Collector
@@ -347,3 +347,12 @@ def world():
 def kit():
     """Return small builders: ``tp``, ``batch``, ``corrupted``, ``OVERHEAD``."""
     return SimpleNamespace(tp=tp, batch=batch, corrupted=corrupted, OVERHEAD=OVERHEAD)
+
+
+@pytest.fixture(params=["alone", "together"])
+def way(request, monkeypatch):
+    """Decode batches one at a time, as without numpy; then together, also the fewest."""
+    if request.param == "together":
+        pytest.importorskip("numpy")
+    monkeypatch.setattr(chunks, "TOGETHER_MIN", 1 if request.param == "together" else 10**9)
+    return request.param

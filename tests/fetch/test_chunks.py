@@ -12,7 +12,8 @@ from thinconsumer.fetch import chunks
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.record_sequence import RecordSequence
 from thinconsumer.position_states import PositionEvent
-from thinconsumer.records.builder import build_batch
+from thinconsumer.records.batch import ControlType
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.rows import deserialize
 
 decode = pytest.importorskip("thinconsumer.records.columnar.decode", exc_type=ImportError)
@@ -63,6 +64,16 @@ def test_few_records_are_decoded_for_a_program_that_seeks_after_each(world, kit,
         assert take(world, 1) == {0: [offset]}
     assert calls == [50] * 4
     assert take(world, 10_000) == {0: list(range(701, 4000))}
+
+
+def test_few_records_are_decoded_for_a_program_that_seeks_in_several_partitions(world, kit, calls):
+    parts = world.simple(0, 0, 0)
+    for offset in (20, 500, 0):
+        for p in parts:
+            p.place(PositionEvent.SEEK, offset)
+        world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(offset // 10, 400)) for p in parts})
+        assert list(take(world, 1).values()) == [[offset]]
+    assert len(calls) == 3 and max(calls) <= 51
 
 
 def test_a_poll_of_many_records_returns_them_unbuilt(world, kit, calls):
@@ -200,6 +211,31 @@ def test_only_records_that_the_next_polls_return_are_decoded(world, kit):
     for number in range(0, 200, 2):
         assert {number: 80, number + 1: 20} == {n: len(offsets) for n, offsets in take(world, 100).items()}
         assert sum(map(world.buffer.decoded, parts[:number])) == 0
+
+
+def test_polls_of_changing_sizes_decode_no_more_ahead(world, kit, calls):
+    """What a smaller poll leaves of each partition would wait until all others had their turn."""
+    parts = world.simple(*[0] * 400)
+    world.receive({p.tp: b"".join(kit.batch(n * 20, 20) for n in range(40)) for p in parts})
+    most = 0
+    for number in range(400):
+        take(world, (500, 37)[number % 2])
+        most = max(most, ahead(world))
+    assert most <= 12_000
+
+
+def test_a_partition_without_more_records_leaves_its_share_to_others(world, kit, calls, monkeypatch):
+    """Reading to the end of a transactional log ends before its last marker, a batch that is never decoded."""
+    monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    a, *others = world.simple(*[0] * 40)
+    marker = build_marker(ControlType.COMMIT, producer_id=7, base_offset=0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(240)), **{p.tp: marker for p in others}})
+    ends = {a.tp: 2400, **{p.tp: 0 for p in others}}
+    count = 0
+    while (poll_result := world.collector.gather(10, ends)).count:
+        world.collector.settle(poll_result)
+        count += poll_result.count
+    assert count == 2400 and len(calls) <= 8
 
 
 def test_the_rest_of_a_batch_keeps_nothing_else_in_memory_among_very_many_partitions(world, kit, monkeypatch):
@@ -342,6 +378,52 @@ def test_a_deserializer_that_recovers_continues_within_batches_that_are_deserial
         got += more[0]
     assert got == list(range(bad, 210)) and sorted(set(seen)) == list(range(210))
     assert all(seen.count(offset) == 1 for offset in range(210) if offset != bad)
+
+
+def test_a_deserializer_that_recovers_gets_no_aborted_record_and_none_twice(make, kit):
+    """The records after the failed one were counted from the chunk's first, aborted ones included."""
+    failing, seen = {115}, []
+
+    def value(data):
+        seen.append(int(data))
+        if int(data) in failing:
+            raise ValueError
+        return int(data)
+
+    world = make(
+        lambda tp, records: deserialize(records, None, Deserializer.adapt(value)), isolation_level="read_committed"
+    )
+    [a] = world.simple(0)
+    log = kit.batch(0, 50) + kit.batch(50, 50, producer_id=1, transactional=True)
+    log += build_marker(ControlType.ABORT, producer_id=1, base_offset=100) + kit.batch(101, 50)
+    world.receive({a.tp: {"records": log, "aborted": [(1, 50)]}})
+    expected = [*range(50), *range(101, 151)]
+    assert take(world, 500)[0] == expected[:64]
+    for _ in range(2):
+        with pytest.raises(DeserializationError):
+            world.collector.gather(500)
+    failing.clear()
+    assert take(world, 500)[0] == expected[64:]
+    assert [offset for offset in seen if offset != 115] == [offset for offset in expected if offset != 115]
+
+
+def test_a_failing_record_has_only_its_own_key_deserialized_again(make, kit):
+    """While a schema registry does not respond, each poll would call the deserializer for all the keys behind it."""
+    keys = []
+
+    def key(data):
+        keys.append(data)
+
+    def value(data):
+        raise ValueError
+
+    world = make(lambda tp, records: deserialize(records, Deserializer.adapt(key), Deserializer.adapt(value)))
+    [a] = world.simple(0)
+    world.receive({a.tp: build_batch([NewRecord(b"v", b"k")] * 300, base_offset=0)})
+    for _ in range(10):
+        with pytest.raises(DeserializationError):
+            world.collector.gather(500)
+    assert len(keys) <= 300 + 10
 
 
 def test_an_interrupt_while_batches_are_decoded_together_loses_nothing(world, kit, monkeypatch):

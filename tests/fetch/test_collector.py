@@ -6,7 +6,6 @@ import pytest
 
 from thinconsumer.config.values import Deserializer
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
-from thinconsumer.fetch import chunks
 from thinconsumer.fetch.collector import Collector, PollResult
 from thinconsumer.partitions import Reset
 from thinconsumer.position_states import PositionEvent
@@ -17,18 +16,12 @@ from thinconsumer.records.rows import deserialize
 BIG = 10**6
 
 
+pytestmark = pytest.mark.usefixtures("way")
+
+
 def offsets(poll_result: PollResult) -> list[int]:
     """Return the offsets of all records, in order."""
     return [record.offset for records in poll_result.records.values() for record in records]
-
-
-@pytest.fixture(params=["alone", "together"], autouse=True)
-def way(request, monkeypatch):
-    """Decode batches one at a time, as without numpy; then together, also the fewest."""
-    if request.param == "together":
-        pytest.importorskip("numpy")
-    monkeypatch.setattr(chunks, "TOGETHER_MIN", 1 if request.param == "together" else 10**9)
-    return request.param
 
 
 @pytest.fixture(params=["rows", "columns"])
@@ -224,50 +217,6 @@ def test_a_seek_or_reset_drops_fetched_batches_and_their_memory(world, kit):
         a.place(PositionEvent.SEEK, 2)
     world.receive({a.tp: kit.batch(0, 5)})
     assert take(world) == [2, 3, 4]
-
-
-# -- ends
-
-
-def test_records_from_the_given_end_offset_on_are_kept(world, kit):
-    a, b = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4), b.tp: kit.batch(0, 4)})
-    assert take(world, ends={a.tp: 6}) == [0, 1, 2, 3, 4, 5]
-    assert (a.cursor.offset, b.cursor.offset) == (6, 0)
-    assert take(world, ends={a.tp: 6}) == []
-    assert sorted(take(world)) == [0, 1, 2, 3, 6, 7]
-
-
-def test_an_end_offset_without_a_record_is_reached(world, kit):
-    """Otherwise reading to the end offset would wait for a record that compaction has removed."""
-    [a] = world.simple(3)
-    world.receive({a.tp: kit.batch(20, 3)})
-    assert take(world, ends={a.tp: 10}) == [] and a.cursor.offset == 10
-    assert world.collector.gather(BIG, {a.tp: 10}).moves == []
-    assert take(world) == [20, 21, 22]
-
-
-@pytest.mark.parametrize("kind", ["corrupt", "poison", "header"])
-def test_an_error_after_the_end_offset_is_not_raised(make, kit, kind):
-    world = make(deserialize=poison({5}) if kind == "poison" else None)
-    [a] = world.simple(0)
-    bad = {"corrupt": kit.corrupted(kit.batch(5, 2)), "poison": kit.batch(5, 2), "header": bytes(8) + b"\0\0\0\1" * 20}
-    world.receive({a.tp: kit.batch(0, 5) + bad[kind]})
-    assert take(world, ends={a.tp: 5}) == [0, 1, 2, 3, 4]
-    assert take(world, ends={a.tp: 5}) == []
-    with pytest.raises(RecordError):
-        world.collector.gather(BIG)
-
-
-def test_records_from_the_delivery_end_on_are_kept_until_it_moves(world, kit):
-    a, b = world.simple(0, 0)
-    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4), b.tp: kit.batch(0, 2)})
-    a.delivery_end, b.delivery_end = 6, -1
-    assert take(world, ends={a.tp: 3}) == [0, 1, 2]
-    assert take(world) == [3, 4, 5]
-    assert not world.buffer.has_ready() and take(world) == []
-    a.delivery_end = b.delivery_end = None
-    assert sorted(take(world)) == [0, 1, 6, 7]
 
 
 # -- the first part of a poll result

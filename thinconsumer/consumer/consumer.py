@@ -323,7 +323,8 @@ class Consumer(GroupCalls, Generic[K, V]):
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """Return the partition's position, the offset of the next record to return; look it up if it is unknown.
 
-        No I/O if it is known. Raises the errors that :meth:`poll` raises for this partition, and ``KafkaTimeoutError``.
+        No I/O and no heartbeat if it is known. Raises the errors that :meth:`poll` raises for this partition, and
+        ``KafkaTimeoutError``.
         """
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))

@@ -303,8 +303,8 @@ class ConsumerCore:
             if columns:
                 poll_result = collector.gather_columns(limit, ends)
             else:
-                gather = collector.gather if limit < MANY_RECORDS else collector.gather_many
-                poll_result = gather(limit, ends)
+                is_large = limit >= MANY_RECORDS and self._deserializer() is None
+                poll_result = (collector.gather_many if is_large else collector.gather)(limit, ends)
         except KafkaError as error:
             self.shell.step_interrupted = False
             self._owes_records = True

@@ -39,14 +39,14 @@ Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | N
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 #: About this many records are decoded together, of all partitions.
 TOGETHER_RECORDS = 4000
-#: So many records are decoded first after a seek: a program that reads a few records in many places drops the others.
+#: About this many records are decoded first after a seek: a program that seeks after every few records drops the rest.
 FIRST_RECORDS = 500
 #: If the decoded records that wait for their poll take more memory than this, no more are decoded than the next polls
 #: return.
 AHEAD_BYTES = 8 << 20
 #: Approximate size of the columns of one record, besides its bytes.
 COLUMNS_BYTES = 128
-#: The number of partitions, the next in turn, of which records are decoded together. To look at each of thousands would
+#: Records of at most so many partitions, those next in turn, are decoded together: to look at each of thousands would
 #: take longer than decoding.
 TURNS_MAX = 200
 #: The decompressed size from which on more batches do not make decoding faster, but only take more memory.
@@ -91,8 +91,15 @@ class ChunkDecoder:
         #: there can only be fewer and fewer.
         self.has_few = False
         self.together_min = TOGETHER_MIN
-        self.poll_records = 1  #: The number of records that this poll may return.
+        self.poll_records = TOGETHER_RECORDS  #: The number of records that this poll may return.
+        self._later_records = TOGETHER_RECORDS  #: The number that each of the next polls is expected to return.
         self._record_bytes = COLUMNS_BYTES  #: The average memory of the records that were decoded together last.
+
+    def begin_poll(self, max_records: int) -> None:
+        """Prepare for a poll of up to ``max_records`` records."""
+        self.has_few = False
+        self._later_records = min(self.poll_records, max_records)
+        self.poll_records = max_records
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
         """Return the chunk of the batch at ``index``.
@@ -166,7 +173,7 @@ class ChunkDecoder:
         return self._has_numpy
 
     def _decode_together(self, partition: Partition, room: int) -> None:
-        """Decode what the next polls return. This one can still return ``room`` records, of ``partition`` first."""
+        """Decode what the next polls return, and this one, which takes ``room`` records from ``partition`` first."""
         from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
         decoder = Decoder(self._check_crcs)
@@ -184,30 +191,30 @@ class ChunkDecoder:
     def _wanted(self, partition: Partition, room: int) -> list[tuple[Partition, int]]:
         """Return how many records to decode of this partition and of others: what the next polls return of each.
 
-        Polls return records of the partitions in turn. Each poll is taken to return as many as this one, which can
-        still return ``room``.
+        Polls return records of the partitions in turn: this one can still return ``room``, and the later ones are
+        expected to return as many each as the smaller of this one and the one before.
         """
         turns, waiting = self._buffer.turns(), self._buffer.waiting
         place = turns.index(partition)
         others = (other for other in (*turns[place + 1 :], *turns[:place]) if other.may_hand_out)
-        share = TOGETHER_RECORDS // min(len(turns), TURNS_MAX)
+        is_first = partition.cursor.offset == partition.cursor.begin
+        together = min(FIRST_RECORDS, TOGETHER_RECORDS) if is_first else TOGETHER_RECORDS
+        share = together // min(len(turns), TURNS_MAX)
         wanted: list[tuple[Partition, int]] = []
         total = ahead = 0
         left = room - waiting(partition)
         for other in islice(others, TURNS_MAX - 1):
-            left = left if left > 0 else self.poll_records
+            left = left if left > 0 else self._later_records
             records, available, decoded = max(left, share), waiting(other), self._buffer.decoded(other)
             if decoded < min(records, available):
                 wanted.append((other, records))
-                total += records
+                total += min(records, available - decoded)
             ahead += decoded
             left -= available
         own = max(room, share)
-        if partition.cursor.offset == partition.cursor.begin:
-            own = max(room, min(share, FIRST_RECORDS))
-        elif ahead * self._record_bytes <= AHEAD_BYTES:
-            # What the others do not need now: otherwise partitions that run out at different times would be decoded
-            # alone, each time with few records.
+        if not is_first and ahead * self._record_bytes <= AHEAD_BYTES:
+            # As many as the others leave. Otherwise partitions that run out at different times would be decoded alone,
+            # few records each time.
             own = max(own, TOGETHER_RECORDS - total)
         return [(partition, own), *wanted]
 
@@ -220,23 +227,23 @@ class ChunkDecoder:
         """
         chunks: list[Chunk | None] = []
         known = len(source.chunks) - begin  # the index in ``source`` of the batch with the number 0
-        # A poll may return only a part of the last batch. The rest waits until all other partitions had their turn, and
-        # while it is not built, it keeps everything in memory that was decoded with it.
-        built = end - 1 if len(self._buffer.queues) > TURNS_MAX else end
+        # A poll may return only a part of the last batch. If the rest, which waits until all other partitions had their
+        # turn, were not built before, it would keep everything in memory that was decoded with it.
+        last = end - 1 if len(self._buffer.queues) > TURNS_MAX else end
         while begin < end:
-            stop = end if begin == built else built
+            stop = end if begin == last else last
             if self._deserialize is not None:
                 # Deserializers are user code, and may be slow: a poll must not call them for many more records than it
                 # returns.
                 most = decoded.first[begin] + min(self.poll_records, DESERIALIZED_MAX)
-                stop = max(bisect_right(decoded.first, most, begin, end + 1) - 1, begin + 1)
+                stop = min(stop, max(bisect_right(decoded.first, most, begin, end + 1) - 1, begin + 1))
             if decoded.errors:
                 stop = next((number for number in range(begin, stop) if number in decoded.errors), stop)
             if begin == stop:
                 stop += 1
                 chunks.append(self._chunk_of(source, source.batches[known + begin], decoded.errors[begin]))
             else:
-                rows = decoded.records(source.partition.tp, begin, stop, build=begin == built)
+                rows = decoded.records(source.partition.tp, begin, stop, build=begin == last)
                 chunks.append(self._chunk_of(source, source.batches[known + stop - 1], rows, stop - begin))
             chunks += [None] * (stop - begin - 1)
             begin = stop
@@ -303,9 +310,16 @@ class ChunkDecoder:
         return Chunk(decoded, batch.next_offset, batch.leader_epoch, None, is_deserialized, batches)
 
     def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
-        assert self._deserialize is not None
-        tp = fetched.partition.tp
+        """Call the deserializer again for the record that has failed; if that succeeds, for those after it, too."""
+        assert self._deserialize is not None and known.error is not None
+        tp, start = fetched.partition.tp, known.error.offset
         batches = fetched.batches[index : index + known.batches]
-        raw = [row for batch in batches for row in batch.decode(*tp, self._check_crcs, start=fetched.start)]
-        records, failure = self._deserialize(tp, raw[len(known.records) :])
-        return known._replace(records=[*known.records, *records], error=failure)
+        kept = [batch for number, batch in enumerate(batches, index) if not self.is_aborted(fetched, number)]
+        raw = [row for batch in kept for row in batch.decode(*tp, self._check_crcs, start=start)]
+        records = [*known.records]
+        failure: RecordError | None = None
+        for part in (raw[:1], raw[1:]):
+            if failure is None:
+                more, failure = self._deserialize(tp, part)
+                records += more
+        return known._replace(records=records, error=failure)

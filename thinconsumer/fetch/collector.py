@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: A poll that may return so many records makes as many objects as Python collects garbage after.
+#: A poll that may return so many records pauses garbage collection: Python collects after every 700 new objects.
 MANY_RECORDS = 700
 
 
@@ -93,8 +93,7 @@ class Collector:
         """
         if self._overdue is not None:
             self._raise_overdue()
-        self.chunk_decoder.has_few = False
-        self.chunk_decoder.poll_records = max_records
+        self.chunk_decoder.begin_poll(max_records)
         poll_result = PollResult()
         if not self._buffer.queues:
             return poll_result
@@ -111,7 +110,7 @@ class Collector:
             self._buffer.make_room()
         return poll_result
 
-    #: The same for polls of :data:`MANY_RECORDS` or more.
+    #: The same for polls of :data:`MANY_RECORDS` or more, without deserializers: user code may make a lot of garbage.
     gather_many = garbage_collection_paused(gather)
 
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
@@ -231,7 +230,7 @@ class Collector:
                     self._raise(fetched, error)
                 self._overdue = fetched
                 break
-            if poll_result.count >= max_records:
+            if poll_result.count >= max_records or (end is not None and _position(fetched, poll_result) >= end):
                 break
         if parts:
             poll_result.records[partition.tp] = as_list_or_sequence(parts)
@@ -345,6 +344,12 @@ class Collector:
             return fetched.error
         chunk = self.chunk_decoder.chunk(fetched, fetched.chunk, fetched.record)
         return chunk.error if fetched.record >= len(chunk.records) else None
+
+
+def _position(fetched: Fetched, poll_result: PollResult) -> int:
+    """Return the partition's position after what the poll returns of ``fetched``, which it has read last."""
+    last = poll_result.moves[-1] if poll_result.moves else None
+    return last.offset if last is not None and last.fetched is fetched else fetched.cursor.offset
 
 
 def _first_end(one: int | None, other: int | None) -> int | None:

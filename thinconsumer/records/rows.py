@@ -25,7 +25,7 @@ new_record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(Consumer
 
 
 class Deserializer(Protocol):
-    """What this module needs of a key or value deserializer."""
+    """The interface of a key or value deserializer."""
 
     @property
     def uses_headers(self) -> bool:
@@ -97,9 +97,9 @@ def deserialize(
         except Exception as error:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
             failure = field, error
         else:
-            if len(results) < count:  # the deserializer has raised StopIteration, which ends ``map``
-                failure = field, StopIteration()
-        count = min(count, len(results))  # ``extend`` keeps the results before an exception
+            if len(results) < count:  # which ends ``map`` without an error
+                failure = field, RuntimeError("the deserializer raised StopIteration")
+        count = min(count, len(results))  # after an exception, those before it
         done.append(results)
     rows = list(map(new, zip(*first, *done, headers, *sizes)))  # as many as the shortest column has
     return rows, None if failure is None else _failed(records[count], *failure)

@@ -125,7 +125,7 @@ class LazyRows(Sequence[Row]):
         return LazyRows(self._builder, self._tp, self._begin + begin, self._begin + end)
 
     def columns(self) -> tuple[Callable[[tuple[object, ...]], Row], list[Any]]:
-        """Return what makes a record from the tuple of its fields, and the fields of all records."""
+        """Return the function that makes a record of the tuple of its fields, and the fields of all records."""
         return self._builder.new, self._builder.columns(self._tp, self._begin, self._end)
 
     def find(self, offset: int) -> int:
