@@ -92,14 +92,8 @@ class ChunkDecoder:
         self.has_few = False
         self.together_min = TOGETHER_MIN
         self.poll_records = TOGETHER_RECORDS  #: The number of records that this poll may return.
-        self._later_records = TOGETHER_RECORDS  #: The number that each of the next polls is expected to return.
+        self.later_records = TOGETHER_RECORDS  #: The number that each of the next polls is expected to return.
         self._record_bytes = COLUMNS_BYTES  #: The average memory of the records that were decoded together last.
-
-    def begin_poll(self, max_records: int) -> None:
-        """Prepare for a poll of up to ``max_records`` records."""
-        self.has_few = False
-        self._later_records = min(self.poll_records, max_records)
-        self.poll_records = max_records
 
     def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
         """Return the chunk of the batch at ``index``.
@@ -204,7 +198,7 @@ class ChunkDecoder:
         total = ahead = 0
         left = room - waiting(partition)
         for other in islice(others, TURNS_MAX - 1):
-            left = left if left > 0 else self._later_records
+            left = left if left > 0 else self.later_records
             records, available, decoded = max(left, share), waiting(other), self._buffer.decoded(other)
             if decoded < min(records, available):
                 wanted.append((other, records))

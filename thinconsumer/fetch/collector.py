@@ -93,7 +93,10 @@ class Collector:
         """
         if self._overdue is not None:
             self._raise_overdue()
-        self.chunk_decoder.begin_poll(max_records)
+        decoder = self.chunk_decoder
+        decoder.has_few = False
+        decoder.later_records = min(decoder.poll_records, max_records)
+        decoder.poll_records = max_records
         poll_result = PollResult()
         if not self._buffer.queues:
             return poll_result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress, islice, repeat
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..errors import DeserializationError
@@ -85,21 +85,13 @@ def deserialize(
     sizes: list[list[int]] = []
     failure: tuple[str, Exception] | None = None
     for field, data, deserializer in (("key", keys, key), ("value", values, value)):
-        results: list[object] = []
         sizes.append([-1 if piece is None else len(piece) for piece in data])
-        try:
-            if deserializer is None:
-                results += data
-            elif -1 in sizes[-1]:
-                results.extend(_results_with_nulls(deserializer, topic, headers, data[:count]))
-            else:
-                results.extend(deserializer.results(topic, headers, data[:count]))
-        except Exception as error:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
-            failure = field, error
-        else:
-            if len(results) < count:  # which ends ``map`` without an error
-                failure = field, RuntimeError("the deserializer raised StopIteration")
-        count = min(count, len(results))  # after an exception, those before it
+        if deserializer is None:
+            done.append(data)
+            continue
+        results, error = _results(deserializer, topic, headers, data[:count], has_nulls=-1 in sizes[-1])
+        if error is not None:
+            count, failure = len(results), (field, error)
         done.append(results)
     rows = list(map(new, zip(*first, *done, headers, *sizes)))  # as many as the shortest column has
     return rows, None if failure is None else _failed(records[count], *failure)
@@ -111,13 +103,28 @@ def _columns(records: list[Raw]) -> tuple[Callable[[tuple[object, ...]], Raw], l
     return new_record_with_encoded_headers if is_encoded else new_record, [*zip(*records)]
 
 
-def _results_with_nulls(
-    deserializer: Deserializer, topic: str, headers: Iterable[Sequence[Header]], data: Sequence[bytes | None]
-) -> Iterator[object]:
-    is_given = [piece is not None for piece in data]
-    given = cast("Iterable[bytes]", compress(data, is_given))
-    results = deserializer.results(topic, compress(headers, is_given), given)
-    return (next(results) if some else None for some in is_given)
+def _results(
+    deserializer: Deserializer, topic: str, headers: Iterable[Sequence[Header]], data: Sequence[bytes | None], *,
+    has_nulls: bool,
+) -> tuple[list[object], Exception | None]:  # fmt: skip
+    """Return the deserialized data, and why the piece after them could not be deserialized, if it could not."""
+    places = [place for place, piece in enumerate(data) if piece is not None] if has_nulls else range(len(data))
+    given = cast("Sequence[bytes]", [data[place] for place in places] if has_nulls else data)
+    if has_nulls and deserializer.uses_headers:
+        headers = [some for some, piece in zip(headers, data) if piece is not None]
+    results: list[object] = []
+    error: Exception | None = None
+    try:
+        results.extend(deserializer.results(topic, headers, given))  # keeps those before an exception
+    except Exception as raised:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
+        error = raised
+    else:
+        if len(results) < len(given):
+            error = StopIteration("the deserializer raised it")  # which ends ``map`` without an error
+    if has_nulls:
+        found = dict(zip(places, results))
+        results = [found.get(place) for place in range(len(data) if error is None else places[len(results)])]
+    return results, error
 
 
 def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc: Exception) -> DeserializationError:
