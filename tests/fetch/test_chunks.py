@@ -155,6 +155,7 @@ def test_records_of_many_partitions_are_decoded_together(world, kit, calls):
 def test_partitions_share_what_is_decoded_ahead(world, kit, calls, monkeypatch):
     """All partitions run out at about the same time, so that they are decoded together again."""
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
+    monkeypatch.setattr(chunks, "FIRST_RECORDS", 100)
     parts = world.simple(*[0] * 5)
     world.receive({p.tp: b"".join(kit.batch(n * 5, 5) for n in range(40)) for p in parts})
     most, got = 0, dict.fromkeys(range(5), 0)
@@ -172,6 +173,7 @@ def test_partitions_share_what_is_decoded_ahead(world, kit, calls, monkeypatch):
 def test_polls_of_any_size_decode_many_records_together(world, kit, calls, monkeypatch, partitions, max_records):
     """Fewer would take more time each; more would be in memory."""
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "FIRST_RECORDS", 400)
     monkeypatch.setattr(chunks, "AHEAD_BYTES", 1600 * (chunks.COLUMNS_BYTES + 20))
     parts = world.simple(*[0] * partitions)
     each = 12_000 // partitions
@@ -191,6 +193,7 @@ def test_polls_of_any_size_decode_many_records_together(world, kit, calls, monke
 def test_records_of_very_many_partitions_are_decoded_many_at_a_time(world, kit, calls, monkeypatch, each, max_records):
     """A decode of few records takes as long as one of many, and to look at all partitions takes longer."""
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "FIRST_RECORDS", 400)
     monkeypatch.setattr(chunks, "TURNS_MAX", 100)
     looked_at = []
     original = Buffer.decoded
@@ -214,7 +217,7 @@ def test_only_records_that_the_next_polls_return_are_decoded(world, kit):
 
 
 def test_polls_of_changing_sizes_decode_no_more_ahead(world, kit, calls):
-    """What a smaller poll leaves of each partition would wait until all others had their turn."""
+    """A poll of 37 leaves most of what was decoded for one of 500, and its partition waits for all others then."""
     parts = world.simple(*[0] * 400)
     world.receive({p.tp: b"".join(kit.batch(n * 20, 20) for n in range(40)) for p in parts})
     most = 0
@@ -227,6 +230,7 @@ def test_polls_of_changing_sizes_decode_no_more_ahead(world, kit, calls):
 def test_a_partition_without_more_records_leaves_its_share_to_others(world, kit, calls, monkeypatch):
     """Reading to the end of a transactional log ends before its last marker, a batch that is never decoded."""
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "FIRST_RECORDS", 400)
     a, *others = world.simple(*[0] * 40)
     marker = build_marker(ControlType.COMMIT, producer_id=7, base_offset=0)
     world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(240)), **{p.tp: marker for p in others}})
@@ -254,6 +258,7 @@ def test_the_rest_of_a_batch_keeps_nothing_else_in_memory_among_very_many_partit
 @pytest.mark.parametrize("partitions", [3, 6, 60, 300])
 def test_what_is_decoded_ahead_of_large_records_is_bounded(world, kit, monkeypatch, partitions):
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 400)
+    monkeypatch.setattr(chunks, "FIRST_RECORDS", 400)
     monkeypatch.setattr(chunks, "AHEAD_BYTES", 100_000)
     parts = world.simple(*[0] * partitions)
     each = 1200 // partitions
@@ -266,6 +271,7 @@ def test_what_is_decoded_ahead_of_large_records_is_bounded(world, kit, monkeypat
 
 def test_a_poll_of_many_records_decodes_them_at_once(world, kit, calls, monkeypatch):
     monkeypatch.setattr(chunks, "TOGETHER_RECORDS", 100)
+    monkeypatch.setattr(chunks, "FIRST_RECORDS", 100)
     a, b = world.simple(0, 0)
     world.receive({p.tp: b"".join(kit.batch(n * 10, 10) for n in range(40)) for p in (a, b)})
     assert take(world, 300) == {0: list(range(300))} and len(calls) == 1

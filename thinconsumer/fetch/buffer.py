@@ -144,6 +144,12 @@ class Buffer:
         """Return the partitions with entries in round-robin order."""
         return list(self._turns)
 
+    def next_turns(self, partition: Partition) -> list[Partition]:
+        """Return the other partitions with entries, the one whose turn is after that of ``partition`` first."""
+        turns = list(self._turns)
+        place = turns.index(partition)
+        return turns[place + 1 :] + turns[:place]
+
     def rotate(self, partition: Partition) -> None:
         """Move the partition to the end of the round-robin order."""
         if partition in self.queues:

@@ -32,7 +32,7 @@ Records = Sequence[ConsumerRecord[Any, Any]]
 #: Batches of one response that were added to a decoder: the range of their numbers there, and the error of the batch
 #: right after them.
 Added = tuple[Fetched, int, int, "RecordError | None"]
-#: Deserializes the records of one batch. Returns those before the first failure, and that failure or ``None``.
+#: Deserializes records of one partition. Returns those before the first failure, and that failure or ``None``.
 Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
 
 #: The module that decodes many batches together; it needs numpy.
@@ -188,12 +188,10 @@ class ChunkDecoder:
         Polls return records of the partitions in turn: this one can still return ``room``, and the later ones are
         expected to return as many each as the smaller of this one and the one before.
         """
-        turns, waiting = self._buffer.turns(), self._buffer.waiting
-        place = turns.index(partition)
-        others = (other for other in (*turns[place + 1 :], *turns[:place]) if other.may_hand_out)
+        waiting, turns = self._buffer.waiting, self._buffer.next_turns(partition)
+        others = (other for other in turns if other.may_hand_out)
         is_first = partition.cursor.offset == partition.cursor.begin
-        together = min(FIRST_RECORDS, TOGETHER_RECORDS) if is_first else TOGETHER_RECORDS
-        share = together // min(len(turns), TURNS_MAX)
+        share = (FIRST_RECORDS if is_first else TOGETHER_RECORDS) // min(len(turns) + 1, TURNS_MAX)
         wanted: list[tuple[Partition, int]] = []
         total = ahead = 0
         left = room - waiting(partition)
@@ -307,9 +305,8 @@ class ChunkDecoder:
         """Call the deserializer again for the record that has failed; if that succeeds, for those after it, too."""
         assert self._deserialize is not None and known.error is not None
         tp, start = fetched.partition.tp, known.error.offset
-        batches = fetched.batches[index : index + known.batches]
-        kept = [batch for number, batch in enumerate(batches, index) if not self.is_aborted(fetched, number)]
-        raw = [row for batch in kept for row in batch.decode(*tp, self._check_crcs, start=start)]
+        kept = (n for n in range(index, index + known.batches) if not self.is_aborted(fetched, n))
+        raw = [row for n in kept for row in fetched.batches[n].decode(*tp, self._check_crcs, start=start)]
         records = [*known.records]
         failure: RecordError | None = None
         for part in (raw[:1], raw[1:]):

@@ -24,8 +24,8 @@ Raw = ConsumerRecord["bytes | None", "bytes | None"]
 new_record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
 
 
-class Deserializer(Protocol):
-    """The interface of a key or value deserializer."""
+class ColumnDeserializer(Protocol):
+    """Deserializes the keys or the values of many records at once."""
 
     @property
     def uses_headers(self) -> bool:
@@ -60,7 +60,7 @@ def build(
 
 
 def deserialize(
-    records: Sequence[Raw], key: Deserializer | None, value: Deserializer | None
+    records: Sequence[Raw], key: ColumnDeserializer | None, value: ColumnDeserializer | None
 ) -> tuple[list[ConsumerRecord[Any, Any]], DeserializationError | None]:
     """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
 
@@ -89,7 +89,7 @@ def deserialize(
         if deserializer is None:
             done.append(data)
             continue
-        results, error = _results(deserializer, topic, headers, data[:count], has_nulls=-1 in sizes[-1])
+        results, error = _results(deserializer, topic, headers, data[:count])
         if error is not None:
             count, failure = len(results), (field, error)
         done.append(results)
@@ -104,12 +104,11 @@ def _columns(records: list[Raw]) -> tuple[Callable[[tuple[object, ...]], Raw], l
 
 
 def _results(
-    deserializer: Deserializer, topic: str, headers: Iterable[Sequence[Header]], data: Sequence[bytes | None], *,
-    has_nulls: bool,
-) -> tuple[list[object], Exception | None]:  # fmt: skip
+    deserializer: ColumnDeserializer, topic: str, headers: Iterable[Sequence[Header]], data: Sequence[bytes | None]
+) -> tuple[list[object], Exception | None]:
     """Return the deserialized data, and why the piece after them could not be deserialized, if it could not."""
-    places = [place for place, piece in enumerate(data) if piece is not None] if has_nulls else range(len(data))
-    given = cast("Sequence[bytes]", [data[place] for place in places] if has_nulls else data)
+    given = [piece for piece in data if piece is not None]
+    has_nulls = len(given) < len(data)
     if has_nulls and deserializer.uses_headers:
         headers = [some for some, piece in zip(headers, data) if piece is not None]
     results: list[object] = []
@@ -122,6 +121,7 @@ def _results(
         if len(results) < len(given):
             error = StopIteration("the deserializer raised it")  # which ends ``map`` without an error
     if has_nulls:
+        places = [place for place, piece in enumerate(data) if piece is not None]
         found = dict(zip(places, results))
         results = [found.get(place) for place in range(len(data) if error is None else places[len(results)])]
     return results, error
