@@ -6,12 +6,14 @@ itself is the tests' one.
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import importlib.util
 import os
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,8 +45,17 @@ def rotated(names: list[str], turn: int) -> list[str]:
     return names[begin:] + names[:begin]
 
 
-def environment() -> dict[str, str]:
-    """Return the environment for readers: they find the same library as we do."""
+def environment(tree: str | None = None) -> dict[str, str]:
+    """Return the environment for readers: they find the same library as we do, or that of another checkout."""
     import thinconsumer
 
-    return {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
+    root = Path(tree) if tree else Path(thinconsumer.__file__).parents[1]
+    _compile(root)
+    return {**os.environ, "PYTHONPATH": str(root)}
+
+
+@cache
+def _compile(root: Path) -> None:
+    """Compile the library, as pip compiles what it installs: compiling takes longer than reading the first records."""
+    for package in ("thinconsumer", "pyspark_thinconsumer"):
+        compileall.compile_dir(root / package, quiet=2)

@@ -162,8 +162,8 @@ OTHER = "other tree"
 
 def start(tree: str | None, *arguments: str) -> subprocess.Popen[str]:
     """Start this file in a fresh process; with ``tree``, it imports the thinconsumer of that checkout."""
-    places = environment() | ({"PYTHONPATH": tree} if tree else {})
-    return subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True, env=places)
+    command = [sys.executable, __file__, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(tree))
 
 
 def measure(bootstrap: str, topic: str, reader: str, count: int, pause: float, tree: str | None = None) -> list[float]:

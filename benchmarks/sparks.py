@@ -20,8 +20,6 @@ def session(memory: str, jars: Sequence[Path] = ()) -> Iterator[tuple[Any, str]]
 
     os.environ.update(environment(), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
     with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as folder:
-        if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-            os.environ["PYTHONPYCACHEPREFIX"] = folder  # installed wheels are compiled as well
         builder = SparkSession.builder.master("local[2]").appName("benchmark")
         if jars:
             builder = builder.config("spark.jars", ",".join(map(str, jars)))
