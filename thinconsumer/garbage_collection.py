@@ -30,13 +30,17 @@ def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
     def paused(*args: P.args, **more: P.kwargs) -> T:
         before: list[tuple[bool, None]] = []
         try:
-            # ``extend`` makes both calls, and no other thread runs in between. If one did, and its own pause ended
-            # there, garbage collection would be disabled after this thread has found it so, and never enabled again.
-            # Inside ``try``: Ctrl-C may interrupt after any call.
-            before.extend(islice(zip(iter(gc.isenabled, None), iter(gc.disable, ...)), 1))
-            return function(*args, **more)
+            try:
+                # ``extend`` makes both calls, and no other thread runs in between. If one did, and its own pause ended
+                # there, garbage collection would be disabled after this thread has found it so, and never enabled
+                # again. Inside ``try``: Ctrl-C may interrupt after any call.
+                before.extend(islice(zip(iter(gc.isenabled, None), iter(gc.disable, ...)), 1))
+                return function(*args, **more)
+            finally:
+                if before and before[0][0]:
+                    gc.enable()
         finally:
             if before and before[0][0]:
-                gc.enable()
+                gc.enable()  # again: Python 3.10 may raise KeyboardInterrupt before the call above
 
     return paused

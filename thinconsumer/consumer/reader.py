@@ -47,6 +47,9 @@ CLOSING = 30.0
 #: The next Fetch is sent only after the records of a small response are returned, if the application is expected to
 #: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
 PROMPT_S = 0.001
+#: A poll returns buffered records without a step if the last one was within so many seconds, and nothing is due. A step
+#: makes system calls, which take half as long as returning one record; and responses can wait for so long.
+STEP_EVERY_S = 0.001
 #: Factor by which each poll shortens the expected time until the next one, down to the time that the last one took. A
 #: program that works on every tenth record for long is therefore never taken for one that polls again at once.
 GAP_DECAY = 0.9
@@ -65,8 +68,8 @@ class ConsumerCore:
     """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
 
     __slots__ = (
-        "_error_free_at", "_expected_gap", "_is_prompt", "_owes_records", "_raised", "_returned_at", "_unrecorded",
-        "callbacks", "config", "managers", "open_calls", "partitions", "poll_result", "shell", "watch",
+        "_error_free_at", "_expected_gap", "_is_prompt", "_owes_records", "_raised", "_returned_at", "_stepped_at",
+        "_unrecorded", "callbacks", "config", "managers", "open_calls", "partitions", "poll_result", "shell", "watch",
     )  # fmt: skip
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
@@ -105,6 +108,7 @@ class ConsumerCore:
         self._error_free_at = -1  #: The value of ``engine.full_steps`` when a poll last found no error to raise.
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
+        self._stepped_at = -NEVER  #: When the last step has ended.
         self._returned_at = NEVER  #: When the last poll has returned.
         #: The expected time in seconds from the end of a poll to the start of the next one.
         self._expected_gap = 1.0
@@ -172,6 +176,7 @@ class ConsumerCore:
             self.managers.engine.touch()
 
     def _stepped(self, now: float) -> None:
+        self._stepped_at = now
         look_at = self.watch.look_at
         if now < look_at:
             return
@@ -236,7 +241,12 @@ class ConsumerCore:
             shell.engine.touch()
         if now >= self.watch.look_at and self._is_prompt:
             self._check(now)
-        now = self._run_due(deadline if self._may_wait_at_once(now) else now)
+        is_recent = bool(self.managers.buffer.queues) and now < self._stepped_at + STEP_EVERY_S
+        has_stepped = not (is_recent and self._is_nothing_due(now))
+        if has_stepped:
+            now = self._run_due(deadline if self._may_wait_at_once(now) else now)
+        else:
+            shell.raise_wakeup()
         while True:
             if self.callbacks is not None:
                 # Callbacks run before records are returned: a partition's records must not be returned after its
@@ -262,9 +272,19 @@ class ConsumerCore:
                 self.settle()
                 continue
             self._raise_outage(now)
+            if not has_stepped:
+                has_stepped, now = True, self._run_due(now)
+                continue
             if now >= deadline or (ends is not None and not self.behind(ends)):
                 return poll_result
             now = self._run_due(deadline)
+
+    def _is_nothing_due(self, now: float) -> bool:
+        """Return whether a poll can look for buffered records before it steps: no error or step is due now."""
+        self._note_room()
+        engine = self.managers.engine
+        is_due = engine.has_postponed or engine.is_due(now) or now >= self.watch.look_at
+        return not is_due and self._error_free_at == engine.full_steps
 
     def _may_wait_at_once(self, now: float) -> bool:
         """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""

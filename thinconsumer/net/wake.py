@@ -13,10 +13,10 @@ import socket
 class Waker:
     """A descriptor that :meth:`wake` makes readable, which ends a wait for I/O. It exists after :meth:`open`."""
 
-    __slots__ = ("_asked", "_pid", "_reader", "_writer")
+    __slots__ = ("_pid", "_reader", "_writer", "asked")
 
     def __init__(self) -> None:
-        self._asked = False
+        self.asked = False  #: Whether :meth:`wake` was called since :meth:`take`.
         self._pid = -1
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
@@ -28,13 +28,13 @@ class Waker:
         writer.setblocking(False)
         self._pid = os.getpid()
         self._writer = writer
-        if self._asked:
+        if self.asked:
             self.ring()
         return self._reader.fileno()
 
     def wake(self) -> None:
         """Wake the driver, so that :meth:`take` returns True. Safe from signal handlers and threads; never raises."""
-        self._asked = True
+        self.asked = True
         self.ring()
 
     def ring(self) -> None:
@@ -58,8 +58,10 @@ class Waker:
 
     def take(self) -> bool:
         """Return whether :meth:`wake` was called since the last call of this method."""
-        asked, self._asked = self._asked, False
-        return asked
+        if not self.asked:
+            return False  # without an assignment, which would lose a wakeup by another thread since then
+        self.asked = False
+        return True
 
     def close(self) -> None:
         """Close the pair of sockets."""
