@@ -65,17 +65,22 @@ class RowBuilder:
     @garbage_collection_paused
     def build(self, tp: TopicPartition, begin: int, end: int) -> list[Row]:
         """Return the records ``begin`` to ``end`` (exclusive), which are all of this partition."""
-        return list(map(self.new, zip(*self.columns(tp, begin, end))))
+        # ``zip`` takes from its arguments in order, as a record's pieces follow one another: no list for each is needed.
+        pieces = iter(self._pieces.read(self._pieces_each * begin, self._pieces_each * end))
+        return list(map(self.new, zip(*self._columns(tp, begin, end, [pieces] * self._pieces_each))))
 
     def columns(self, tp: TopicPartition, begin: int, end: int) -> list[Any]:
         """Return an iterable for each field of these records: a list for keys and values, maybe endless for others."""
         each = self._pieces_each
         pieces = self._pieces.read(each * begin, each * end)
-        columns: list[Iterable[object]] = [pieces[place::each] for place in range(each)]
+        return self._columns(tp, begin, end, [pieces[place::each] for place in range(each)])
+
+    def _columns(self, tp: TopicPartition, begin: int, end: int, pieces: list[Iterable[Any]]) -> list[Iterable[Any]]:
+        """Return an iterable for each field, given those of the fields that are pieces."""
         if not self._has_keys:
-            columns.insert(0, [None] * (end - begin))
-        if len(columns) == 2:
-            columns.append(repeat(()) if self._headers is None else self._headers.read(begin, end))
+            pieces = [[None] * (end - begin), *pieces]
+        if len(pieces) == 2:
+            pieces = [*pieces, repeat(()) if self._headers is None else self._headers.read(begin, end)]
         return [
             repeat(tp.topic),
             repeat(tp.partition),
@@ -83,7 +88,7 @@ class RowBuilder:
             self.offsets[begin:end].tolist(),
             self._timestamps[begin:end].tolist(),
             self._timestamp_types.read(begin, end),
-            *columns,
+            *pieces,
         ]
 
 
