@@ -57,5 +57,6 @@ def environment(tree: str | None = None) -> dict[str, str]:
 @cache
 def _compile(root: Path) -> None:
     """Compile the library, as pip compiles what it installs: compiling takes longer than reading the first records."""
-    for package in ("thinconsumer", "pyspark_thinconsumer"):
-        compileall.compile_dir(root / package, quiet=2)
+    done = [compileall.compile_dir(root / name, quiet=2) for name in ("thinconsumer", "pyspark_thinconsumer")]
+    if not all(done):
+        print(f"{root} cannot be compiled: readers compile what they use, which counts", file=sys.stderr)

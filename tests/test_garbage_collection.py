@@ -31,65 +31,59 @@ def test_garbage_collection_is_paused_and_then_as_before(enabled):
         gc.enable()
 
 
-def test_it_is_enabled_again_if_ctrl_c_comes_at_any_moment():
-    """Otherwise a program that handles KeyboardInterrupt would run without garbage collection for good."""
-
-    @garbage_collection_paused
-    def build():
-        pass
+def call_until(build, moment, happen):
+    """Call ``build``; call ``happen`` before its pause's bytecode number ``moment``. Return if there are so many."""
+    seen = 0
 
     def trace(frame, event, arg):
-        nonlocal steps
+        nonlocal seen
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_code is build.__code__:
-            steps += 1
-            if steps == moment:
-                raise KeyboardInterrupt
+            seen += 1
+            if seen == moment:
+                happen()
         return trace
 
     before = sys.gettrace()
-    steps, moment = 1, 0
+    sys.settrace(trace)
     try:
-        while steps >= moment:
-            moment, steps = moment + 1, 0
-            sys.settrace(trace)
-            with suppress(KeyboardInterrupt):
-                build()
-            sys.settrace(before)
-            assert gc.isenabled(), moment
+        with suppress(KeyboardInterrupt):
+            build()
     finally:
         sys.settrace(before)
+    return seen >= moment
+
+
+@garbage_collection_paused
+def build_nothing():
+    pass
+
+
+def test_it_is_enabled_again_if_ctrl_c_comes_at_any_moment():
+    """Otherwise a program that handles KeyboardInterrupt would run without garbage collection for good."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    moment = 1
+    try:
+        while call_until(build_nothing, moment, interrupt):
+            assert gc.isenabled(), moment
+            moment += 1
+    finally:
         gc.enable()
-    assert moment > 10
+    assert moment > 10, "the tracing has seen the pause's own bytecodes"
 
 
 def test_it_stays_enabled_if_the_pause_of_another_thread_ends_at_any_moment():
     """Several threads may iterate over records, which are built in pauses."""
-
-    @garbage_collection_paused
-    def build():
-        pass
-
-    def trace(frame, event, arg):
-        nonlocal steps
-        frame.f_trace_opcodes = True
-        if event == "opcode" and frame.f_code is build.__code__:
-            steps += 1
-            if steps == moment:
-                gc.enable()  # the end of the other pause
-        return trace
-
-    before = sys.gettrace()
-    steps = moment = 0
+    moment = 1
     try:
-        while steps >= moment:
-            moment, steps = moment + 1, 0
-            gc.disable()  # the other thread has begun its pause
-            sys.settrace(trace)
-            build()
-            sys.settrace(before)
-            assert gc.isenabled() or steps < moment, moment
+        gc.disable()  # the other thread has begun its pause
+        while call_until(build_nothing, moment, gc.enable):  # and ends it
+            assert gc.isenabled(), moment
+            moment += 1
+            gc.disable()
     finally:
-        sys.settrace(before)
         gc.enable()
-    assert moment > 10
+    assert moment > 10, "the tracing has seen the pause's own bytecodes"

@@ -39,8 +39,9 @@ def garbage_collection_paused(function: Callable[P, T]) -> Callable[P, T]:
             finally:
                 if before and before[0][0]:
                     gc.enable()
-        finally:
+        except BaseException:
             if before and before[0][0]:
-                gc.enable()  # again: Python 3.10 may raise KeyboardInterrupt before the call above
+                gc.enable()  # again: Python 3.10 may raise KeyboardInterrupt just before the call above
+            raise
 
     return paused

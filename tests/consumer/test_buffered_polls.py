@@ -1,10 +1,15 @@
 """Polls that return buffered records within a millisecond of the last step, without a step of their own."""
 
+import select
+
 import pytest
 
-from thinconsumer import WakeupError
+from thinconsumer import Consumer, TopicPartition, WakeupError
+from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.client import Shell
 from thinconsumer.consumer import reader
+
+T0 = TopicPartition("t", 0)
 
 
 @pytest.fixture
@@ -80,13 +85,38 @@ def test_a_poll_steps_if_something_is_due(buffered, monkeypatch):
     assert len(steps) == 1
 
 
-def test_a_wakeup_ends_a_poll_without_a_step(buffered, offsets):
+def test_a_wakeup_ends_a_poll(buffered, offsets):
     _, consumer, steps = buffered()
     consumer.wakeup()
     with pytest.raises(WakeupError):
         consumer.poll(0)
-    assert not steps
+    assert len(steps) == 1
     assert offsets(consumer.poll(0)) == {0: [2]}
+
+
+def test_the_descriptor_is_not_readable_after_a_wakeup_that_ended_a_poll():
+    """Otherwise an event loop would call a program that does not poll again at once in a loop."""
+    with EmbeddedBroker(1, {"t": 1}) as broker:
+        broker.produce("t", [b"x"] * 200, 0)
+        with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([T0])
+            while not consumer.poll(1, 1):
+                broker.step()
+            for _ in range(10):
+                consumer.poll(0, 1)
+                consumer.wakeup()
+                with pytest.raises(WakeupError):
+                    consumer.poll(0, 1)
+                assert select.select([consumer.fileno()], [], [], 0)[0] == []
+
+
+def test_polls_step_although_the_clock_stands_still(buffered):
+    _, consumer, steps = buffered()
+    for _ in range(reader.SKIPPED_STEPS_MAX):
+        assert consumer.poll(0, update_offsets=False)
+    assert not steps
+    assert consumer.poll(0, update_offsets=False)
+    assert len(steps) == 1
 
 
 def test_the_partitions_are_checked_when_that_is_due(buffered):

@@ -199,18 +199,11 @@ class Shell:
         self.step_interrupted = False
         self._changed = False
         self._stepped(now)
-        if may_wake:
-            self.raise_wakeup()
-        return now
-
-    def raise_wakeup(self) -> None:
-        """Raise ``WakeupError`` if ``wakeup()`` was called.
-
-        A wakeup makes poll() raise, but not a call inside a callback that poll() runs: on_partitions_revoked() must be
-        able to commit.
-        """
-        if not self.in_callback and self.driver.take_wakeup():
+        # A wakeup makes poll() raise, but not a call inside a callback that poll() runs: on_partitions_revoked() must
+        # be able to commit.
+        if may_wake and not self.in_callback and driver.take_wakeup():
             raise WakeupError("wakeup() was called")
+        return now
 
     def _get_credentials(self, logins: LoginManager) -> None:
         """Call the token provider, if a token is due. As user code, it is called between two steps, never inside one.

@@ -47,9 +47,11 @@ CLOSING = 30.0
 #: The next Fetch is sent only after the records of a small response are returned, if the application is expected to
 #: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
 PROMPT_S = 0.001
-#: A poll returns buffered records without a step if the last one was within so many seconds, and nothing is due. A step
-#: makes system calls, which take half as long as returning one record; and responses can wait for so long.
+#: A poll of buffered records makes no step if the last one ended within so many seconds, and nothing is due: its system
+#: calls take half as long as returning one record. What the brokers send in the meantime is received that much later.
 STEP_EVERY_S = 0.001
+#: The number of polls in a row without a step, since a clock may be coarse (15 ms on Windows), or stand still in tests.
+SKIPPED_STEPS_MAX = 100
 #: Factor by which each poll shortens the expected time until the next one, down to the time that the last one took. A
 #: program that works on every tenth record for long is therefore never taken for one that polls again at once.
 GAP_DECAY = 0.9
@@ -68,8 +70,9 @@ class ConsumerCore:
     """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
 
     __slots__ = (
-        "_error_free_at", "_expected_gap", "_is_prompt", "_owes_records", "_raised", "_returned_at", "_stepped_at",
-        "_unrecorded", "callbacks", "config", "managers", "open_calls", "partitions", "poll_result", "shell", "watch",
+        "_error_free_at", "_expected_gap", "_is_prompt", "_owes_records", "_raised", "_returned_at", "_skipped_steps",
+        "_stepped_at", "_unrecorded", "callbacks", "config", "managers", "open_calls", "partitions", "poll_result",
+        "shell", "watch",
     )  # fmt: skip
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
@@ -108,7 +111,8 @@ class ConsumerCore:
         self._error_free_at = -1  #: The value of ``engine.full_steps`` when a poll last found no error to raise.
         #: Whether the latest poll raised an error: the next one returns available records before it raises another.
         self._owes_records = True
-        self._stepped_at = -NEVER  #: When the last step has ended.
+        self._stepped_at = -NEVER  #: When the last step of a poll has ended.
+        self._skipped_steps = 0  #: The number of polls without a step since then.
         self._returned_at = NEVER  #: When the last poll has returned.
         #: The expected time in seconds from the end of a poll to the start of the next one.
         self._expected_gap = 1.0
@@ -176,7 +180,6 @@ class ConsumerCore:
             self.managers.engine.touch()
 
     def _stepped(self, now: float) -> None:
-        self._stepped_at = now
         look_at = self.watch.look_at
         if now < look_at:
             return
@@ -241,12 +244,9 @@ class ConsumerCore:
             shell.engine.touch()
         if now >= self.watch.look_at and self._is_prompt:
             self._check(now)
-        is_recent = bool(self.managers.buffer.queues) and now < self._stepped_at + STEP_EVERY_S
-        has_stepped = not (is_recent and self._is_nothing_due(now))
-        if has_stepped:
+        skips_step = bool(self.managers.buffer.queues) and self._may_skip_step(now)
+        if not skips_step:
             now = self._run_due(deadline if self._may_wait_at_once(now) else now)
-        else:
-            shell.raise_wakeup()
         while True:
             if self.callbacks is not None:
                 # Callbacks run before records are returned: a partition's records must not be returned after its
@@ -272,19 +272,27 @@ class ConsumerCore:
                 self.settle()
                 continue
             self._raise_outage(now)
-            if not has_stepped:
-                has_stepped, now = True, self._run_due(now)
+            if skips_step:  # the buffer has no record to return after all
+                skips_step, now = False, self._run_due(now)
                 continue
             if now >= deadline or (ends is not None and not self.behind(ends)):
                 return poll_result
             now = self._run_due(deadline)
 
-    def _is_nothing_due(self, now: float) -> bool:
-        """Return whether a poll can look for buffered records before it steps: no error or step is due now."""
+    def _may_skip_step(self, now: float) -> bool:
+        """Return whether a poll may look for buffered records before it steps, see ``STEP_EVERY_S``."""
+        if now >= self._stepped_at + STEP_EVERY_S or self._skipped_steps >= SKIPPED_STEPS_MAX:
+            return False
         self._note_room()
-        engine = self.managers.engine
+        engine, driver = self.managers.engine, self.shell.driver
         is_due = engine.has_postponed or engine.is_due(now) or now >= self.watch.look_at
-        return not is_due and self._error_free_at == engine.full_steps
+        if is_due or self._error_free_at != engine.full_steps:
+            return False
+        if driver.take_wakeup():
+            driver.wakeup()  # put back: ``fileno()`` stays readable until a step, which raises the WakeupError
+            return False
+        self._skipped_steps += 1
+        return True
 
     def _may_wait_at_once(self, now: float) -> bool:
         """Return whether a poll can begin with waiting for I/O: no record, error, callback or step is due now."""
@@ -300,7 +308,9 @@ class ConsumerCore:
 
     def _run_due(self, deadline: float) -> float:
         self._note_room()
-        return self.shell.run_due(deadline, postpones=self._returns_first if self._is_prompt else None)
+        now = self.shell.run_due(deadline, postpones=self._returns_first if self._is_prompt else None)
+        self._stepped_at, self._skipped_steps = self.shell.driver.now(), 0
+        return now
 
     def _returns_first(self, touched: Collection[str]) -> bool:
         """Return whether to return records before the next Fetch is sent, see ``PROMPT_S``."""

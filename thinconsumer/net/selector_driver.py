@@ -321,7 +321,7 @@ class SelectorDriver:
         self._waker.wake()
 
     def take_wakeup(self) -> bool:
-        return self._waker.asked and self._waker.take()
+        return self._waker.asked and self._waker.take()  # each poll asks: the first test saves a call
 
     def fileno(self) -> int:
         self.check_process()

@@ -59,7 +59,7 @@ class Waker:
     def take(self) -> bool:
         """Return whether :meth:`wake` was called since the last call of this method."""
         if not self.asked:
-            return False  # without an assignment, which would lose a wakeup by another thread since then
+            return False  # without an assignment: it would lose the wakeup that another thread makes right before it
         self.asked = False
         return True
 

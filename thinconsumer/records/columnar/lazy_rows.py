@@ -65,7 +65,7 @@ class RowBuilder:
     @garbage_collection_paused
     def build(self, tp: TopicPartition, begin: int, end: int) -> list[Row]:
         """Return the records ``begin`` to ``end`` (exclusive), which are all of this partition."""
-        # ``zip`` takes from its arguments in order, as a record's pieces follow one another: no list for each is needed.
+        # All fields that are pieces share one iterator: pieces come in the order in which ``zip`` asks for the fields.
         pieces = iter(self._pieces.read(self._pieces_each * begin, self._pieces_each * end))
         return list(map(self.new, zip(*self._columns(tp, begin, end, [pieces] * self._pieces_each))))
 
@@ -76,7 +76,7 @@ class RowBuilder:
         return self._columns(tp, begin, end, [pieces[place::each] for place in range(each)])
 
     def _columns(self, tp: TopicPartition, begin: int, end: int, pieces: list[Iterable[Any]]) -> list[Iterable[Any]]:
-        """Return an iterable for each field, given those of the fields that are pieces."""
+        """Return an iterable for each field. ``pieces`` has those of the fields that are pieces: see ``__init__``."""
         if not self._has_keys:
             pieces = [[None] * (end - begin), *pieces]
         if len(pieces) == 2:
