@@ -2,11 +2,13 @@
 
 import logging
 import math
+import sys
 
 import pytest
 
 from thinconsumer import Consumer, NoBrokersAvailable, TopicPartition
 from thinconsumer.broker import Reply
+from thinconsumer.fetch.chunks import DECODER
 from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.apis import REQUESTS
@@ -521,3 +523,19 @@ def test_idle_consumer_steps_twice_per_long_poll(reader):
     r.run(60, timeout_ms=1000)
     assert len(cluster.requests) - asked <= 122
     assert r.consumer._shell.driver.steps - steps <= 120 * 6 + 120
+
+
+@pytest.mark.parametrize(("has_numpy", "later"), [(True, 2 << 20), (False, 1 << 20)])
+def test_without_numpy_a_single_partition_is_not_fetched_in_larger_responses(reading, monkeypatch, has_numpy, later):
+    """Decoding one batch after the other gains nothing by them, and takes longer outside of the processor's caches."""
+    w, consumer = reading(200, max_poll_records=100)
+    if has_numpy:
+        pytest.importorskip("numpy")
+    else:
+        monkeypatch.setitem(sys.modules, DECODER, None)
+    for _ in range(4):
+        consumer.poll(1000)
+        w.append(1)
+    told = [one.partition_max_bytes for fetch in w.fetches() for topic in fetch.topics for one in topic.partitions]
+    assert told[0] == 2 << 20
+    assert told[-1] == later

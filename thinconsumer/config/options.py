@@ -206,7 +206,7 @@ class ConsumerConfig(SecurityOptions):
         _POSITIVE_INT32,
         1048576,
         "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered. If it is not "
-        "given, `poll` requests 2 MiB for a single partition.",
+        "given, `poll` requests 2 MiB for a single partition if numpy is installed.",
     )
     batches_fetch_bytes: int = _read(
         _POSITIVE_INT32,
@@ -342,7 +342,7 @@ class ConsumerConfig(SecurityOptions):
         needs_group=True,
     )
 
-    #: How many bytes ``poll`` requests, divided among the assigned partitions, if that is more than
+    #: How many bytes ``poll`` requests with numpy, divided among the assigned partitions, if that is more than
     #: ``max_partition_fetch_bytes`` for each. Derived from the options, and none itself.
     rows_fetch_bytes: int = field(default=ROWS_FETCH_BYTES)
     #: How many bytes of each broker ``poll`` reads ahead, but at least 16 MiB of all brokers together;

@@ -15,7 +15,8 @@ from .values import INT32_MAX
 Values = Mapping[str, Any]
 
 #: How many bytes of a single partition ``poll`` requests by default. Its records are decoded one response at a time:
-#: with 1 MiB, each takes a tenth more CPU time, as fewer records share the calls of numpy.
+#: with 1 MiB, each takes a tenth more CPU time, as fewer records share the calls of numpy. Without numpy, each takes a
+#: tenth less with 1 MiB, if it is not compressed: the response leaves the processor's caches less often.
 ROWS_FETCH_BYTES = 2 << 20
 #: Number of responses of one broker that fit into the buffer. With 1, no Fetch could be sent until all records of the
 #: previous response are returned.

@@ -227,6 +227,7 @@ class ConsumerCore:
             self.open_calls.drop_old(began)
         managers.metrics.record_poll_start(began)
         managers.planner.batches = columns
+        managers.planner.has_numpy = managers.collector.chunk_decoder.has_numpy
         try:
             poll_result = self._poll(began, began + seconds, limit, ends, columns)
         finally:

@@ -86,7 +86,7 @@ class ChunkDecoder:
         self._check_crcs = check_crcs
         self._buffer = buffer
         self._deserialize = deserialize
-        self._has_numpy = True  #: False once the import has failed.
+        self.has_numpy = True  #: False once the import has failed.
         #: Whether this poll has found too few records to decode them together. The next one looks again; within a poll,
         #: there can only be fewer and fewer.
         self.has_few = False
@@ -134,7 +134,7 @@ class ChunkDecoder:
 
     def _decode_next(self, fetched: Fetched, room: int) -> None:
         """Decode the next batch of ``fetched``; together with those after it, and other partitions', if that pays."""
-        if self._has_numpy and not self.has_few:
+        if self.has_numpy and not self.has_few:
             if self._buffer.records >= self.together_min and self._is_worth_numpy():
                 self._decode_together(fetched.partition, room)
                 return
@@ -163,8 +163,8 @@ class ChunkDecoder:
             import_with_numpy(DECODER)
         except ImportError as error:
             log.debug("records are decoded without numpy: %s", error)
-            self._has_numpy = False
-        return self._has_numpy
+            self.has_numpy = False
+        return self.has_numpy
 
     def _decode_together(self, partition: Partition, room: int) -> None:
         """Decode what the next polls return, and this one, which takes ``room`` records from ``partition`` first."""

@@ -82,7 +82,7 @@ class Planner:
     __slots__ = (
         "_backoff", "_buffer", "_has_topic_ids", "_isolation_level", "_look_at", "_max_buffered_bytes",
         "_max_wait_ms", "_metadata", "_node_bytes", "_now", "_partitions", "_random", "_seconds", "_sessions",
-        "_settings", "_timeout", "_turn", "_waiting", "batches", "has_left_out", "replicas", "targets",
+        "_settings", "_timeout", "_turn", "_waiting", "batches", "has_left_out", "has_numpy", "replicas", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +112,7 @@ class Planner:
         self.has_left_out = False
         self._now = 0.0
         self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
+        self.has_numpy = True  #: Whether records are decoded with numpy, many of one response at a time.
         self.replicas = Replicas(random)
 
     def step(self, now: float) -> list[Request]:
@@ -400,7 +401,12 @@ class Planner:
     def _partition_bytes(self) -> int:
         """Return ``partition_max_bytes``. If it varied, each Fetch would have to send all partitions of its session."""
         settings = self._settings
-        wish = settings.batches_fetch_bytes if self.batches else settings.rows_fetch_bytes
+        if self.batches:
+            wish = settings.batches_fetch_bytes
+        elif self.has_numpy:
+            wish = settings.rows_fetch_bytes
+        else:
+            return settings.max_partition_fetch_bytes
         # A request that was queued may be written after all partitions are given up.
         among = max(len(self._partitions.assigned), 1)
         return max(settings.max_partition_fetch_bytes, wish // among)
