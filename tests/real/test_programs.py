@@ -64,7 +64,7 @@ def strike(child: subprocess.Popen[str]) -> int:
 
 def test_interrupts_at_random_moments_lose_and_repeat_nothing(kafka: Administration, new_topic: NewTopic) -> None:
     """SIGINT again and again: each poll that raised has delivered nothing, and the same consumer reads on."""
-    count, partitions = 30_000, 3
+    count, partitions = 60_000, 3
     topic = new_topic(kafka, partitions)
     write(kafka.bootstrap, topic, count, partitions, 200)
     with started("interrupted.py", kafka.bootstrap, topic, partitions, count) as child:

@@ -36,7 +36,7 @@ def main() -> None:
         found = {}
         blow.is_due = True
         try:
-            found = consumer.poll(100, 10)
+            found = consumer.poll(100, 2)
         except KeyboardInterrupt:
             interrupts += 1
         blow.is_due = False
