@@ -120,7 +120,7 @@ def test_polls_step_although_the_clock_stands_still(buffered):
 
 
 def test_the_partitions_are_checked_when_that_is_due(buffered):
-    """A program whose polls follow each other within a millisecond still gets health() and warnings."""
+    """Otherwise polls within a millisecond of one another would delay health() and warnings."""
     w, consumer, _ = buffered()
     watch = consumer._reader.watch
     watch.look_at = w.clock.now()

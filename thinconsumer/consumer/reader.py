@@ -48,7 +48,7 @@ CLOSING = 30.0
 #: poll again within this many seconds. Sending it first takes a third of the time from the response to the records.
 PROMPT_S = 0.001
 #: A poll of buffered records makes no step if the last one ended within so many seconds, and nothing is due: its system
-#: calls take half as long as returning one record. What the brokers send in the meantime is received that much later.
+#: calls take half as long as returning one record. Responses are received up to this much later than by a step in each.
 STEP_EVERY_S = 0.001
 #: The number of polls in a row without a step, since a clock may be coarse (15 ms on Windows), or stand still in tests.
 SKIPPED_STEPS_MAX = 100
