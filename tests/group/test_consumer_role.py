@@ -194,6 +194,14 @@ def test_each_assignor_adds_its_user_data_and_gets_on_assignment():
     assert mine.told == [(Assignment((A,)), ME.public)]
 
 
+def test_the_assignor_gets_the_assignment_before_the_listener():
+    """As in Java's client: a listener may read what its assignor has kept of the assignment."""
+    mine = Mine()
+    world = World(mine)
+    mine.on_assignment = lambda assignment, metadata: world.heard.append(("assignor", list(assignment.partitions)))
+    assert world.rebalance(A, B) == [("assignor", [A, B]), ("assigned", [A, B])]
+
+
 def joined(assignor, **members):
     return [JoinedMember(name, None, dict(member.role.protocols())[assignor]) for name, member in members.items()]
 

@@ -11,6 +11,7 @@ from thinconsumer.broker.controller import ControllerError
 pytestmark = pytest.mark.once
 
 KEYS, STEPS, COUNT_MAX = range(7), 150, 7
+RACKS = ["here", "there", "elsewhere"]
 
 
 class Calls:
@@ -20,13 +21,14 @@ class Calls:
 
     def __init__(self, world, seed, protocol):
         self.random = random.Random(seed)
-        self.w = world(self.random.randint(1, 2))
+        self.w = world(self.random.randint(1, 2), nodes=3, brokers={"racks": RACKS})
         self.options = {
             "group_protocol": protocol,
             "enable_auto_commit": self.random.random() < 0.5,
             "max_poll_records": self.random.choice([1, 4, 500]),
             "consumer_timeout_ms": 300,
             "metadata_max_age_ms": 5000,
+            "client_rack": RACKS[0] if seed % 2 else "",  # read from followers (KIP-392)
             **self.OPTIONS,
         }
         self.members = [self.w.consumer(**self.options) for _ in range(self.random.randint(1, 2))]

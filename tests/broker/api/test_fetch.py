@@ -486,6 +486,34 @@ def test_consumers_with_another_partition_count_are_rejected(ordered, client, ve
     assert values(the_row(client.ask(fetch(ordered, ("o", 1, 0), version=version), version))) == [b"a"]
 
 
+@pytest.fixture
+def follower(three, client_of):
+    """Return a client of a follower of partition 1 of the topic "o", which was expanded to four partitions."""
+    three.create_topic("o", 2, 3, {"enable.ordered.delivery": "true"})
+    three.expand("o", 4)
+    three.produce("o", [b"a"], 1)
+    leader = three.leader(TopicPartition("o", 1)).node.node_id
+    return client_of(three, next(node_id for node_id in three.nodes if node_id != leader))
+
+
+def test_followers_reject_another_partition_count_too(three, follower):
+    """Consumers with a rack read from them (KIP-392)."""
+    for count in (0, 2, 3, 5):
+        row = the_row(follower.ask(counted(three, count)))
+        assert (row.error_code, row.records) == (Code.INVALID_PARTITION_METADATA, b"")
+    assert values(the_row(follower.ask(counted(three, 4)))) == [b"a"]
+
+
+@pytest.mark.parametrize("change", ["expand", "shrink"])
+def test_a_fetch_that_waits_at_a_follower_is_fenced_when_the_count_changes(three, follower, change):
+    follower.send(counted(three, 4, offset=1, max_wait_ms=5000))
+    assert follower.answers() == []
+    getattr(three, change)("o", 5 if change == "expand" else 3)
+    three.advance(three.schedule.now + 0.1)
+    (answer,) = follower.answers()
+    assert (the_row(answer).error_code, the_row(answer).records) == (Code.INVALID_PARTITION_METADATA, b"")
+
+
 def test_a_partition_marked_for_deletion_is_read_with_the_new_count(ordered, client):
     ordered.produce("o", [b"z"], 3)
     ordered.shrink("o", 3)
