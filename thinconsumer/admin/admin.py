@@ -62,7 +62,10 @@ class Admin(BaseClient):
     def create_partitions(
         self, totals: Mapping[str, int], *, timeout_ms: float | None = None
     ) -> dict[str, KafkaError | None]:
-        """Add partitions to topics; ``totals`` are their new partition counts."""
+        """Add partitions to topics; ``totals`` are their new partition counts.
+
+        On topics with ordered delivery (KIP-253) a lower count marks partitions for deletion; on others it is an error.
+        """
         return self._run(operations.CREATE_PARTITIONS, totals, timeout_ms)
 
     def list_topics(self, *, timeout_ms: float | None = None) -> dict[str, TopicDescription]:

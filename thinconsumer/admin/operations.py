@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..errors import KafkaError, KafkaProtocolError
 from ..failures import Scope
+from ..linear_hashing import PartitionCounts
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
 from ..wire import Message, consumer_protocol
 from ..wire.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -179,7 +180,8 @@ def _described(raw: MetadataResponseTopic) -> TopicDescription:
         )
         for p in raw.partitions
     }
-    return TopicDescription(name, raw.topic_id, raw.is_internal, partitions)
+    counts = PartitionCounts.checked(raw.initial_partition_count, raw.undeleted_partition_count)
+    return TopicDescription(name, raw.topic_id, raw.is_internal, partitions, counts)
 
 
 def _read_all_described(response: MetadataResponse, version: int) -> Iterator[KeyResult]:

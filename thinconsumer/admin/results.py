@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import KafkaError
+from ..linear_hashing import PartitionCounts
 from ..types import PartitionInfo, TopicPartition
 
 #: The types of groups, as brokers name them.
@@ -39,6 +40,7 @@ class TopicDescription(NamedTuple):
     topic_id: bytes  #: Sixteen zero bytes from brokers without topic ids.
     internal: bool
     partitions: dict[int, PartitionInfo]
+    counts: PartitionCounts | None = None  #: The partition counts of a topic with ordered delivery (KIP-253).
 
 
 class GroupListing(NamedTuple):

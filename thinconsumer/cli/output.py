@@ -104,6 +104,8 @@ def print_rows(heads: Sequence[str], rows: Iterable[Sequence[Any]], as_json: boo
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value)) or "-"
     if isinstance(value, Mapping):

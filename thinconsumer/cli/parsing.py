@@ -133,6 +133,13 @@ def topic_and_count(text: str) -> tuple[str, int]:
     return topic, int(count) if colon else 1
 
 
+def topic_and_new_count(text: str) -> tuple[str, int]:
+    """Parse ``orders:6``."""
+    if ":" not in text:
+        raise argparse.ArgumentTypeError(f"{text!r}: write TOPIC:PARTITIONS, such as {text}:6")
+    return topic_and_count(text)
+
+
 def require_distinct(topics: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
     """Return the topics unchanged; raise UsageError if two have the same name."""
     names = [name for name, _ in topics]

@@ -1,19 +1,38 @@
-"""List, describe, create, delete and expand topics."""
+"""List, describe, create, delete, expand and shrink topics."""
+
+from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..admin import NewTopic
+from ..admin import Admin, NewTopic, TopicDescription
 from ..consumer import Consumer
+from ..errors import IllegalArgumentError, KafkaError
+from ..linear_hashing import PartitionCounts, parent_of
 from ..types import PartitionInfo, TopicPartition
 from .cluster import connected_admin, exit_code, notify, successes
 from .output import print_rows
-from .parsing import Parser, add_action, add_settings, client_config, positive, require_distinct, topic_and_count
+from .parsing import (
+    Parser,
+    add_action,
+    add_settings,
+    client_config,
+    positive,
+    require_distinct,
+    topic_and_count,
+    topic_and_new_count,
+)
 
 LIST = ("topic", "partitions", "replicas")
 DESCRIBE = ("topic", "partition", "leader", "epoch", "replicas", "isr")
+#: Columns for topics with ordered delivery.
+ORDERED = ("initial", "count", "parent", "marked", "left")
 OFFSETS = ("first", "end")
+
+#: The first offset and the end offset of partitions.
+Bounds = Mapping[TopicPartition, tuple[int, int]]
 
 
 def describe(parser: Parser) -> None:
@@ -32,8 +51,13 @@ def describe(parser: Parser) -> None:
     add_settings(creating, "--config", "a topic setting: cleanup.policy=compact")
     deleting = add_action(parser, _delete, "Delete topics and their records.")
     deleting.add_argument("topics", metavar="TOPIC", nargs="+")
-    expanding = add_action(parser, _expand, "Add partitions to topics.")
-    expanding.add_argument("topics", metavar="TOPIC:PARTITIONS", nargs="+", type=topic_and_count)
+    expanding = add_action(parser, _expand, "Add partitions to topics, up to a higher number.")
+    shrinking = add_action(
+        parser, _shrink, "Delete partitions of topics with ordered delivery, once retention has emptied them."
+    )
+    shrinking.add_argument("--yes", action="store_true", help="do not ask")
+    for each in (expanding, shrinking):
+        each.add_argument("topics", metavar="TOPIC:PARTITIONS", nargs="+", type=topic_and_new_count)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -50,10 +74,19 @@ def _list(options: argparse.Namespace) -> int:
 def _describe(options: argparse.Namespace) -> int:
     with connected_admin(options) as (admin, topics):
         results = admin.describe_topics(options.topics)
-        described = successes(results, topics).values()
-        found = sorted(partition for topic in described for partition in topic.partitions.values())
-        rows = _with_offsets(options, found) if options.offsets else map(_row, found)
-        print_rows(DESCRIBE + OFFSETS * options.offsets, rows, options.json)
+    described = successes(results, topics)
+    has_ordered = any(topic.counts is not None for topic in described.values())
+    wanted = [found for topic in described.values() for found in _with_bounds(topic, every=options.offsets)]
+    bounds = _bounds(options, wanted) if wanted else {}
+    rows = []
+    for name, topic in sorted(described.items()):
+        for number, found in sorted(topic.partitions.items()):
+            row = _row(found)
+            first, end = bounds.get(TopicPartition(name, number), (None, None))
+            if has_ordered:
+                row += _ordered_cells(topic.counts, number, None if first is None or end is None else end - first)
+            rows.append(row + (first, end) * options.offsets)
+    print_rows(DESCRIBE + ORDERED * has_ordered + OFFSETS * options.offsets, rows, options.json)
     return exit_code(results)
 
 
@@ -62,15 +95,30 @@ def _row(found: PartitionInfo) -> tuple[Any, ...]:
     return found.topic, found.partition, leader, found.leader_epoch, found.replicas, found.isr
 
 
-def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) -> Iterator[tuple[Any, ...]]:
-    # Without a leader, ListOffsets would wait until its timeout.
-    tps = [TopicPartition(found.topic, found.partition) for found in partitions if found.leader >= 0]
+def _ordered_cells(counts: PartitionCounts | None, number: int, size: int | None) -> tuple[Any, ...]:
+    if counts is None:
+        return (None,) * len(ORDERED)
+    is_marked = number >= counts.undeleted
+    return *counts, parent_of(number, counts.initial), is_marked, size if is_marked else None
+
+
+def _with_bounds(topic: TopicDescription, *, every: bool) -> list[TopicPartition]:
+    """Return the partitions of which bounds are shown: those marked for deletion, or every one.
+
+    Without a leader, ListOffsets would wait until its timeout.
+    """
+    first_marked = 0 if every else len(topic.partitions) if topic.counts is None else topic.counts.undeleted
+    found = topic.partitions.values()
+    return [
+        TopicPartition(topic.name, one.partition) for one in found if one.leader >= 0 and one.partition >= first_marked
+    ]
+
+
+def _bounds(options: argparse.Namespace, tps: list[TopicPartition]) -> Bounds:
     with Consumer.from_config(client_config(options)) as consumer:
         first = consumer.beginning_offsets(tps)
         end = consumer.end_offsets(tps)
-    for found in partitions:
-        tp = TopicPartition(found.topic, found.partition)
-        yield *_row(found), first.get(tp), end.get(tp)
+    return {tp: (first[tp], end[tp]) for tp in tps}
 
 
 def _create(options: argparse.Namespace) -> int:
@@ -97,10 +145,68 @@ def _delete(options: argparse.Namespace) -> int:
 def _expand(options: argparse.Namespace) -> int:
     totals = dict(require_distinct(options.topics))
     with connected_admin(options) as (admin, topics):
-        results = admin.create_partitions(totals)
+        have, results = _present_counts(admin, totals)
+        for name, count in have.items():
+            # A broker with ordered delivery would take a lower count for a shrinking.
+            if totals[name] <= count:
+                results[name] = _refused(count, f"{totals[name]} would not increase")
+        results |= admin.create_partitions({name: totals[name] for name in have if name not in results})
         for name in successes(results, topics):
             notify(f"{name} now has {_count(totals[name], 'partition')}")
     return exit_code(results)
+
+
+def _shrink(options: argparse.Namespace) -> int:
+    totals = dict(require_distinct(options.topics))
+    with connected_admin(options) as (admin, topics):
+        have, results = _present_counts(admin, totals)
+        for name, count in have.items():
+            if totals[name] >= count:
+                results[name] = _refused(count, f"{totals[name]} would not decrease")
+        wanted = {name: totals[name] for name in have if name not in results}
+        if not options.yes and not all(_is_confirmed(name, have[name], count) for name, count in wanted.items()):
+            notify("nothing was changed")
+            return 1
+        results |= admin.create_partitions(wanted)
+        for name in successes(results, topics):
+            notify(f"{name} now has {_count(totals[name], 'partition')}; {_what_happens(totals[name], have[name])}")
+    return exit_code(results)
+
+
+def _present_counts(admin: Admin, names: Iterable[str]) -> tuple[dict[str, int], dict[str, KafkaError | None]]:
+    """Return the present partition count of each topic, and the errors of the others."""
+    described = admin.describe_topics(names)
+    errors: dict[str, KafkaError | None] = {
+        name: found for name, found in described.items() if isinstance(found, KafkaError)
+    }
+    return {name: _undeleted(found) for name, found in described.items() if not isinstance(found, KafkaError)}, errors
+
+
+def _refused(have: int, why: str) -> KafkaError:
+    return IllegalArgumentError(f"it has {_count(have, 'partition')}, which {why}")
+
+
+def _undeleted(topic: TopicDescription) -> int:
+    """Return the partition count of a topic, without partitions that are marked for deletion."""
+    return len(topic.partitions) if topic.counts is None else topic.counts.undeleted
+
+
+def _is_confirmed(name: str, have: int, count: int) -> bool:
+    them = "it" if have - count == 1 else "them"
+    question = (
+        f"{name}: delete {have - count} of {_count(have, 'partition')}, once retention has emptied {them}? [y/N] "
+    )
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _what_happens(count: int, have: int) -> str:
+    """Return what happens to the partitions from ``count`` on, of ``have``."""
+    if have - count == 1:
+        return f"partition {count} is deleted once retention has emptied it"
+    joined = "and" if have - count == 2 else "to"
+    return f"partitions {count} {joined} {have - 1} are deleted once retention has emptied them"
 
 
 def _count(number: int, what: str) -> str:
