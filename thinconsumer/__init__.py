@@ -34,6 +34,7 @@ if _TYPE_CHECKING:
     from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
     from .group import PartitionKeyRebalanceListener, RebalanceListener
     from .member import GroupMember
+    from .records.raw_batch import RawBatch
 
 __all__ = [
     "Assignment",
@@ -51,6 +52,7 @@ __all__ = [
     "PartitionAssignor",
     "PartitionInfo",
     "PartitionKeyRebalanceListener",
+    "RawBatch",
     "RebalanceListener",
     "RebalanceProtocol",
     "Subscription",
@@ -67,6 +69,7 @@ _MODULES = {
     "GroupMetadata": ".assignors",
     "PartitionAssignor": ".assignors",
     "PartitionKeyRebalanceListener": ".group",
+    "RawBatch": ".records.raw_batch",
     "RebalanceListener": ".group",
     "RebalanceProtocol": ".assignors",
     "Subscription": ".assignors",

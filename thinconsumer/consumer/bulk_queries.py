@@ -11,7 +11,7 @@ from typing import Any
 
 from ..calls import Call
 from ..errors import UnknownTopicOrPartitionError
-from ..fetch.collector import PollResult
+from ..fetch.collector import Form, PollResult
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .arguments import to_seconds
@@ -85,6 +85,6 @@ def poll_up_to(
     bytes and batches are returned whole, so that records and positions may lie beyond the ends.
     """
     with consumer._shell.enter():
-        poll_result = consumer._reader.poll(to_seconds(timeout_ms), limit, ends, columns=columns)
+        poll_result = consumer._reader.poll(to_seconds(timeout_ms), limit, ends, Form.COLUMNS if columns else Form.ROWS)
     consumer._reader.poll_result = poll_result
     return poll_result

@@ -15,6 +15,7 @@ from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..fetch.chunks import DECODER
+from ..fetch.collector import Form
 from ..fetch.lookups import ListedOffset
 from ..imports import import_with_numpy
 from ..metrics import MetricValues
@@ -38,13 +39,14 @@ if TYPE_CHECKING:
 
     from ..config.typed import ConsumerOptions
     from ..records.columnar.record_columns import RecordColumns
+    from ..records.raw_batch import RawBatch
 
     Raw = bytes | None
     Deserialize: TypeAlias = Callable[[Any], T] | TopicDeserializer[T] | HeadersDeserializer[T]
 
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
-#: Default ``max_bytes`` of ``poll_batches``. Calls that return more take longer per byte, since the processor then
-#: waits for memory.
+#: Default ``max_bytes`` of ``poll_batches`` and ``poll_raw``. Calls that return more take longer per byte, since the
+#: processor then waits for memory.
 MAX_BYTES = 8 << 20
 #: Upper limit of ``max_bytes``: positions in the bytes of one result must fit into 31 bits, and the last batch may
 #: exceed the limit by 256 MB.
@@ -203,14 +205,29 @@ class Consumer(GroupCalls, Generic[K, V]):
             import_with_numpy(DECODER)
         except ImportError as exc:
             raise ImportError(f"poll_batches() needs numpy ({exc}): pip install 'thinconsumer[arrow]'") from exc
-        if max_bytes is not None and not is_whole(max_bytes, 1):
-            raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
-        limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
+        limit = self._max_bytes(max_bytes)
         with self._shell.quiet_entry:
-            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.COLUMNS)
         # This assignment must be the last statement, as in poll: otherwise an exception could lose the records.
         self._reader.poll_result = poll_result
         return poll_result.columns
+
+    def poll_raw(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, list[RawBatch]]:
+        """Return whole record batches as the log stores them, neither decompressed nor decoded.
+
+        Waits, moves positions and raises errors as :meth:`poll` does; the three methods can be used in turn. Returns
+        batches until their size reaches ``max_bytes`` (default: 8 MB). Checksums are verified (``check_crcs``).
+        Control batches and batches without records are left out, and with ``isolation_level="read_committed"`` those of
+        aborted and open transactions; otherwise these are returned. If the position is inside a batch, the batch is
+        returned whole, and its ``start`` is the position. Deserializers are not applied. A partition that ordered
+        delivery holds returns only batches that begin before the offset at which it waits.
+        """
+        limit = self._max_bytes(max_bytes)
+        with self._shell.quiet_entry:
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, form=Form.RAW)
+        # This assignment must be the last statement, as in poll: otherwise an exception could lose the batches.
+        self._reader.poll_result = poll_result
+        return poll_result.raw
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Return the consumer itself. Iteration calls :meth:`poll`, so a program may use both in turn."""
@@ -496,6 +513,12 @@ class Consumer(GroupCalls, Generic[K, V]):
         if not is_whole(max_records, 1):
             raise IllegalArgumentError(f"max_records must be a whole number from 1 on, not {max_records!r}")
         return max_records
+
+    @staticmethod
+    def _max_bytes(max_bytes: int | None) -> int:
+        if max_bytes is not None and not is_whole(max_bytes, 1):
+            raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
+        return min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
 
     def _seek_to(self, partitions: tuple[TopicPartition, ...], mark: int, reason: str) -> None:
         with self._shell.change():

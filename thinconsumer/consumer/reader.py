@@ -17,7 +17,7 @@ from ..driver import Address, Driver
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
 from ..failures import waits_for_user
 from ..fetch.chunks import Deserialize, Records
-from ..fetch.collector import MANY_RECORDS, PollResult
+from ..fetch.collector import MANY_RECORDS, Form, PollResult
 from ..fetch.planner import ASKER as FETCH
 from ..net.resolver import Resolver
 from ..net.secured import open_driver
@@ -157,7 +157,7 @@ class ConsumerCore:
 
     def _to_settle(self, poll_result: PollResult) -> PollResult:
         """Return the received part of the last poll result: an iteration returns one record at a time."""
-        if poll_result.taken is None and (poll_result.records or poll_result.columns):
+        if poll_result.taken is None and (poll_result.records or poll_result.columns or poll_result.raw):
             # These records were returned by poll(), so that no record of an iteration is being processed.
             self.partitions.in_hand = None
         if poll_result.taken is not None:
@@ -208,12 +208,12 @@ class ConsumerCore:
         self._note_room()
         return self.shell.wake_at()
 
-    def poll(self, seconds: float, limit: int, ends: Ends | None = None, *, columns: bool = False) -> PollResult:
+    def poll(self, seconds: float, limit: int, ends: Ends | None = None, form: Form = Form.ROWS) -> PollResult:
         """Return up to ``limit`` records as soon as there are any.
 
         Returns an empty result after ``seconds``, or once all positions are at ``ends``: a log may end with offsets
-        without records, such as a transaction marker. With ``columns`` the limit is in bytes, and batches are returned
-        whole, see :meth:`Collector.gather_columns`.
+        without records, such as a transaction marker. In other forms than rows the limit is in bytes, and batches are
+        returned whole, see :meth:`Collector.gather_columns` and :meth:`Collector.gather_raw`.
         """
         shell, managers, group = self.shell, self.managers, self.managers.group
         if shell.in_callback:
@@ -226,10 +226,10 @@ class ConsumerCore:
         if self.open_calls.has_calls:
             self.open_calls.drop_old(began)
         managers.metrics.record_poll_start(began)
-        managers.planner.batches = columns
+        managers.planner.batches = form is not Form.ROWS
         managers.planner.has_numpy = managers.collector.chunk_decoder.has_numpy
         try:
-            poll_result = self._poll(began, began + seconds, limit, ends, columns)
+            poll_result = self._poll(began, began + seconds, limit, ends, form)
         finally:
             self._returned_at = now = shell.driver.now()
             managers.metrics.poll_ended = now
@@ -239,7 +239,7 @@ class ConsumerCore:
             self._unrecorded = poll_result, now
         return poll_result
 
-    def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, columns: bool) -> PollResult:
+    def _poll(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> PollResult:
         shell, group = self.shell, self.managers.group
         if group is not None and group.poll_begins(now):
             shell.engine.touch()
@@ -259,7 +259,7 @@ class ConsumerCore:
             if error is not None and not self._owes_records:
                 self._raise(error)
             is_held = group is not None and group.member.withholds(may_wait=now < deadline)
-            poll_result = PollResult() if is_held else self._gather(limit, ends, columns)
+            poll_result = PollResult() if is_held else self._gather(limit, ends, form)
             if poll_result.count:
                 self._owes_records = False
                 return poll_result
@@ -327,12 +327,14 @@ class ConsumerCore:
         wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
-    def _gather(self, limit: int, ends: Ends | None, columns: bool) -> PollResult:
+    def _gather(self, limit: int, ends: Ends | None, form: Form) -> PollResult:
         collector = self.managers.collector
         self.shell.step_interrupted = True
         try:
-            if columns:
+            if form is Form.COLUMNS:
                 poll_result = collector.gather_columns(limit, ends)
+            elif form is Form.RAW:
+                poll_result = collector.gather_raw(limit)
             else:
                 is_large = limit >= MANY_RECORDS and self._deserializer() is None
                 poll_result = (collector.gather_many if is_large else collector.gather)(limit, ends)

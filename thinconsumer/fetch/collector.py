@@ -2,12 +2,14 @@
 
 :meth:`Collector.gather` decodes batch by batch and changes only its cache of decoded batches; the :class:`PollResult`
 it returns lists the new positions. :meth:`Collector.settle` applies them. :meth:`Collector.gather_columns` does the
-same with whole batches, decoded all at once and not cached. An exception between the two steps, KeyboardInterrupt
-included, therefore neither skips nor repeats a record.
+same with whole batches, decoded all at once and not cached, and :meth:`Collector.gather_raw` with whole batches that
+are not decoded. An exception between the two steps, KeyboardInterrupt included, therefore neither skips nor repeats a
+record.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
@@ -25,11 +27,20 @@ from .record_sequence import as_list_or_sequence
 if TYPE_CHECKING:
     from ..records.columnar.decode import Decoded, Decoder
     from ..records.columnar.record_columns import RecordColumns
+    from ..records.raw_batch import RawBatch
 
 log = logging.getLogger(__name__)
 
 #: A poll that may return so many records pauses garbage collection: Python collects after every 700 new objects.
 MANY_RECORDS = 700
+
+
+class Form(enum.Enum):
+    """The form in which a poll returns records."""
+
+    ROWS = "rows"  #: one object per record; the limit is a number of records
+    COLUMNS = "columns"  #: decoded together; the limit is the decompressed size in bytes
+    RAW = "raw"  #: whole batches, not decompressed; the limit is their size in bytes
 
 
 class Move(NamedTuple):
@@ -56,10 +67,11 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class PollResult:
-    """The records or columns that one poll returns, and the position changes to apply when it returns."""
+    """The records, columns or raw batches that one poll returns, and the position changes to apply when it returns."""
 
     records: dict[TopicPartition, Records] = field(default_factory=dict)
     columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)
+    raw: dict[TopicPartition, list[RawBatch]] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
     turns: list[Partition] = field(default_factory=list)  #: Partitions to move to the end of the round-robin order.
     count: int = 0
@@ -147,6 +159,42 @@ class Collector:
                 break
         if spans:
             self._hand_over(spans, decoder.finish(), poll_result)
+        if self._buffer.starving and not poll_result.moves:
+            self._buffer.make_room()
+        return poll_result
+
+    def gather_raw(self, max_bytes: int) -> PollResult:
+        """Return whole batches, neither decompressed nor decoded, until their size reaches ``max_bytes``.
+
+        Control batches, aborted batches (read_committed) and batches without records are left out.
+
+        Raises ``RecordError`` for a batch with a wrong checksum or a corrupt header.
+        """
+        self._raise_overdue(as_bytes=True)
+        poll_result = PollResult()
+        size = 0
+        for partition in self._buffer.turns():
+            if not self._may_gather(partition):
+                continue
+            self._buffer.head(partition)
+            batches: list[RawBatch] = []
+            for fetched in self._buffer.queue(partition):
+                if not fetched.fresh or size >= max_bytes:
+                    break
+                taken, error = self._take_raw(fetched, max_bytes - size, partition.delivery_end, poll_result)
+                batches += taken
+                size += sum(batch.size for batch in taken)
+                if error is not None:
+                    if not poll_result.moves:
+                        self._raise(fetched, error)
+                    self._overdue = fetched
+                if error is not None or poll_result.moves[-1].chunk < fetched.count:
+                    break
+            if batches:
+                poll_result.raw[partition.tp] = batches
+            poll_result.turns.append(partition)
+            if size >= max_bytes:
+                break
         if self._buffer.starving and not poll_result.moves:
             self._buffer.make_room()
         return poll_result
@@ -334,6 +382,46 @@ class Collector:
                 if not poll_result.moves:
                     self._raise(fetched, error)
                 self._overdue, broken = fetched, partition
+
+    def _take_raw(
+        self, fetched: Fetched, room: int, end: int | None, poll_result: PollResult
+    ) -> tuple[list[RawBatch], RecordError | None]:
+        """Return the next batches that begin below ``end``, and the error of the one after them, if any.
+
+        Adds the move past them to the poll result, also if none of these batches has records to return.
+        """
+        from ..records.raw_batch import RawBatch  # on demand: few programs read raw batches
+
+        tp, batches = fetched.partition.tp, fetched.batches
+        begin = index = fetched.chunk
+        stop = fetched.count if end is None else batches.first_from(end, begin, fetched.count)
+        offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
+        first = max(fetched.start, offset)
+        taken: list[RawBatch] = []
+        error: RecordError | None = None
+        while index < stop and room > 0:
+            batch = batches[index]
+            try:
+                is_aborted = self.chunk_decoder.is_aborted(fetched, index)
+                if self._check_crcs and not is_aborted:
+                    batch.check_crc(*tp)
+            except RecordError as found:
+                error = found
+                break
+            if batch.count and batch.next_offset > first and not batch.is_control and not is_aborted:
+                taken.append(RawBatch(tp, batch.view, max(first, batch.base_offset) if batch.magic == 2 else first))
+                room -= batch.size
+            offset, epoch = max(offset, batch.next_offset), batch.leader_epoch
+            index += 1
+        if error is None and index == fetched.count:
+            error = fetched.error
+        if error is None and end is not None and index == stop < fetched.count:
+            offset = max(offset, end)  # the offsets up to ``end`` have no batch
+        adds = sum(batch.count for batch in taken)
+        if index > begin or offset > fetched.cursor.offset:
+            poll_result.moves.append(Move(fetched, adds, index, 0, offset, epoch, (begin, fetched.record)))
+            poll_result.count += adds
+        return taken, error
 
     def _partial(self, fetched: Fetched, count: int) -> Move:
         """Return the move that covers the next ``count`` decoded records of ``fetched``."""

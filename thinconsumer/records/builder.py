@@ -24,7 +24,7 @@ from .batch import (
 )
 from .columns import Header
 
-__all__ = ["NewRecord", "build_batch", "build_marker", "restamp"]
+__all__ = ["NewRecord", "build_batch", "build_marker", "frame_records", "restamp"]
 
 DELETE_HORIZON = 0x40
 _MARKER_KEY = Struct(">hh")
@@ -132,17 +132,35 @@ def build_batch(
         | DELETE_HORIZON * (delete_horizon is not None)
     )
     packed = compression.compress(codec, body, level=level) if codec else body
-    covered = _AFTER_CRC.pack(
-        attributes,
-        max(delta, 0) if last_offset_delta is None else last_offset_delta,
-        base_timestamp,
-        max_timestamp if log_append_time is None else log_append_time,
-        producer_id,
-        producer_epoch,
-        base_sequence,
+    return frame_records(
+        packed,
         len(records),
-    ) + packed  # fmt: skip
-    size = HEADER_SIZE - LOG_OVERHEAD + len(packed)
+        attributes=attributes,
+        last_offset_delta=max(delta, 0) if last_offset_delta is None else last_offset_delta,
+        timestamps=(base_timestamp, max_timestamp if log_append_time is None else log_append_time),
+        producer=(producer_id, producer_epoch, base_sequence),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def frame_records(
+    section: bytes | memoryview,
+    count: int,
+    *,
+    attributes: int,
+    last_offset_delta: int,
+    timestamps: tuple[int, int],
+    producer: tuple[int, int, int],
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """Return a batch of format 2: a header with its checksum before a section of ``count`` encoded records.
+
+    ``timestamps`` are the base and the largest timestamp, ``producer`` the id, the epoch and the base sequence.
+    """
+    covered = b"".join((_AFTER_CRC.pack(attributes, last_offset_delta, *timestamps, *producer, count), section))
+    size = HEADER_SIZE - LOG_OVERHEAD + len(section)
     return _BEFORE_CRC.pack(base_offset, size, leader_epoch, 2) + _CRC.pack(checksum.crc32c(covered)) + covered
 
 

@@ -1,0 +1,103 @@
+"""The records section of a batch, to be written to another log without being decoded.
+
+A section keeps its codec, the timestamps and the order of its records. The header before it, with the checksum and the
+sequence numbers of the producer that writes it, is made anew. A leader that keeps the codec and the create times
+(``compression.type=producer``, ``message.timestamp.type=CreateTime``) stores the section byte for byte.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import overload
+
+from .batch import HEADER_SIZE, RecordBatch
+from .builder import NewRecord, build_batch, frame_records
+from .raw_batch import RawBatch
+
+__all__ = ["RecordSection", "Reencoded"]
+
+
+class Reencoded(enum.Enum):
+    """Why a batch is encoded again: a leader would reject its section, or consumers would read other records."""
+
+    COMPACTED = "compacted"  #: The records have gaps, but a leader accepts only offsets without gaps.
+    OLD_FORMAT = "old format"  #: Produce requests accept format 2 only.
+    APPEND_TIME = "log append time"  #: The records' own timestamps are not those that consumers of the batch see.
+    PARTIAL = "begun inside"  #: The position was inside the batch, and records before it must not be written again.
+
+
+class RecordSection(Sequence[NewRecord]):
+    """The records of one batch in their encoded form. They are decoded only if one of them is accessed."""
+
+    __slots__ = ("_base_timestamp", "_count", "_decoded", "_max_timestamp", "codec", "data")
+
+    def __init__(self, batch: RecordBatch) -> None:
+        """``batch`` has format 2, no gaps between its offsets, and its checksum was verified."""
+        #: A copy: a slice would keep the memory of a whole response until the batch is acknowledged.
+        self.data = bytes(batch.view[HEADER_SIZE:])
+        self.codec = batch.codec
+        self._count = batch.count
+        self._base_timestamp, self._max_timestamp = batch.base_timestamp, batch.max_timestamp
+        self._decoded: list[NewRecord] | None = None
+
+    @classmethod
+    def of(cls, batch: RawBatch) -> tuple[RecordSection | None, Reencoded | None]:
+        """Return the section to write for a batch (None if no record is left), and why it was encoded again, if so.
+
+        A batch of a transaction loses that mark, so only committed ones may be written.
+
+        Raises:
+            CorruptRecordError: the batch has to be decoded, and cannot be.
+            UnsupportedCodecError: the same for its codec.
+        """
+        reason = _reason(batch)
+        if reason is None:
+            return cls(RecordBatch(batch.data)), None
+        records = [NewRecord(record.value, record.key, record.headers, record.timestamp) for record in batch.decode()]
+        if not records:
+            return None, reason
+        codec = RecordBatch(batch.data).codec
+        return cls(RecordBatch(memoryview(build_batch(records, codec=codec)))), reason
+
+    def encode(self, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+        """Return the batch with a new header."""
+        return frame_records(
+            self.data,
+            self._count,
+            attributes=self.codec,
+            last_offset_delta=self._count - 1,
+            timestamps=(self._base_timestamp, self._max_timestamp),
+            producer=(producer_id, producer_epoch, base_sequence),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> NewRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[NewRecord]: ...
+
+    def __getitem__(self, index: int | slice) -> NewRecord | list[NewRecord]:
+        """Return a record or a list of records; the first access decodes all."""
+        if self._decoded is None:
+            batch = RecordBatch(memoryview(self.encode(producer_id=-1, producer_epoch=-1, base_sequence=-1)))
+            self._decoded = [
+                NewRecord(record.value, record.key, record.headers, record.timestamp) for record in batch.decode("", -1)
+            ]
+        return self._decoded[index]
+
+
+def _reason(batch: RawBatch) -> Reencoded | None:
+    if batch.magic < 2:
+        return Reencoded.OLD_FORMAT
+    if batch.is_compacted:
+        return Reencoded.COMPACTED
+    if batch.timestamp_type == 1:
+        return Reencoded.APPEND_TIME
+    if batch.start > batch.base_offset:
+        return Reencoded.PARTIAL
+    return None
