@@ -6,9 +6,11 @@ import os
 import select
 import selectors
 import socket
+from contextlib import closing
 
 import pytest
 
+from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.net.socket_selector import LONGEST_WAIT, EpollSockets, SocketSelector, open_sockets
 
 
@@ -40,6 +42,26 @@ class Remembers(selectors.DefaultSelector):
     def modify(self, fileobj, events, data=None):
         self.calls.append(events)
         return super().modify(fileobj, events, data)
+
+
+class Own:
+    """A selector of a program's own, which derives from no class of ``selectors``."""
+
+    def __init__(self):
+        self._inner = selectors.DefaultSelector()
+        self.register, self.modify, self.unregister = self._inner.register, self._inner.modify, self._inner.unregister
+        self.select, self.close = self._inner.select, self._inner.close
+
+
+@pytest.mark.parametrize("selector", [Own, lambda: Own(), Own()], ids=["class", "function", "instance"])
+def test_a_selector_needs_only_the_methods_of_one(selector):
+    with closing(open_sockets(selector)) as watch, closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        watch.set(listener.fileno(), selectors.EVENT_READ, "owner")
+        assert watch.wait(0) == []
+        with socket.create_connection(listener.getsockname()):
+            assert watch.wait(10) == [("owner", selectors.EVENT_READ)]
+    with pytest.raises(IllegalArgumentError, match="lacks the methods of a selector"):
+        open_sockets(lambda: "epoll")
 
 
 def test_events_come_with_their_owner(watch, pair):

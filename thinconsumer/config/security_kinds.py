@@ -232,6 +232,8 @@ class SslContext(Kind):
     def parse(self, value: object) -> Any:
         ssl = sys.modules.get("ssl")  # Imported already if a context exists.
         if ssl is None or not isinstance(value, ssl.SSLContext):
+            if type(value).__name__ == "SSLContext":  # cannot wrap sockets of gevent or eventlet
+                raise ValueError("was made before gevent or eventlet has replaced ssl.SSLContext: make it afterwards")
             raise type_error("an ssl.SSLContext", value)
         if value.protocol == ssl.PROTOCOL_TLS_SERVER:
             raise ValueError("is for servers: make it with ssl.create_default_context() or ssl.PROTOCOL_TLS_CLIENT")

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ..errors import IllegalArgumentError
+
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _EPOLLIN, _EPOLLOUT = getattr(select, "EPOLLIN", 0), getattr(select, "EPOLLOUT", 0)
 
@@ -164,8 +166,15 @@ def open_sockets(selector: SelectorLike | None) -> Sockets:
 
     Raises:
         OSError: the system refuses another descriptor.
+        IllegalArgumentError: ``selector`` makes something else than a selector.
     """
     if selector is None:
         selector = EpollSockets if hasattr(select, "epoll") else selectors.DefaultSelector
-    made = selector if isinstance(selector, selectors.BaseSelector) else selector()
-    return SocketSelector(made) if isinstance(made, selectors.BaseSelector) else made
+    # No class is tested: eventlet replaces the standard selectors by ones with a BaseSelector of its own.
+    made: Any = selector if not isinstance(selector, type) and hasattr(selector, "select") else selector()
+    if hasattr(made, "set"):
+        sockets: Sockets = made
+        return sockets
+    if not (hasattr(made, "register") and hasattr(made, "select")):
+        raise IllegalArgumentError(f"selector={selector!r} makes {made!r}, which lacks the methods of a selector")
+    return SocketSelector(made)
