@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer import Consumer, IllegalArgumentError, TopicPartition
 from thinconsumer.broker import ListenerSecurity
-from thinconsumer.testing import MemoryCluster
+from thinconsumer.testing import MemoryCluster, MemoryDriver
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -45,6 +45,48 @@ def test_records_are_read_and_requests_recorded(cluster):
     assert fetch.at >= cluster.received(MetadataRequest)[0].at > 1000.0
     assert {fetch.node_id for fetch in cluster.received(FetchRequest)} == {1, 2}
     assert [record.value for record in cluster.records("orders")] == [b"a", b"b"]
+
+
+def group_of_two(**seeds):
+    """Let two members of the consumer group protocol read two records; return their assignments, values and ids."""
+    cluster = MemoryCluster(1, {"orders": 2}, group_consumer_assignment_interval_ms=0)
+    options = {"group_id": "g", "group_protocol": "consumer", "auto_offset_reset": "earliest"}
+    servers = cluster.bootstrap_servers
+    members = [Consumer("orders", bootstrap_servers=servers, driver=cluster.driver(**seeds), **options) for _ in "ab"]
+    read = []
+    for turn in range(40):
+        if turn == 20:
+            cluster.produce("orders", [b"a"], 0)
+            cluster.produce("orders", [b"b"], 1)
+        for member in members:
+            read += values(member.poll(1000))
+    owned, ids = [member.assignment() for member in members], [m.group_metadata().member_id for m in members]
+    for member in members:
+        member.close()
+    return owned, sorted(read), ids
+
+
+def test_two_members_have_two_ids_and_share_the_partitions():
+    owned, read, ids = group_of_two()
+    assert ids[0] != ids[1]
+    assert owned[0] | owned[1] == set(TPS) and not owned[0] & owned[1]
+    assert read == [b"a", b"b"]
+
+
+def test_an_equal_run_chooses_equal_ids():
+    assert group_of_two() == group_of_two()
+
+
+def test_an_explicit_seed_stays():
+    cluster = MemoryCluster(1)
+    first, second = cluster.driver(7).random.random(), cluster.driver(7).random.random()
+    assert first == second == MemoryDriver(seed=7).random.random()
+    assert cluster.driver("a").random.random() != cluster.driver("b").random.random()
+
+
+def test_drivers_of_clusters_with_other_seeds_choose_otherwise():
+    draws = [MemoryCluster(1, seed=seed).driver().random.random() for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
 
 
 def test_partitions_of_a_killed_broker_move_and_it_returns(cluster):

@@ -42,7 +42,8 @@ class MemoryCluster(Cluster):
         network: The network on which the brokers listen; a new one by default.
         hosts: A host and a port for each broker, instead of ``kafka1:9092``, ...
         racks: The rack of each broker.
-        seed: Seed of the cluster's random choices: topic ids, and the broker that Metadata names as the controller.
+        seed: Seed of the cluster's random choices: topic ids, and the broker that Metadata names as the controller. The
+            seeds of its drivers follow from it.
         security: Logins of the listeners, with ``SASL_PLAINTEXT``; None: none.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
 
@@ -68,6 +69,7 @@ class MemoryCluster(Cluster):
                 f"security_protocol={security.security_protocol} needs sockets: use EmbeddedBroker or BrokerProcess"
             )
         self.network = network or Network()
+        self._seed = seed
         super().__init__(
             nodes,
             topics,
@@ -93,8 +95,15 @@ class MemoryCluster(Cluster):
         """The addresses of all brokers, for a client's options."""
         return [f"{node.host}:{node.port}" for node in self.nodes.values()]
 
-    def driver(self, seed: int = 0) -> MemoryDriver:
-        """Return a driver for a client on this cluster's network."""
+    def driver(self, seed: int | str | None = None) -> MemoryDriver:
+        """Return a driver for one client on this cluster's network.
+
+        ``seed`` is the seed of the client's random choices, such as its member id in the consumer group protocol; two
+        clients with equal seeds choose equal ids. None: a seed made of the cluster's seed and the driver's number,
+        so that each client has its own, and equal runs choose equally.
+        """
+        if seed is None:
+            seed = f"{self._seed}/driver/{self.network.new_driver_number()}"
         return MemoryDriver(self.network, seed)
 
     def received(self, api: type[Message], node: int | None = None) -> list[ReceivedRequest]:

@@ -19,11 +19,18 @@ COMMANDS_PER_STEP = 1000
 
 
 class MemoryDriver:
-    """Implements :class:`thinconsumer.driver.Driver` on a :class:`~.network.Network`."""
+    """Implements :class:`thinconsumer.driver.Driver` on a :class:`~.network.Network`.
 
-    def __init__(self, network: Network | None = None, seed: int = 0) -> None:
+    Args:
+        network: The network of the servers; a new one by default.
+        seed: Seed of the client's random choices. None: the number of this driver on its network.
+    """
+
+    def __init__(self, network: Network | None = None, seed: int | str | None = None) -> None:
         self.network = network or Network()
         self.clock = self.network.clock
+        if seed is None:
+            seed = self.network.new_driver_number()
         self.random = random.Random(seed)
         self.steps = 0  #: Number of calls of :meth:`step`: tests limit it to find busy loops of a client.
         self.closed = False

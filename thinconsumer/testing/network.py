@@ -62,6 +62,11 @@ class Network:
         self._moment: float | None = None  #: The time at which the running event was due; None between events.
         self._numbers = itertools.count()
         self._hosts = itertools.count(1)
+        self._drivers = itertools.count()
+
+    def new_driver_number(self) -> int:
+        """Return 0 to the first driver on this network that has no seed of its own, 1 to the second, and so on."""
+        return next(self._drivers)
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
         """Let a peer listen at a host and port. A host name without an IP address gets one."""

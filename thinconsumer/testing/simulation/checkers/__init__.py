@@ -10,6 +10,7 @@ OwnershipChecker    a record of a partition that is not assigned, or paused
 BoundsChecker       more in flight, in memory or in one poll than allowed
 PaceChecker         requests, or the same records, repeated without progress
 RequestChecker      a Fetch with an outdated leader epoch; one that ignores a seek; a truncation that is not raised
+MemberIdChecker     a member id that two group members use
 LoginChecker        (in simulations with logins) a request without a session; a re-authentication too early or too late
 ------------------  ------------------------------------------------------------------------------------------------
 of groups
@@ -38,6 +39,7 @@ from .base import Checker
 from .bounds import BoundsChecker
 from .content import ContentChecker
 from .coverage import CoverageChecker
+from .member_ids import MemberIdChecker
 from .order import OrderChecker
 from .ownership import OwnershipChecker
 from .pace import PaceChecker
@@ -52,4 +54,5 @@ ALL: tuple[type[Checker], ...] = (
     BoundsChecker,
     PaceChecker,
     RequestChecker,
+    MemberIdChecker,
 )
