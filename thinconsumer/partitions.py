@@ -10,7 +10,7 @@ response is dropped if the partition has another cursor object by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 from operator import attrgetter
@@ -78,6 +78,7 @@ WATCHED = (
     "cursor",
     "paused",
     "pending_revocation",
+    "unsubscribed",
     "callback_pending",
     "error",
     "blocked_until",
@@ -137,6 +138,8 @@ class Partition:
     #: Whether the partition is being revoked. Polls return no more of its records, as they would come after this
     #: member's last commit for it, and the next owner would read them again.
     pending_revocation: bool = _watched("_pending_revocation")
+    #: Whether a call of ``subscribe`` has dropped the topic, and the group has yet to revoke the partition.
+    unsubscribed: bool = _watched("_unsubscribed")
     #: ``on_partitions_assigned`` has not succeeded yet. Not the same as the state AWAITING_CALLBACK: a call of
     #: ``position()`` inside that callback changes the state, to look up the offset.
     callback_pending: bool = _watched("_callback_pending")
@@ -163,7 +166,7 @@ class Partition:
         self.indexed_end = 0.0
         self._state = state
         self._cursor = Cursor(-1)
-        self._paused = self._pending_revocation = self._callback_pending = False
+        self._paused = self._pending_revocation = self._unsubscribed = self._callback_pending = False
         self._error: KafkaError | None = None
         self._blocked_until = 0.0
         self._delivery_end: int | None = None
@@ -253,6 +256,7 @@ class Partition:
             self._state is PositionState.FETCHING
             and not self._paused
             and not self._pending_revocation
+            and not self._unsubscribed
             and not self._callback_pending
             and (self._delivery_end is None or self._cursor.offset < self._delivery_end)
         )
@@ -345,7 +349,7 @@ class Partitions:
 
     __slots__ = (
         "_by_state", "_changes", "_ends", "_serial", "_topics", "_unconfirmed", "_with_error", "assigned", "changed",
-        "counts", "generation", "held_topics", "in_hand", "unplanned",
+        "counts", "generation", "has_topic", "held_topics", "in_hand", "unplanned",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -367,6 +371,8 @@ class Partitions:
         #: The topics of which newly assigned partitions begin with all records held (``Partition.delivery_end`` is -1).
         #: The next step determines what they wait for, but a queued Fetch may be written before.
         self.held_topics: set[str] = set()
+        #: Whether partitions of a topic may be read; False if the group's subscription no longer has it.
+        self.has_topic: Callable[[str], bool] = lambda topic: True
         #: By topic with ordered delivery (KIP-253): the number of undeleted partitions for which partitions are held.
         self.counts: dict[str, int] = {}
         self._topics: tuple[int, frozenset[str]] = 0, frozenset()  #: Generation, and the topics of that assignment.
@@ -414,12 +420,23 @@ class Partitions:
             if partition.tp not in kept:
                 if partition.tp.topic in self.held_topics:
                     partition.delivery_end = -1
+                if not self.has_topic(partition.tp.topic):
+                    partition.unsubscribed = True
                 partition.belongs_to(self.changed)
         for tp, partition in kept.items():
             if tp not in assigned:
                 partition.report_change()
         self.assigned = assigned
         self.generation += 1
+
+    def mark_unsubscribed(self) -> None:
+        """Withhold the records of partitions that the subscription no longer has, and return those that it has again.
+
+        Called when the subscription has changed: the group revokes such partitions only some round trips later.
+        """
+        for partition in self.assigned.values():
+            if partition.unsubscribed == self.has_topic(partition.tp.topic):
+                partition.unsubscribed = not partition.unsubscribed
 
     def set_count(self, topic: str, count: int | None) -> None:
         """Let the topic's Fetch requests carry this number of undeleted partitions from now on; none if it is None."""

@@ -1,6 +1,7 @@
 """The group's part of the public Consumer: kafka-python's names and shapes, Java's behaviour, clear refusals."""
 
 import inspect
+from itertools import islice
 
 import pytest
 from kafka import KafkaConsumer
@@ -18,6 +19,7 @@ from thinconsumer import (
     SubscriptionPattern,
     TopicPartition,
 )
+from thinconsumer.assignors import CooperativeStickyAssignor
 from thinconsumer.testing import Simulation
 
 TP = TopicPartition("t", 0)
@@ -112,6 +114,88 @@ def test_a_new_subscription_replaces_the_old_one(consumer):
         if found.assignment() == {TopicPartition("u", 0)}:
             break
     assert found.assignment() == {TopicPartition("u", 0)}
+
+
+PROTOCOLS = {
+    "eager": {},
+    "cooperative": {"partition_assignment_strategy": [CooperativeStickyAssignor]},
+    "consumer": {"group_protocol": "consumer"},
+}
+READS = {
+    "poll": lambda consumer: consumer.poll(20, max_records=3),
+    "poll_batches": lambda consumer: consumer.poll_batches(20, max_bytes=1),
+    "iteration": lambda consumer: {(r.topic, r.partition): [r] for r in islice(consumer, 1)},
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("read", "after"),
+    [("poll", {"topics": ["u"]}), ("poll_batches", {"pattern": "u+"}), ("iteration", {"pattern": "u+"})],
+)
+def test_no_record_of_a_topic_comes_after_it_was_dropped_at_any_moment(sim, consumer, protocol, read, after):
+    """The buffer is full of them, and the group takes some round trips to revoke the partitions."""
+    for _ in range(20):
+        sim.produce("t", 0, [b"x"] * 5)
+    sim.produce("u", 0, [b"u"])
+    had_records = set()
+    for reads in range(0, 12, 2):
+        found = consumer("t", group_id=f"g{reads}", consumer_timeout_ms=20, **PROTOCOLS[protocol])
+        had_records.add(sum(len(READS[read](found)) for _ in range(reads)) > 0)
+        found.subscribe(**after)
+        topics = {topic for _ in range(25) for topic, _ in READS[read](found)}
+        assert topics == {"u"}, f"after {reads} reads"
+        assert found.assignment() == {TopicPartition("u", 0)}
+    assert had_records == {True, False}
+
+
+def test_no_record_of_a_dropped_topic_comes_in_a_rebalance_that_waits_for_another_member(sim, consumer):
+    """The member revokes the dropped topic's partitions only in the rebalance after that one."""
+    for _ in range(100):
+        sim.produce("t", 0, [b"x"] * 10)
+        sim.produce("t", 1, [b"x"] * 10)
+    first, busy = consumer("t", **PROTOCOLS["cooperative"]), consumer("t", **PROTOCOLS["cooperative"])
+    for _ in range(40):
+        first.poll(50, max_records=1)
+        busy.poll(50, max_records=1)
+        sim.run_for(0.2)
+    assert len(first.assignment()) == len(busy.assignment()) == 1
+    third = consumer("t", **PROTOCOLS["cooperative"])
+    while first.health().group_state != "preparing rebalance":
+        third.poll(50)
+        first.poll(50, max_records=1)
+        busy.drive()
+        sim.run_for(0.2)
+    assert first.poll(50, max_records=1), "a cooperative member reads on meanwhile"
+    first.subscribe(["u"])
+    for _ in range(20):
+        assert first.poll(50, max_records=1) == {}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_topic_that_is_dropped_and_wanted_again_is_read_on(sim, consumer, protocol):
+    for _ in range(20):
+        sim.produce("t", 0, [b"x"] * 5)
+    for polls_between in range(6):
+        found = consumer("t", group_id=f"g{polls_between}", **PROTOCOLS[protocol])
+        offsets = []
+
+        def read(found=found, offsets=offsets):
+            polled = found.poll(20, max_records=4)
+            offsets.extend(record.offset for record in polled.get(TP, ()))
+
+        while not offsets:
+            read()
+        found.subscribe(["u"])
+        before = len(offsets)
+        for _ in range(polls_between):
+            read()
+        assert len(offsets) == before
+        found.subscribe(["t"])
+        deadline = sim.now() + 30
+        while len(offsets) < 100 and sim.now() < deadline:
+            read()
+        assert offsets == list(range(100))
 
 
 def test_a_subscription_that_was_ended_can_begin_anew_at_once(consumer):

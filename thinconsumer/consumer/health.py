@@ -244,7 +244,8 @@ class HealthMonitor:
             # If the buffer is full, a partition may not be fetched before the next poll empties the buffer, so that no
             # progress is expected of the partition.
             full = has_ready and partition.has_position and not managers.planner.is_asking(partition, now)
-            idle = full or partition.paused or partition.pending_revocation or partition.callback_pending
+            idle = full or partition.paused or partition.callback_pending
+            idle = idle or partition.pending_revocation or partition.unsubscribed  # the member's state tells more
             # Behind a gate (KIP-253) nothing is fetched: _held() names what the partition waits for.
             end = partition.delivery_end
             idle = idle or (end is not None and partition.has_position and partition.cursor.fetch_offset >= end)

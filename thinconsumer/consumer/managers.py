@@ -211,9 +211,9 @@ class ConsumerManagers:
         return self.group
 
     def persistent_errors(self) -> Iterable[KafkaError]:
-        """Yield the errors that last until the application or an operator acts, except those of paused partitions."""
+        """Yield the errors that last until the application or an operator acts, except those of partitions not read."""
         for partition in self.partitions.with_error():
-            if partition.error is not None and not partition.paused:
+            if partition.error is not None and not (partition.paused or partition.unsubscribed):
                 yield partition.error
         # A group leader also refreshes the topics of the other members, but their errors are not yielded here: each
         # member raises the errors of its own topics.

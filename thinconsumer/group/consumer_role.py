@@ -63,6 +63,7 @@ class ConsumerRole:
         self._generation = NO_GENERATION  #: The generation of the current assignment (KIP-792).
         self._joined_with: frozenset[str] = frozenset()
         self._topics = SubscribedTopics(subscription, metadata, internal=not config.exclude_internal_topics)
+        partitions.has_topic = self._topics.may_have
         #: The versions of metadata and subscription for which :meth:`rejoin_reason` has found no reason to rejoin.
         #: While both are unchanged, the topics are not compared again.
         self._seen: tuple[int, int] | None = None

@@ -91,6 +91,7 @@ class Group:
         self.commits.on_membership_error = lambda error, who, now: self.member.expelled(error, who, now)
         self.commits.owned_since = self._owned_since
         self.committed.read_identity = self._checked_identity
+        self._marked_version = 0  #: The version of the subscription by which partitions are marked as unsubscribed.
         self._polled_at: float | None = None
         #: While a ``poll`` runs: the seconds from the start of the previous poll to the start of this one; else None.
         self._away: float | None = None
@@ -237,6 +238,7 @@ class Group:
         Returns whether a manager has to step because of it.
         """
         self._polled_at = now
+        self._mark_unsubscribed()  # again, as Ctrl-C may have struck in subscribe()
         is_back = self.member.called(now)  # first: after a long gap it sets ``held``, which stops auto-commits
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.withholds(may_wait=False):
@@ -301,8 +303,15 @@ class Group:
 
     def subscribed(self) -> None:
         """Join the group after a subscription, unless the consumer is in it."""
+        self._mark_unsubscribed()
         if self.member.is_outside:
             self.member.subscribe("the consumer subscribed")
+
+    def _mark_unsubscribed(self) -> None:
+        if self._marked_version != self.subscription.version:
+            version = self.subscription.version
+            self._partitions.mark_unsubscribed()
+            self._marked_version = version
 
     def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
         """Assign partitions manually, starting at the group's committed offsets.

@@ -27,3 +27,9 @@ class SubscribedTopics:
             self._computed_with = seen
             self._names = self._subscription.wanted(self._metadata.topics, internal=self._internal)
         return self._names
+
+    def may_have(self, topic: str) -> bool:
+        """Return False if partitions of the topic, which were assigned before, are no longer subscribed."""
+        known = self._metadata.topics.get(topic)
+        is_hidden = known is not None and known.internal and not self._internal
+        return self._subscription.may_have(topic, is_hidden=is_hidden)

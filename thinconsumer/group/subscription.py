@@ -106,6 +106,16 @@ class UserSubscription:
             if topic.partitions and (internal or not topic.internal) and pattern.fullmatch(name)
         )
 
+    def may_have(self, topic: str, *, is_hidden: bool = False) -> bool:
+        """Return False if this subscription does not have the topic.
+
+        ``is_hidden`` says whether patterns do not match the topic because it is internal. Return True if only the
+        broker can tell, and if nothing is subscribed, as for partitions that are assigned by hand.
+        """
+        if self.pattern is not None:
+            return not is_hidden and self.pattern.fullmatch(topic) is not None
+        return self.mode is not Mode.TOPICS or topic in self.topics
+
 
 def _mixed(call: str, before: str) -> IllegalStateError:
     return IllegalStateError(
