@@ -17,7 +17,7 @@ CODECS = [Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD]
 
 def sent(section):
     """Return the batch that a producer sends."""
-    batch = RecordBatch(memoryview(section.encode(producer_id=9, producer_epoch=1, base_sequence=70)))
+    batch = RecordBatch(memoryview(section.encode(9, 1, 70)))
     batch.check_crc()
     assert (batch.producer_id, batch.producer_epoch, batch.is_transactional) == (9, 1, False)
     assert batch.next_offset == batch.count == len(section)  # no gaps: leaders accept nothing else

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, str] = {
     "demo": "show a cluster, a producer, a consumer and a broker crash, all on this machine",
     "consume": "read topics, as lines of text or JSON",
     "produce": "write lines to a topic",
+    "mirror": "copy topics to another cluster, batch by batch",
     "topics": "list, describe, create, delete, expand and shrink topics",
     "groups": "list, describe and delete consumer groups, and show their lag",
     "broker": "run a Kafka cluster for tests and trials, in memory or in a folder",

@@ -75,6 +75,12 @@ def look_up(
     return [{tp: found.offset for tp, found in answer.items()} for answer in answers]
 
 
+def aborted_batches(consumer: Consumer[Any, Any]) -> int:
+    """Return how many batches of aborted transactions the consumer has left out (read_committed)."""
+    with consumer._shell.stay():
+        return consumer._reader.managers.collector.aborted_batches
+
+
 def poll_up_to(
     consumer: Consumer[Any, Any], ends: Offsets, limit: int, timeout_ms: float, columns: bool = False
 ) -> PollResult:

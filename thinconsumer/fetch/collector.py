@@ -83,7 +83,7 @@ class PollResult:
 class Collector:
     """Returns buffered records to polls."""
 
-    __slots__ = ("_buffer", "_check_crcs", "_overdue", "_partitions", "chunk_decoder")
+    __slots__ = ("_buffer", "_check_crcs", "_overdue", "_partitions", "aborted_batches", "chunk_decoder")
 
     def __init__(
         self, settings: ConsumerConfig, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
@@ -95,6 +95,7 @@ class Collector:
         #: The batches in which the last poll found a record that cannot be returned, after good records. That poll
         #: returned the good records, and the next one raises the error first.
         self._overdue: Fetched | None = None
+        self.aborted_batches = 0  #: The number of aborted batches that positions have moved past.
 
     def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return up to ``max_records`` records.
@@ -236,6 +237,8 @@ class Collector:
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
             # Release the memory of the returned records. The entries stay, as None: the length of ``chunks`` counts
             # batches.
+            if fetched.aborted is not None:
+                self.aborted_batches += sum(fetched.verdicts[fetched.chunk : chunk])
             fetched.chunks[fetched.chunk : chunk] = [None] * (chunk - fetched.chunk)
             fetched.chunk = chunk
             fetched.record = record

@@ -15,9 +15,10 @@ from ..errors import KafkaError
 from ..linear_hashing import PartitionCounts
 from ..metadata import Metadata
 from ..records.builder import NewRecord
+from ..records.section import RecordSection
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
-from .batch import BatchEvent, BatchState, ProducerBatch, SendFuture, failed_batch
+from .batch import BatchEvent, BatchFuture, BatchState, ProducerBatch, SendFuture, failed_batch
 from .partitioner import StickyPartitioner, partition_for_key, partition_for_ordered_key
 from .queue import PartitionQueue
 from .repartition import Repartition, is_unresolved, plan
@@ -32,14 +33,19 @@ class BufferFullError(KafkaError):
 
 @dataclass(slots=True, eq=False)
 class UnassignedRecord:
-    """A record that waits for its topic's metadata."""
+    """A record, or the section of a whole batch, that waits for its topic's metadata."""
 
-    record: NewRecord
+    record: NewRecord | RecordSection
     partition: int | None  #: The partition passed to ``send``; None if the partitioner chooses.
     size: int
-    future: SendFuture
+    future: SendFuture | BatchFuture
     deadline: float
     deadline_extended: bool = False
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return len(self.record) if isinstance(self.record, RecordSection) else 1
 
 
 class TopicBuffer:
@@ -88,10 +94,7 @@ class Accumulator:
 
     def append(self, topic: str, partition: int | None, record: NewRecord, size: int, now: float) -> SendFuture:
         """Add a record of at most ``size`` bytes. The caller has checked that it fits ``buffer_memory``."""
-        buffer = self.topics.get(topic)
-        if buffer is None:
-            buffer = self.topics[topic] = TopicBuffer(topic, StickyPartitioner(self._batch_size, self._random))
-        buffer.used_at = now
+        buffer = self._buffer_of(topic, now)
         if not buffer.partitions or buffer.unassigned:
             future = SendFuture(buffer.placeholder, 0, record.timestamp)
             self._without_metadata[topic] = buffer
@@ -102,10 +105,44 @@ class Accumulator:
         if partition is None:
             partition = self._choose_partition(buffer, buffer.counts, record.key, size)
         batch = self._batch_with_room(buffer, partition, size, now + self._timeout, is_pinned)
+        assert isinstance(batch.records, list)
         self.buffered_bytes += size
         batch.size += size
         batch.records.append(record)
         return SendFuture(batch, len(batch.records) - 1, record.timestamp)
+
+    def append_section(self, topic: str, partition: int, section: RecordSection, size: int, now: float) -> BatchFuture:
+        """Add a batch with the records of a section. The caller has checked that it fits ``buffer_memory``."""
+        buffer = self._buffer_of(topic, now)
+        if not buffer.partitions or buffer.unassigned:
+            future = BatchFuture(buffer.placeholder)
+            self._without_metadata[topic] = buffer
+            self.buffered_bytes += size
+            buffer.unassigned.append(UnassignedRecord(section, partition, size, future, now + self._timeout))
+            return future
+        queue, batch = self._section_batch(buffer, partition, section, size, now + self._timeout)
+        self.buffered_bytes += size
+        queue.batches.append(batch)
+        return BatchFuture(batch)
+
+    def _section_batch(
+        self, buffer: TopicBuffer, partition: int, section: RecordSection, size: int, deadline: float
+    ) -> tuple[PartitionQueue, ProducerBatch]:
+        """Return a sealed batch and the queue to which the caller appends it."""
+        queue = self._queue_of(buffer, partition)
+        if queue.batches and queue.batches[-1].state is BatchState.OPEN:
+            queue.batches[-1].move(BatchEvent.SEAL)
+        self.active[queue] = None
+        batch = ProducerBatch(queue.tp, deadline, records=section, size=size, is_pinned=buffer.counts is not None)
+        batch.move(BatchEvent.SEAL)
+        return queue, batch
+
+    def _buffer_of(self, topic: str, now: float) -> TopicBuffer:
+        buffer = self.topics.get(topic)
+        if buffer is None:
+            buffer = self.topics[topic] = TopicBuffer(topic, StickyPartitioner(self._batch_size, self._random))
+        buffer.used_at = now
+        return buffer
 
     @staticmethod
     def _choose_partition(buffer: TopicBuffer, counts: PartitionCounts | None, key: bytes | None, size: int) -> int:
@@ -191,11 +228,16 @@ class Accumulator:
     def _assign_partitions(self, buffer: TopicBuffer) -> None:
         while buffer.unassigned:
             one = buffer.unassigned[0]
+            if isinstance(one.record, RecordSection):
+                self._assign_section(buffer, one, one.record)
+                continue
+            assert isinstance(one.future, SendFuture)
             partition = one.partition
             is_pinned = partition is not None and buffer.counts is not None
             if partition is None:
                 partition = self._choose_partition(buffer, buffer.counts, one.record.key, one.size)
             batch = self._batch_with_room(buffer, partition, one.size, one.deadline, is_pinned)
+            assert isinstance(batch.records, list)
             future, index = one.future, len(batch.records)
             # The next four statements move a record from the waiting ones to its batch, and contain no call: Python
             # handles Ctrl-C only at calls, and if only some of them ran, the record would be written twice or never.
@@ -204,6 +246,14 @@ class Accumulator:
             future.batch, future.index = batch, index
             del buffer.unassigned[0]
         self._without_metadata.pop(buffer.name, None)
+
+    def _assign_section(self, buffer: TopicBuffer, one: UnassignedRecord, section: RecordSection) -> None:
+        assert one.partition is not None
+        queue, batch = self._section_batch(buffer, one.partition, section, one.size, one.deadline)
+        # No call: see _assign_partitions.
+        one.future.batch = batch
+        queue.batches += (batch,)
+        del buffer.unassigned[0]
 
     def topics_in_use(self, now: float, idle: float) -> set[str]:
         """Return the topics with records, and those to which ``send`` added one in the last ``idle`` seconds."""
@@ -229,7 +279,7 @@ class Accumulator:
             one = buffer.unassigned[0]
             one.future.batch = failed_batch(buffer.placeholder.tp, error)
             buffer.unassigned.popleft()
-            self._release(one.size, 1)
+            self._release(one.size, one.count)
         if not buffer.unassigned:
             self._without_metadata.pop(buffer.name, None)
 

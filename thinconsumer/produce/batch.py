@@ -7,13 +7,14 @@ A batch is settled (acknowledged or failed) once and as a whole, and with it the
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..connection.states import next_state
 from ..errors import IllegalStateError, KafkaError
 from ..records.builder import NewRecord
+from ..records.section import RecordSection
 from ..types import TopicPartition
 
 #: The base sequence of a batch that has no sequence numbers yet, or needs new ones.
@@ -66,7 +67,8 @@ class ProducerBatch:
     deadline: float  #: The time (monotonic seconds) at which the batch fails unless it is acknowledged before.
     deadline_extended: bool = False
     state: BatchState = BatchState.OPEN
-    records: list[NewRecord] = field(default_factory=list)
+    #: A section has the encoded records of another log's batch; such a batch is never open.
+    records: list[NewRecord] | RecordSection = field(default_factory=list)
     size: int = 0  #: Upper bound of the uncompressed bytes.
     base_sequence: int = NO_SEQUENCE
     encoded: bytes | None = None  #: The encoded batch; None until it has its base sequence.
@@ -174,6 +176,38 @@ class SendFuture:
                 batch, index = batch.moved[index]
             else:
                 return batch, index
+
+
+class BatchFuture:
+    """The outcome of a batch that was sent as a whole: once :attr:`done`, it has a result or an error."""
+
+    __slots__ = ("batch",)
+
+    def __init__(self, batch: ProducerBatch) -> None:
+        #: The batch that was sent, which may have been split or moved since.
+        self.batch = batch
+
+    @property
+    def done(self) -> bool:
+        """Whether every record is acknowledged or has failed."""
+        return all(part.state is BatchState.DONE for part in self._parts())
+
+    @property
+    def error(self) -> KafkaError | None:
+        """Why records failed; None if the batch is under way or acknowledged."""
+        return next((part.error for part in self._parts() if part.error is not None), None)
+
+    def _parts(self) -> Iterator[ProducerBatch]:
+        """Yield the batches that the records are in now."""
+        left = [self.batch]
+        while left:
+            batch = left.pop()
+            if batch.split_tail is not None:
+                left.append(batch.split_tail)
+            if batch.moved is not None:
+                left += {id(place): place for place, _ in batch.moved}.values()
+            else:
+                yield batch
 
 
 def failed_batch(tp: TopicPartition, error: KafkaError) -> ProducerBatch:

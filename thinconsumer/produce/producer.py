@@ -10,10 +10,12 @@ from ..config.values import INT64_MAX
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
+from ..records.batch import HEADER_SIZE
 from ..records.builder import NewRecord
 from ..records.columns import Header
+from ..records.section import RecordSection
 from .accumulator import Accumulator, BufferFullError
-from .batch import SendFuture
+from .batch import BatchFuture, SendFuture
 from .ids import ProducerIds
 from .sender import Sender
 from .settings import ProducerSettings
@@ -92,6 +94,28 @@ class Producer(BaseClient):
         shell.engine.touch()
         return future
 
+    def send_section(self, topic: str, partition: int, section: RecordSection) -> BatchFuture:
+        """Add a batch with the encoded records of another log's batch, which keep their codec and timestamps.
+
+        Waits for room as :meth:`send`. If a leader rejects the batch as too large, its records are decoded and split.
+
+        Raises:
+            BufferFullError: there was no room within ``max_block_ms``. The batch was not queued.
+            IllegalArgumentError: the batch is larger than ``max_request_size``.
+        """
+        shell = self._shell
+        if shell.closed or shell.step_interrupted:
+            shell.begin()
+        _check_partition(partition)
+        size = len(section.data) + HEADER_SIZE
+        if self._accumulator.buffered_bytes + size > self.settings.buffer_memory or size > self._record_max:
+            self._make_room(size)
+        shell.step_interrupted = True
+        future = self._accumulator.append_section(topic, partition, section, size, shell.driver.now())
+        shell.step_interrupted = False
+        shell.engine.touch()
+        return future
+
     def poll(self, timeout_ms: float = 0) -> int:
         """Send batches and handle responses until the timeout, or until a record is acknowledged or fails.
 
@@ -143,8 +167,8 @@ class Producer(BaseClient):
     def _make_room(self, size: int) -> None:
         if size > self._record_max:
             raise IllegalArgumentError(
-                f"a record of {size} bytes is larger than max_request_size={self.settings.max_request_size} or "
-                f"buffer_memory={self.settings.buffer_memory}"
+                f"a record or batch of {size} bytes is larger than max_request_size="
+                f"{self.settings.max_request_size} or buffer_memory={self.settings.buffer_memory}"
             )
         limit = self.settings.buffer_memory - size
         seconds = self.settings.max_block_ms / 1000

@@ -65,6 +65,7 @@ class _Tail:
         batch.deadline_extended = batch.deadline_extended or source.deadline_extended
         batch.last_error = source.last_error or batch.last_error
         batch.size += size
+        assert isinstance(batch.records, list)
         batch.records.append(record)
         return batch, len(batch.records) - 1
 

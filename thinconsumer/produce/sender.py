@@ -15,6 +15,7 @@ from ..errors import BrokerResponseError, KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
 from ..records.builder import build_batch
 from ..records.compression import Codec
+from ..records.section import RecordSection
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node, TopicPartition
 from ..wire import Message
@@ -224,8 +225,14 @@ class Sender:
             lambda version: self._build(attempt),
             now + self._settings.request_timeout_ms / 1000,
             attempt,
-            LOWEST_WITH_ZSTD if self._settings.codec is Codec.ZSTD else LOWEST_VERSION,
+            LOWEST_WITH_ZSTD if self._has_zstd() else LOWEST_VERSION,
             self._highest_version,
+        )
+
+    def _has_zstd(self) -> bool:
+        firsts = (queue.batches[0].records for queue in self._accumulator.active if queue.batches)
+        return self._settings.codec is Codec.ZSTD or any(
+            isinstance(records, RecordSection) and records.codec == Codec.ZSTD for records in firsts
         )
 
     def _highest_version(self) -> int:
@@ -272,13 +279,13 @@ class Sender:
             sequences.adopt(self._ids.producer_id, self._ids.epoch)
         sequences.number(batch)
         if batch.encoded is None:
-            batch.encoded = build_batch(
-                batch.records,
-                codec=self._settings.codec,
-                producer_id=sequences.producer_id,
-                producer_epoch=sequences.epoch,
-                base_sequence=batch.base_sequence,
-            )
+            records, own = batch.records, (sequences.producer_id, sequences.epoch, batch.base_sequence)
+            if isinstance(records, RecordSection):
+                batch.encoded = records.encode(*own)
+            else:
+                batch.encoded = build_batch(
+                    records, codec=self._settings.codec, producer_id=own[0], producer_epoch=own[1], base_sequence=own[2]
+                )
         return batch.encoded
 
     def _handle_failure(self, attempt: ProduceAttempt, error: KafkaError, now: float) -> None:

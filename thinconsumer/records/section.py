@@ -60,7 +60,7 @@ class RecordSection(Sequence[NewRecord]):
         codec = RecordBatch(batch.data).codec
         return cls(RecordBatch(memoryview(build_batch(records, codec=codec)))), reason
 
-    def encode(self, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    def encode(self, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
         """Return the batch with a new header."""
         return frame_records(
             self.data,
@@ -84,7 +84,7 @@ class RecordSection(Sequence[NewRecord]):
     def __getitem__(self, index: int | slice) -> NewRecord | list[NewRecord]:
         """Return a record or a list of records; the first access decodes all."""
         if self._decoded is None:
-            batch = RecordBatch(memoryview(self.encode(producer_id=-1, producer_epoch=-1, base_sequence=-1)))
+            batch = RecordBatch(memoryview(self.encode(-1, -1, -1)))
             self._decoded = [
                 NewRecord(record.value, record.key, record.headers, record.timestamp) for record in batch.decode("", -1)
             ]
