@@ -161,8 +161,9 @@ class NetworkClient:
         """Return reasons to refresh metadata, as the leaders may have changed.
 
         A reason is a node with a connection that broke, or a node with queued requests if an attempt to connect has
-        failed or is slow. A slow attempt counts before it has failed: it may take two connection setup timeouts, for
-        which a client with a dead leader would wait before it looked for the new one.
+        failed or is slow, or if there are no credentials to log in with. A slow attempt counts before it has failed: it
+        may take two connection setup timeouts, for which a client with a dead leader would wait before it looked for
+        the new one.
         """
         lost = self._shared.lost
         if not lost and not self._has_queued:
@@ -170,8 +171,8 @@ class NetworkClient:
         self._shared.lost = []
 
         def is_doubtful(route: BrokerRoute) -> bool:
-            has_trouble = route.failures > 0 or route.is_slow(now)
-            return route in lost or (bool(route.queue) and not route.is_ready and has_trouble)
+            has_trouble = not route.is_ready and (route.failures > 0 or route.is_slow(now))
+            return route in lost or (bool(route.queue) and (has_trouble or route.lacks_credentials(now)))
 
         return [f"node {r.node_id}: {r.describe(now)}" for r in self._routes.values() if is_doubtful(r)]
 
@@ -355,7 +356,7 @@ class NetworkClient:
     def is_ready(self, node_id: int, channel: str = "") -> bool:
         """Return whether a connection to the node is ready for requests."""
         route = self._routes.get(Target(node_id, channel))
-        return route is not None and route.is_ready
+        return route is not None and route.is_ready and not route.lacks_credentials(self._stepped_at)
 
     def any_ready(self) -> bool:
         """Return whether a connection to any broker is ready for requests."""
@@ -364,6 +365,15 @@ class NetworkClient:
     def any_open(self) -> bool:
         """Return whether any connection exists or is being made."""
         return any(not c.has_ended for route in self._all_routes() for c in route.connections())
+
+    def lacks_credentials(self, now: float) -> bool:
+        """Return whether a request waits because there are no valid credentials to log in with."""
+        if self._logins.may_dial():
+            return False
+        routes = self._all_routes()
+        if any(route.queue and route.lacks_credentials(now) for route in routes):
+            return True
+        return bool(self._any) and all(route.lacks_credentials(now) for route in routes)
 
     def connection_counts(self) -> tuple[int, int]:
         """Return how many connections were ever ready for requests, and how many are now."""
@@ -443,8 +453,9 @@ class NetworkClient:
             return
         self._any_wake = min(waiting.deadline for waiting in self._any)
         candidates = self._candidates()
-        self._answer_login_errors(candidates)
-        responsive = [route for route in candidates if route.is_ready and not self._is_silent(route, now)]
+        self._answer_login_errors(candidates, now)
+        usable = [route for route in candidates if route.is_ready and not route.lacks_credentials(now)]
+        responsive = [route for route in usable if not self._is_silent(route, now)]
         throttled = [route.connection.throttled_until for route in responsive if route.connection]
         if throttled:
             # The requests wait until one of these nodes accepts requests again: a step is due when its throttling ends.
@@ -455,7 +466,7 @@ class NetworkClient:
 
     def _least_loaded(self, now: float) -> BrokerRoute | None:
         candidates = self._candidates()
-        able = [route for route in candidates if route.connection is not None and route.connection.can_send(now)]
+        able = [route for route in candidates if route.can_send(now)]
         responsive = [route for route in able if not self._is_silent(route, now)]
         if not responsive and any(not route.is_ready and not route.unreachable for route in candidates):
             # All connected nodes may be stopped, but there is another one to connect to, which may be healthy: wait.
@@ -516,13 +527,14 @@ class NetworkClient:
             )
             self._shared.answers.append(Answer(waiting.request, -1, error=KafkaTimeoutError(text)))
 
-    def _answer_login_errors(self, candidates: list[BrokerRoute]) -> None:
+    def _answer_login_errors(self, candidates: list[BrokerRoute], now: float) -> None:
         """Fail requests for ``ANY_NODE`` after a rejected login: other brokers would reject it, too.
 
         They also fail with the error because of which there are no credentials to log in with, unless a connection from
-        before is ready.
+        before is ready and need not log in again.
         """
-        error = None if any(route.is_ready for route in candidates) else self._logins.take_error()
+        is_usable = any(route.is_ready and not route.lacks_credentials(now) for route in candidates)
+        error = None if is_usable else self._logins.take_error()
         for route in candidates:
             error, route.login_error = route.login_error or error, None
         if error is not None:
@@ -533,10 +545,9 @@ class NetworkClient:
         has_queued = node_answers = bootstrap_answers = False
         for route in self._all_routes():
             has_queued = has_queued or bool(route.queue)
-            if route.is_working and route.node_id >= 0:
-                node_answers = True
-            elif route.is_working:
-                bootstrap_answers = True
+            if route.is_working and not route.lacks_credentials(now):
+                node_answers = node_answers or route.node_id >= 0
+                bootstrap_answers = bootstrap_answers or route.node_id < 0
         self._has_queued = has_queued
         wanted = has_queued or bool(self._any)
         if wanted:

@@ -45,12 +45,13 @@ class Tokens:
         self.world, self.seconds = world, seconds
         self.calls = 0
         self.error = None
+        self.late = 0  #: How many seconds ago a token was issued when it is returned.
 
     def __call__(self):
         self.calls += 1
         if self.error is not None:
             raise self.error
-        wall = self.world.clock.wall_time()
+        wall = self.world.clock.wall_time() - self.late
         claims = {"sub": "alice", "iat": wall, "exp": wall + self.seconds}
         parts = ({"alg": "none"}, claims)
         return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=").decode() for p in parts) + "."
@@ -145,11 +146,73 @@ def test_a_connection_waits_for_a_new_token_before_it_logs_in_again(world, read)
     opened = consumer.metrics()["consumer-metrics"]["connection-creation-total"]
     tokens.error = RuntimeError("vault is sealed")
     w.clock.advance(310)
-    assert consumer.poll(5000) == {}
+    with pytest.raises(SaslAuthenticationFailedError, match="vault is sealed"):
+        consumer.poll(5000)
     tokens.error = None
     w.append(1)
     assert read(consumer, 1)[0] == [1]
     assert consumer.metrics()["consumer-metrics"]["connection-creation-total"] == opened
+
+
+@pytest.mark.parametrize(("fault", "word"), [("raises", "vault is sealed"), ("expired", "the token has expired")])
+def test_sessions_that_cannot_be_renewed_are_raised_and_in_health(world, read, fault, word):
+    """Each connection is open, but its session has ended, and there is no token to log in again with."""
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=4000))
+    tokens = Tokens(w, 8)
+    consumer = w.consumer(T0, **BEARER, sasl_oauth_token_provider=tokens, bootstrap_timeout_ms=300_000)
+    began = w.clock.now()
+    while w.clock.now() < began + 10:
+        consumer.poll(500)
+    tokens.error, tokens.late = (RuntimeError("vault is sealed"), 0) if fault == "raises" else (None, 20)
+    failed_at, raised = w.clock.now(), []
+    while w.clock.now() < failed_at + 120:
+        try:
+            assert consumer.poll(1000) == {}
+        except SaslAuthenticationFailedError as error:
+            assert word in str(error)
+            raised.append(w.clock.now() - failed_at)
+        if w.clock.now() > failed_at + 15:
+            health = consumer.health()
+            assert health.state.name == "STUCK"
+            assert "OAUTHBEARER token" in health.reason and word in health.reason
+    assert raised[0] < 10  # the last token was valid for up to 8 s
+    assert 10 <= len(raised) <= tokens.calls
+    tokens.error, tokens.late = None, 0
+    w.append(1)
+    while True:
+        try:
+            assert read(consumer, 1)[0] == [0]
+            break
+        except SaslAuthenticationFailedError:
+            continue
+    assert consumer.health().state.name == "OK"
+
+
+def test_missing_credentials_for_one_broker_are_raised_although_another_one_answers(world, read):
+    """The session with the first broker lasts longer than the newest token, without which the second is not dialled."""
+    w = world(2, {"t": 2}, security=SECURITY)
+    by_leader = {w.cluster.leader(TopicPartition("t", number)).node.node_id: number for number in (0, 1)}
+    first, second = by_leader.values()
+    tokens = Tokens(w, 4000)
+    renewal = {"sasl_login_refresh_window_factor": 0.5, "sasl_login_refresh_window_jitter": 0.0}
+    options = {"sasl_oauth_token_provider": tokens, "connections_max_idle_ms": 3_600_000}
+    consumer = w.consumer(("t", first), **BEARER, **renewal, **options)
+    w.append(1, first)
+    read(consumer, 1)
+    tokens.seconds = 50
+    w.clock.advance(2001)
+    consumer.poll(0)
+    tokens.error = RuntimeError("vault is sealed")
+    w.clock.advance(60)
+    w.append(1, first)
+    assert read(consumer, 1) == {first: [1]}
+    assert consumer.health().state.name == "OK"
+    consumer.assign([TopicPartition("t", first), TopicPartition("t", second)])
+    with pytest.raises(SaslAuthenticationFailedError, match="vault is sealed"):
+        consumer.poll(10_000)
+    w.append(1, first)
+    assert read(consumer, 1) == {first: [2]}
+    assert "vault is sealed" in consumer.health().reason
 
 
 def test_a_token_provider_that_raises_fails_the_poll_until_it_has_a_token(world, read):

@@ -91,9 +91,9 @@ def reads(topic, **options):
     assert wait_for(done, WAIT_SECONDS, f"records of {topic}") == [b"0", b"1", b"2"]
 
 
-def poll_for_long(consumer):
+def poll_for_long(consumer, seconds=WAIT_SECONDS):
     """Poll until an error is raised."""
-    until = time.monotonic() + WAIT_SECONDS
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         consumer.poll(1000)
 
@@ -470,6 +470,39 @@ def test_a_group_is_not_disturbed_by_reauthentication(
     finally:
         issuer.lifetime = 3600.0
         crew.close()
+
+
+def test_a_session_that_cannot_be_renewed_is_raised(secured_kafka, private_topic, record_property):
+    """The connections are open, but their sessions of 5 s end, and the provider has no token to log in again with."""
+    topic = private_topic("billing")
+    faults = []
+
+    def provider():
+        for fault in faults:
+            raise fault
+        return secured_kafka.security.issuer.token("billing", 8)
+
+    options = {**secured_kafka.client_options("SHORT", "OAUTHBEARER"), "sasl_oauth_token_provider": provider}
+    reads(topic, **options)
+    with Consumer(auto_offset_reset="earliest", **options) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert sum(map(len, consumer.poll(10_000).values())) == 3
+        faults.append(RuntimeError("vault is sealed"))
+        began = time.monotonic()
+        with pytest.raises(SaslAuthenticationFailedError, match="vault is sealed"):
+            poll_for_long(consumer, 30)
+        record_property("time to the error", f"{time.monotonic() - began:.1f} s")
+        assert "OAUTHBEARER token" in consumer.health().reason
+        faults.clear()
+        produce.with_confluent(secured_kafka.bootstrap, topic, produce.numbered(1))
+        found = []
+
+        def read():
+            with contextlib.suppress(SaslAuthenticationFailedError):
+                found.extend(record.value for records in consumer.poll(1000).values() for record in records)
+            return found
+
+        assert wait_for(read, 20, "a record with a new token") == [b"0"]
 
 
 def found_by(crew):

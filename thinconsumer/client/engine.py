@@ -295,6 +295,12 @@ class Engine:
             self._metadata_seen = self.metadata.version
             self.network.update_nodes(self.metadata.nodes.values())
 
+    def login_error(self) -> KafkaError | None:
+        """Return the error because of which requests wait for a token or other credentials; None if none waits."""
+        if self.logins is None or not self.network.lacks_credentials(self._now):
+            return None
+        return self.logins.error
+
     def obstacle(self) -> str:
         """Return the reason why calls wait: that no broker is reachable, or a non-retriable metadata error; else ""."""
         outage = self.network.outage(self._now)

@@ -130,6 +130,20 @@ class BrokerRoute:
         """Whether the connection is ready for requests."""
         return self.connection is not None and self.connection.is_ready
 
+    def lacks_credentials(self, now: float) -> bool:
+        """Return whether requests wait for valid credentials: to dial, or to log in again on the connection.
+
+        A connection whose session has ended is still open, and still ready, but may send nothing before it has logged
+        in again.
+        """
+        if self.connection is not None and now < self.connection.reauthenticate_at:
+            return False
+        return not self._shared.logins.may_dial()
+
+    def can_send(self, now: float) -> bool:
+        """Return whether the connection could write a request now."""
+        return self.connection is not None and self.connection.can_send(now) and not self.lacks_credentials(now)
+
     def needs_step(self, now: float) -> bool:
         """Return whether :meth:`step` may have something to do; if not, the network client need not call it."""
         connection = self.connection
@@ -156,6 +170,8 @@ class BrokerRoute:
         if connection is not None:
             throttled = connection.throttled_until - now
             end = f", throttled for {throttled:.1f} s" if throttled > 0 else ""
+            if self.lacks_credentials(now):
+                end += f", waits to log in again: {self._shared.logins.waits_for()}"
             return f"{connection.state.value}, {connection.in_flight} in flight, {queued}{end}"
         words = self._shared.logins.waits_for() or self.state.value
         if self.state is RouteState.BACKING_OFF:
@@ -504,6 +520,7 @@ class BrokerRoute:
 
     def _too_late(self, waiting: QueuedRequest) -> None:
         state = self.connection.state.value if self.connection else self.state.value
+        state = self._shared.logins.waits_for() if self.lacks_credentials(self._stepped_at) else state
         cause = f", {self.cause}" if self.cause else ""
         text = (
             f"{self.name}: {api_name(waiting.request.api)} could not be sent within "

@@ -183,7 +183,9 @@ class HealthMonitor:
             self._completed, self._fetched_at = managers.answers.completed, now
         obstacles = [Obstacle(str(error), error, final=True) for error in managers.persistent_errors()]
         if managers.engine.network.outage_since is not None:
-            obstacles.append(Obstacle("no broker can be reached", since=managers.engine.network.outage_since))
+            waits_for = "" if managers.engine.logins is None else managers.engine.logins.waits_for()
+            words = f"no broker can be reached{waits_for and f': {waits_for}'}"
+            obstacles.append(Obstacle(words, since=managers.engine.network.outage_since))
         obstacles += [*self._group(managers, now), *self._broken(managers)]
         obstacles += [*self._missing(managers, now), *self._silent(managers, now), *self._held(managers)]
         self._since = {key: self._since.get(key, now) for key in (o.key or o.words for o in obstacles)}

@@ -215,6 +215,9 @@ class ConsumerManagers:
         for partition in self.partitions.with_error():
             if partition.error is not None and not (partition.paused or partition.unsubscribed):
                 yield partition.error
+        login_error = self.engine.login_error()
+        if login_error is not None:
+            yield login_error
         # A group leader also refreshes the topics of the other members, but their errors are not yielded here: each
         # member raises the errors of its own topics.
         yield from self.metadata.final_errors(self._own_topics())

@@ -79,7 +79,9 @@ class LoginManager:
         self._oidc: ClientCredentials | None = None
         self._fetch: TokenFetch | None = None
         self._commands: list[Command] = []
+        #: The error of the last failed attempt, once it is to be raised if no valid credentials are left.
         self._error: KafkaError | None = None
+        self._taken: KafkaError | None = None  #: The error that :meth:`take_error` has returned last.
         self._last_failure = ""
         self._outages = OutageLog(log)
         if options.security_protocol.startswith("SASL_"):
@@ -104,13 +106,21 @@ class LoginManager:
         reason = self._last_failure or (self._fetch.progress if self._fetch is not None else "")
         return f"{state}: {reason}" if reason else state
 
-    def take_error(self) -> KafkaError | None:
-        """Return, once, the error because of which there is no valid token, or no valid credentials.
+    @property
+    def error(self) -> KafkaError | None:
+        """The error because of which there is no valid token, or no valid credentials; another one for each attempt.
 
         Rejected credentials are such an error at once, and so is an exception of a token provider. A token endpoint
         that cannot be reached is one after ``sasl_login_retry_backoff_max_ms``. Attempts go on after the error.
         """
-        error, self._error = self._error, None
+        return None if self.may_dial() else self._error
+
+    def take_error(self) -> KafkaError | None:
+        """Return each :attr:`error` once."""
+        error = self.error
+        if error is self._taken:
+            return None
+        self._taken = error
         return error
 
     # -- as a manager of the engine
@@ -305,7 +315,7 @@ class LoginManager:
         is_valid = self._refresh.is_valid(self._wall_time())
         state = "the old one is still used" if is_valid else "no broker can be asked until there is one"
         self._outages.failed("credentials", now, f"cannot get {self._what} ({state}): {text}")
-        if not is_valid and (shows_at_once or not retriable or self._refresh.has_lasted(now)):
+        if shows_at_once or not retriable or self._refresh.has_lasted(now):
             code = Code.SASL_AUTHENTICATION_FAILED
             self._error = SaslAuthenticationFailedError(f"no {self._what}: {text}", code=int(code), name=code.name)
             self._error.__cause__ = error
