@@ -2,6 +2,9 @@
 
 Figures of different machines, or of one machine at different times, say nothing. So all readers run in one go, each in
 a fresh process, one after the other, and that several times over; ratios are of medians.
+
+``--pages`` measures what the pages show and writes ``benchmarks/figures.json``, from which
+``python benchmarks/pages.py`` makes their figures.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import platform
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -20,11 +24,15 @@ from typing import Any
 
 from clusters import ROOT, broker, environment, rotated, unique
 from floor import batch_sizes
-from readers import READERS
+from pages import FIGURES, READERS_SHOWN
+from readers import EVERY_FIELD, MAX_RECORDS, READERS
+from realkafka import CURRENT
 from topics import TOPICS, Topic, write
 
 JAVA = "java"
-OURS = "thinconsumer"
+#: What ``--pages`` reads.
+TOPICS_SHOWN = ("documents", "documents-lz4", "documents-zstd", "headers", "large", "six", "one", "plain", "lz4")
+OURS = f"thinconsumer{EVERY_FIELD}"
 Result = dict[str, float]
 
 
@@ -34,41 +42,70 @@ def main() -> None:
     topics = [topic for topic in TOPICS if topic.name in arguments.topics]
     results: dict[str, dict[str, list[Result]]] = {topic.name: {} for topic in topics}
     shapes = {}
+    load = os.getloadavg()[0]
     with broker(arguments.bootstrap) as cluster:
         names = {topic.name: unique(topic.name) for topic in topics}
         for topic in topics:
             name = names[topic.name]
             cluster.create_topic(name, topic.partitions, 1, {"compression.type": "producer"})
-            say(f"writing {arguments.records:,} records: {topic.what}")
-            write(cluster.bootstrap, topic, name, arguments.records)
+            count = count_of(topic, arguments)
+            say(f"writing {count:,} records: {topic.what}")
+            write(cluster.bootstrap, topic, name, count)
             shapes[topic.name] = check_batches(topic, *batch_sizes(cluster.bootstrap, name, topic.partitions))
         for number in range(arguments.rounds):
             for topic in topics:
                 for reader in rotated(arguments.readers, number):
-                    result = run(reader, cluster, names[topic.name], topic.partitions, arguments.records)
+                    result = run(reader, cluster, names[topic.name], topic.partitions, count_of(topic, arguments))
                     results[topic.name].setdefault(reader, []).append(result)
                     say(f"round {number + 1}, {topic.name}, {reader}: {result['per_second'] / 1e3:,.0f} krec/s")
+                check_bytes(topic, results[topic.name])
         for name in names.values():
             cluster.delete_topic(name)
     print(report(topics, results, shapes, arguments))
-    store(arguments, results, shapes)
+    store(arguments, topics, results, shapes, load)
 
 
 def parse() -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap", help="a cluster of one broker; without it one is started")
-    parser.add_argument("--records", type=int, default=2_000_000, help="per topic (default: %(default)s)")
+    parser.add_argument("--records", type=int, help="per topic (default: 2,000,000; with --pages 600,000)")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pages", action="store_true", help=f"write {FIGURES.relative_to(ROOT)}")
     every = [*READERS, JAVA]
-    parser.add_argument("--readers", type=lambda text: text.split(","), default=every, help=f"of {', '.join(every)}")
+    parser.add_argument("--readers", type=lambda text: text.split(","), help=f"of {', '.join(every)}")
     names = [topic.name for topic in TOPICS]
-    parser.add_argument("--topics", type=lambda text: text.split(","), default=names, help=f"of {', '.join(names)}")
-    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / f"{int(time.time())}.json")
+    parser.add_argument("--topics", type=lambda text: text.split(","), help=f"of {', '.join(names)}")
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    arguments.records = arguments.records or (600_000 if arguments.pages else 2_000_000)
+    arguments.readers = arguments.readers or (list(READERS_SHOWN) if arguments.pages else every)
+    arguments.topics = arguments.topics or (TOPICS_SHOWN if arguments.pages else names)
+    results = ROOT / "benchmarks" / "results" / f"{int(time.time())}.json"
+    arguments.json = arguments.json or (FIGURES if arguments.pages else results)
     if unknown := {*arguments.readers, *arguments.topics} - {*every, *names}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     return arguments
+
+
+def count_of(topic: Topic, arguments: argparse.Namespace) -> int:
+    """Return how many records a topic has.
+
+    With a rest that fills no call, confluent-kafka's ``consume`` would wait for its timeout at the end.
+    """
+    return max(1, round(arguments.records * topic.share / MAX_RECORDS)) * MAX_RECORDS
+
+
+def check_bytes(topic: Topic, results: dict[str, list[Result]]) -> None:
+    """Complain if two readers that read the same fields have not read the same number of bytes."""
+    for every_field in (False, True):
+        read = {
+            reader: rounds[-1]["bytes"]
+            for reader, rounds in results.items()
+            if reader not in (JAVA, "floor") and reader.endswith(EVERY_FIELD) == every_field
+        }
+        if len(set(read.values())) > 1:
+            raise RuntimeError(f"not all have read the same of {topic.name}: {read}")
 
 
 def check_batches(topic: Topic, records: int, size: int) -> dict[str, int]:
@@ -124,7 +161,7 @@ def report(topics: list[Topic], results: dict[str, dict[str, list[Result]]], sha
     """Return the tables as Markdown."""
     lines = [
         f"{arguments.records:,} records, {arguments.rounds} rounds, {os.cpu_count()} cores, {platform.platform()},",
-        f"Python {platform.python_version()}; {versions()}.",
+        f"{', '.join(f'{name} {version}' for name, version in versions().items())}.",
         "Medians (minimum to maximum). *rate*: from the first records handed over; *whole*: connecting included.",
     ]
     for topic in topics:
@@ -162,18 +199,59 @@ def row(reader: str, rounds: list[Result], ours: float | None) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def versions() -> str:
-    """Return which clients were compared."""
-    names = ("kafka-python", "aiokafka", "confluent-kafka")
-    return ", ".join(f"{name} {metadata.version(name)}" for name in names)
+def versions() -> dict[str, str]:
+    """Return which clients are compared, and what they run on."""
+    import thinconsumer
+
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    found = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    names = ("kafka-python", "aiokafka", "confluent-kafka", "numpy", "pyarrow")
+    ours = {"thinconsumer": f"{thinconsumer.__version__} ({found})" if found else thinconsumer.__version__}
+    return {"Python": platform.python_version(), **ours, **{name: metadata.version(name) for name in names}}
 
 
-def store(arguments: argparse.Namespace, results: Any, shapes: Any) -> None:
-    """Write everything that was measured as JSON."""
+def machine() -> str:
+    """Return what the readers and the broker share."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.machine()
+    return f"{os.cpu_count()} cores ({model}), {platform.system()}"
+
+
+def store(arguments: argparse.Namespace, topics: list[Topic], results: Any, shapes: Any, load: float) -> None:
+    """Write everything that was measured, and on what, as JSON with one line for each run of a reader."""
+    what = {
+        "command": " ".join(["python benchmarks/compare.py", *sys.argv[1:]]),
+        "date": f"{datetime.now(timezone.utc):%Y-%m-%d}",
+        "machine": machine(),
+        "load_before": round(load, 2),
+        "kafka": "given" if arguments.bootstrap else CURRENT,
+        "versions": versions(),
+        "records": arguments.records,
+        "rounds": arguments.rounds,
+        "topics": {
+            topic.name: {"what": topic.what, "content": topic.content, **shapes[topic.name]} for topic in topics
+        },
+    }
+    runs = ",\n".join(
+        f" {json.dumps(topic)}: {{\n" + ",\n".join(_lines(reader, rounds) for reader, rounds in found.items()) + "\n }"
+        for topic, found in results.items()
+    )
+    text = json.dumps(what, indent=1).removesuffix("\n}")
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    what = {"records": arguments.records, "rounds": arguments.rounds, "versions": versions(), "batches": shapes}
-    arguments.json.write_text(json.dumps({**what, "results": results}, indent=1), encoding="utf-8")
+    arguments.json.write_text(f'{text},\n "results": {{\n{runs}\n }}\n}}\n', encoding="utf-8")
     say(f"all figures: {arguments.json}")
+
+
+def _lines(reader: str, rounds: list[Result]) -> str:
+    """Return a reader's runs, one a line; more than five digits of a measurement say nothing."""
+    runs = [
+        {name: float(f"{value:.5g}") if isinstance(value, float) else value for name, value in run.items()}
+        for run in rounds
+    ]
+    return f"  {json.dumps(reader)}: [\n" + ",\n".join(f"   {json.dumps(run)}" for run in runs) + "\n  ]"
 
 
 def say(line: str) -> None:

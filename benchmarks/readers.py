@@ -1,7 +1,9 @@
 """One reader, in a process of its own: ``python readers.py READER BOOTSTRAP TOPIC PARTITIONS RECORDS`` prints JSON.
 
-Every reader reads the whole topic by assignment, up to 5,000 records at a time, and touches every value: their lengths
-are added up. Loops are written out, not shared, so that no reader pays for an abstraction over all of them.
+Every reader reads the whole topic by assignment, up to 5,000 records at a time. A reader with ``every-field`` in its
+name reads key, value, headers, offset and timestamp of each record, and adds up the lengths of keys, values and header
+values; the one without reads the values alone. The loops over records are written out for each kind of record, so that
+no reader pays for an abstraction over all of them: one call for each list of records is all that is shared.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 MAX_RECORDS = 5000
+Result = dict[str, float]
+#: Reads the records that one poll has returned, and returns how many bytes it has read.
+Touch = Callable[[Any], int]
 #: The authority of the broker's certificate; without it, clients connect in plaintext.
 CAFILE = os.environ.get("BENCHMARK_CAFILE", "")
 TUNED = {
@@ -44,15 +50,17 @@ class Meter:
             self.first_at = time.perf_counter()
             self.first_records = records
 
-    def result(self, records: int, size: int) -> dict[str, float]:
+    def result(self, records: int, size: int) -> Result:
         """Return what was measured."""
         ended = time.perf_counter()
         cpu = self.cpu + sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+        whole = records / (ended - self.started)
+        later = records - self.first_records
         return {
             "records": records,
             "bytes": size,
-            "per_second": (records - self.first_records) / max(ended - self.first_at, 1e-9),
-            "per_second_whole": records / (ended - self.started),
+            "per_second": later / max(ended - self.first_at, 1e-9) if later else whole,
+            "per_second_whole": whole,
             "cpu_per_million": cpu / records * 1e6,
             "peak_mb": peak_mb(),
         }
@@ -68,6 +76,80 @@ def peak_mb() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
 
 
+# -- what is read of each record
+
+
+def values(records: Sequence[Any]) -> int:
+    """Read the values of records with attributes; return the sum of their lengths."""
+    size = 0
+    for record in records:
+        value = record.value
+        if value is not None:
+            size += len(value)
+    return size
+
+
+def every_field(records: Sequence[Any]) -> int:
+    """Read all fields of records with attributes; return the sum of the lengths of keys, values and header values."""
+    size = 0
+    for record in records:
+        key, value, headers = record.key, record.value, record.headers
+        record.offset  # noqa: B018
+        record.timestamp  # noqa: B018
+        if key is not None:
+            size += len(key)
+        if value is not None:
+            size += len(value)
+        if headers:
+            for _name, content in headers:
+                size += len(content)
+    return size
+
+
+def confluent_values(messages: Sequence[Any]) -> int:
+    """Read the values of confluent-kafka's messages."""
+    size = 0
+    for message in messages:
+        value = message.value()
+        if value is not None:
+            size += len(value)
+    return size
+
+
+def confluent_every_field(messages: Sequence[Any]) -> int:
+    """Read all fields of confluent-kafka's messages; without headers, ``headers()`` is None."""
+    size = 0
+    for message in messages:
+        key, value, headers = message.key(), message.value(), message.headers()
+        message.offset()
+        message.timestamp()
+        if key is not None:
+            size += len(key)
+        if value is not None:
+            size += len(value)
+        if headers:
+            for _name, content in headers:
+                size += len(content)
+    return size
+
+
+def column_values(columns: Any) -> int:
+    """Add up the lengths of all values as one array; no value is copied."""
+    return int(columns.value_lengths.clip(0).sum())
+
+
+def every_column(columns: Any) -> int:
+    """Convert to an Arrow batch, headers included, which copies every key, value and header."""
+    import pyarrow.compute as pc
+
+    batch = columns.to_arrow(include_headers=True)
+    parts = (batch.column("key"), batch.column("value"), batch.column("headers").flatten().field("value"))
+    return sum(pc.sum(pc.binary_length(part)).as_py() or 0 for part in parts)
+
+
+# -- the readers
+
+
 def _assigned(bootstrap: str, topic: str, partitions: int) -> Any:
     """Return a consumer of this library with default settings, assigned to all partitions."""
     from thinconsumer import Consumer, TopicPartition
@@ -78,7 +160,7 @@ def _assigned(bootstrap: str, topic: str, partitions: int) -> Any:
     return consumer
 
 
-def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = values) -> Result:
     """Read with this library, default settings."""
     from thinconsumer import Consumer  # noqa: F401  # imports are not counted
 
@@ -89,16 +171,20 @@ def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int) -> dic
             for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
                 meter.first(len(polled))
                 records += len(polled)
-                for record in polled:
-                    value = record.value
-                    if value is not None:
-                        size += len(value)
+                size += touch(polled)
         return meter.result(records, size)
 
 
-def thinconsumer_columns(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
-    """Read with this library as columns, default settings; the lengths of values are added up as one array."""
+def thinconsumer_columns(
+    bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = column_values
+) -> Result:
+    """Read with this library as columns, default settings."""
     from thinconsumer import Consumer  # noqa: F401  # imports are not counted
+
+    if touch is every_column:
+        import pyarrow.compute  # noqa: F401
+
+        from thinconsumer.records.columnar import arrow  # noqa: F401
 
     meter = Meter()
     records = size = 0
@@ -107,11 +193,11 @@ def thinconsumer_columns(bootstrap: str, topic: str, partitions: int, count: int
             for columns in consumer.poll_batches(timeout_ms=1000).values():
                 meter.first(len(columns))
                 records += len(columns)
-                size += int(columns.value_lengths.clip(0).sum())
+                size += touch(columns)
         return meter.result(records, size)
 
 
-def kafka_python(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+def kafka_python(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = values) -> Result:
     """Read with kafka-python, default settings."""
     from kafka import KafkaConsumer, TopicPartition
 
@@ -124,20 +210,17 @@ def kafka_python(bootstrap: str, topic: str, partitions: int, count: int) -> dic
         for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
             meter.first(len(polled))
             records += len(polled)
-            for record in polled:
-                value = record.value
-                if value is not None:
-                    size += len(value)
+            size += touch(polled)
     result = meter.result(records, size)
     consumer.close()
     return result
 
 
-def aiokafka(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+def aiokafka(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = values) -> Result:
     """Read with aiokafka, default settings, by ``getmany``."""
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    async def read() -> dict[str, float]:
+    async def read() -> Result:
         meter = Meter()
         records = size = 0
         consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
@@ -147,10 +230,7 @@ def aiokafka(bootstrap: str, topic: str, partitions: int, count: int) -> dict[st
             for polled in (await consumer.getmany(timeout_ms=1000, max_records=MAX_RECORDS)).values():
                 meter.first(len(polled))
                 records += len(polled)
-                for record in polled:
-                    value = record.value
-                    if value is not None:
-                        size += len(value)
+                size += touch(polled)
         result = meter.result(records, size)
         await consumer.stop()
         return result
@@ -158,17 +238,19 @@ def aiokafka(bootstrap: str, topic: str, partitions: int, count: int) -> dict[st
     return asyncio.run(read())
 
 
-def confluent(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+def confluent(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = confluent_values) -> Result:
     """Read with confluent-kafka, default settings, by ``consume``."""
-    return _confluent(bootstrap, topic, partitions, count, {})
+    return _confluent(bootstrap, topic, partitions, count, touch, {})
 
 
-def confluent_tuned(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+def confluent_tuned(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = confluent_values) -> Result:
     """Read with confluent-kafka and queues that do not stall it."""
-    return _confluent(bootstrap, topic, partitions, count, TUNED)
+    return _confluent(bootstrap, topic, partitions, count, touch, TUNED)
 
 
-def _confluent(bootstrap: str, topic: str, partitions: int, count: int, more: dict[str, object]) -> dict[str, float]:
+def _confluent(
+    bootstrap: str, topic: str, partitions: int, count: int, touch: Touch, more: dict[str, object]
+) -> Result:
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
     meter = Meter()
@@ -183,16 +265,13 @@ def _confluent(bootstrap: str, topic: str, partitions: int, count: int, more: di
         if polled:
             meter.first(len(polled))
         records += len(polled)
-        for record in polled:
-            value = record.value()
-            if value is not None:
-                size += len(value)
+        size += touch(polled)
     result = meter.result(records, size)
     consumer.close()
     return result
 
 
-def floor(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+def floor(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
     """Receive, check and decompress; decode nothing."""
     from floor import Floor, unpack
 
@@ -213,13 +292,20 @@ def floor(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, 
     return result
 
 
-READERS: dict[str, Callable[[str, str, int, int], dict[str, float]]] = {
+#: Ends the names of readers that read every field of each record.
+EVERY_FIELD = " every-field"
+READERS: dict[str, Callable[[str, str, int, int], Result]] = {
     "thinconsumer": thinconsumer,
+    f"thinconsumer{EVERY_FIELD}": partial(thinconsumer, touch=every_field),
     "thinconsumer columns": thinconsumer_columns,
+    f"thinconsumer columns{EVERY_FIELD}": partial(thinconsumer_columns, touch=every_column),
     "kafka-python": kafka_python,
+    f"kafka-python{EVERY_FIELD}": partial(kafka_python, touch=every_field),
     "aiokafka": aiokafka,
+    f"aiokafka{EVERY_FIELD}": partial(aiokafka, touch=every_field),
     "confluent-kafka": confluent,
     "confluent-kafka tuned": confluent_tuned,
+    f"confluent-kafka tuned{EVERY_FIELD}": partial(confluent_tuned, touch=confluent_every_field),
     "floor": floor,
 }
 

@@ -71,7 +71,7 @@ def report(found: dict[tuple[str, str, str], list[Result]], arguments: Any) -> s
     """Return the table as Markdown."""
     lines = [
         f"{arguments.records:,} records, {arguments.rounds} rounds, {os.cpu_count()} cores, {platform.platform()},",
-        f"Python {platform.python_version()}; {versions()}. Medians (minimum to maximum).",
+        f"{', '.join(map(' '.join, versions().items()))}. Medians (minimum to maximum).",
         "",
         "| topic | client | plaintext, krec/s | TLS, krec/s | TLS / plaintext | CPU s per M records, plaintext / TLS |",
         "|---|---|---|---|---|---|",

@@ -28,6 +28,8 @@ class Topic:
     content: str
     #: The producer's limit of records in a batch; None: only ``batch_bytes`` limits it.
     batch_records: int | None = None
+    #: The part of the run's records that this topic has.
+    share: float = 1.0
 
 
 TOPICS = (
@@ -57,6 +59,7 @@ TOPICS = (
     Topic("six", "JSON of about 100 B, 6 partitions, lz4, batches of six", 6, "lz4", 16384, "short", 6),
     Topic("one", "JSON of about 100 B, 6 partitions, uncompressed, batches of one", 6, "none", 16384, "short", 1),
     Topic("headers", "JSON 150-600 B with five headers, 6 partitions, lz4, 16 kB batches", 6, "lz4", 16384, "headers"),
+    Topic("large", "JSON of 20 kB, 1 partition, uncompressed, 64 kB batches", 1, "none", 65536, "large", share=0.05),
 )
 
 
@@ -113,10 +116,15 @@ def short_documents(count: int) -> Iterator[Message]:
     return _from_pool(count, 80, 120)
 
 
-def _from_pool(count: int, smallest: int, largest: int) -> Iterator[Message]:
+def large_documents(count: int) -> Iterator[Message]:
+    """Yield the same kind of documents, of 20 kB."""
+    return _from_pool(count, 19_000, 21_000, pool_size=200)
+
+
+def _from_pool(count: int, smallest: int, largest: int, pool_size: int = 20_000) -> Iterator[Message]:
     chance = random.Random(2)
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(2, 9))) for _ in range(2000)]
-    pool = [_document(chance, number, words, chance.randint(smallest, largest)) for number in range(20_000)]
+    pool = [_document(chance, number, words, chance.randint(smallest, largest)) for number in range(pool_size)]
     for number in range(count):
         yield pool[(number * 7919) % len(pool)]
 
@@ -145,7 +153,7 @@ def _document(chance: random.Random, number: int, words: list[str], size: int) -
 
 CONTENTS = {
     "constant": constant, "json": json_like, "documents": documents, "short": short_documents,
-    "headers": documents_with_headers,
+    "headers": documents_with_headers, "large": large_documents,
 }  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Check every page: links, anchors, and the tests and files that it names exist; examples compile; sessions (>>>) hold.
+"""Check every page: links, anchors, and the tests and files that it names exist; examples compile; sessions (>>>) hold;
+the figures about reading are those of one run.
 
 ``python docs/check.py``. Links to other sites are not followed, so that no network is needed.
 """
@@ -7,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import doctest
+import importlib
 import re
 import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -88,9 +91,19 @@ def file_errors(page: Path, text: str) -> Iterator[str]:
             yield f"{page.relative_to(ROOT)}: there is no file {name} in the package"
 
 
+def figures() -> ModuleType:
+    """Return the script that makes the figures of the pages; the modules that it imports are beside it."""
+    folder = str(ROOT / "benchmarks")
+    sys.path.append(folder)
+    try:
+        return importlib.import_module("pages")
+    finally:
+        sys.path.remove(folder)
+
+
 def main() -> int:
     """Return the exit code."""
-    errors = []
+    errors = [*figures().errors()]
     for page in pages():
         text = page.read_text(encoding="utf-8")
         errors += [*link_errors(page, text), *example_errors(page, text)]

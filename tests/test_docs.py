@@ -78,3 +78,29 @@ def test_a_missing_test_or_file_is_an_error():
         "there is no tests/no.py::test_a",
         "there is no file fetch/no.py in the package",
     ]
+
+
+def test_all_figures_about_reading_are_those_of_one_run():
+    """``python benchmarks/pages.py`` was run after the last change of ``benchmarks/figures.json``."""
+    assert list(load("check").figures().errors()) == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "benchmarks/README.md", "docs/columns.md", "docs/reading.svg"])
+def test_a_changed_figure_is_an_error(name):
+    pages = load("check").figures()
+    texts = {path: path.read_text(encoding="utf-8") for path in (*pages.PAGES, pages.CHART)}
+    part = pages.PART.search(texts[ROOT / name])
+    figure = re.search(r"[1-9]\d+(?= \[| \||\) \[|\)</text)", part[0] if part else texts[ROOT / name])
+    assert figure is not None
+    at = (part.start() if part else 0) + figure.start()
+    texts[ROOT / name] = texts[ROOT / name][:at] + "9" + texts[ROOT / name][at:]
+    assert [line.split(":")[0] for line in pages.errors(texts)] == [name]
+
+
+def test_a_page_without_its_figures_is_an_error():
+    pages = load("check").figures()
+    texts = {path: path.read_text(encoding="utf-8") for path in (*pages.PAGES, pages.CHART)}
+    texts[ROOT / "README.md"] = pages.PART.sub("", texts[ROOT / "README.md"])
+    assert [line.split(" of figures")[0] for line in pages.errors(texts)] == [
+        "the pages have the parts ['reading', 'columns']"
+    ]

@@ -2,7 +2,8 @@
 
 Java's run in one process from the jars (``java/Assignors.java``). Range and RoundRobin have to be equal. Sticky ones
 have to be valid, as even by any measure, and with equal subscriptions to read no less within racks and to move no more.
-Where Java's plan is not one (USERS.md E10 says when), ours has nothing to be measured by and only has to be valid.
+Where Java's sticky assignors raise, leave a partition out, assign it twice, or assign it to a member that is not subscribed
+(after stale claims, or when a topic was created again with fewer partitions), ours only has to be valid (``java_plan``).
 """
 
 from __future__ import annotations
