@@ -2,8 +2,8 @@
 
 Java's run in one process from the jars (``java/Assignors.java``). Range and RoundRobin have to be equal. Sticky ones
 have to be valid, as even by any measure, and with equal subscriptions to read no less within racks and to move no more.
-Where Java's sticky assignors raise, leave a partition out, assign it twice, or assign it to a member that is not subscribed
-(after stale claims, or when a topic was created again with fewer partitions), ours only has to be valid (``java_plan``).
+Where Java's sticky assignors raise, leave a partition out, assign it twice, or assign it to a member that is not
+subscribed (after stale claims, or if a topic was created again with fewer partitions), ours only has to be valid.
 """
 
 from __future__ import annotations
