@@ -2,7 +2,8 @@
 
 Needs numpy and pyarrow on top of what ``compare.py`` needs. Sizes are random: equal ones are kind to the row decoder.
 Readers run in turns, each in a fresh process, several times over; ratios are of medians. ``batches`` is
-``poll_batches().to_arrow()``, with which the length of all values is added up, as for the others.
+``poll_batches().to_arrow()``, with which the length of all values is added up, as for the others; ``columns`` is the
+same without Arrow, and ``raw`` is ``poll_raw()``, which adds up the bytes of the batches as they are stored.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from clusters import broker, environment, rotated, unique
 from floor import batch_sizes
@@ -43,6 +45,8 @@ TOPICS = (
     Data("plain", 50, 150, 1, "none", 16384),
     Data("lz4", 50, 150, 6, "lz4", 16384),
     Data("lz4-64k", 50, 150, 6, "lz4", 65536),
+    Data("zstd", 50, 150, 6, "zstd", 16384),
+    Data("1k-zstd", 1000, 1000, 6, "zstd", 65536, share=0.3),
     Data("1k", 1000, 1000, 1, "none", 16384, share=0.3),
     Data("1k-lz4", 1000, 1000, 6, "lz4", 16384, share=0.3),
     Data("large-batches", 50, 150, 1, "none", 1_000_000),
@@ -75,8 +79,48 @@ def batches(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
         return meter.result(records, size)
 
 
+def columns(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
+    """Read with this library as numpy arrays."""
+    from thinconsumer.records.columnar.decode import Decoder  # noqa: F401
+
+    return _read(
+        bootstrap, topic, partitions, count, "poll_batches", lambda found: (len(found), found.value_lengths.sum())
+    )
+
+
+def raw(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
+    """Read with this library as whole batches, neither decompressed nor decoded."""
+    from thinconsumer import RawBatch
+
+    def figures(batches: list[RawBatch]) -> tuple[int, int]:
+        return sum(batch.count for batch in batches), sum(batch.size for batch in batches)
+
+    return _read(bootstrap, topic, partitions, count, "poll_raw", figures)
+
+
+def _read(
+    bootstrap: str, topic: str, partitions: int, count: int, call: str, figures: Callable[[Any], tuple[int, int]]
+) -> Result:
+    from thinconsumer import Consumer, TopicPartition
+
+    meter = Meter()
+    records = size = 0
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
+        poll = getattr(consumer, call)
+        while records < count:
+            for found in poll(1000).values():
+                more, length = figures(found)
+                meter.first(more)
+                records += more
+                size += int(length)
+        return meter.result(records, size)
+
+
 READERS: dict[str, Callable[[str, str, int, int], Result]] = {
     "batches": batches,
+    "columns": columns,
+    "raw": raw,
     "rows": thinconsumer,
     "confluent-kafka tuned": confluent_tuned,
     "floor": floor,
