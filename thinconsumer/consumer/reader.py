@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from ..calls import Call, run_all
@@ -354,7 +355,11 @@ class ConsumerCore:
         # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
         # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):
-            return deserialize(records, self.config.key_deserializer, self.config.value_deserializer)
+            config, interrupted = self.config, partial(self._deserializer_interrupted, tp)
+            return deserialize(records, config.key_deserializer, config.value_deserializer, interrupted)
+
+    def _deserializer_interrupted(self, tp: TopicPartition, offset: int) -> None:
+        self.managers.collector.chunk_decoder.interrupted[tp] = offset
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""

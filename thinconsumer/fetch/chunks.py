@@ -79,6 +79,14 @@ def part_of(records: Records, begin: int, end: int) -> Records:
     return cast("LazyRows", records).part(begin, end)
 
 
+class PostponedError(RecordError):
+    """Stands for a record at which a deserializer has interrupted a poll; no poll raises this error.
+
+    The poll after that one returns the records before, and only the next one calls the deserializer again. Otherwise a
+    deserializer that raises a ``BaseException`` each time would hide the records before it.
+    """
+
+
 class ChunkDecoder:
     """Returns the chunks of fetched batches, decoded when they are needed."""
 
@@ -93,14 +101,18 @@ class ChunkDecoder:
         self.together_min = TOGETHER_MIN
         self.poll_records = TOGETHER_RECORDS  #: The number of records that this poll may return.
         self.later_records = TOGETHER_RECORDS  #: The number that each of the next polls is expected to return.
+        #: By partition: the offset of the record at which a deserializer has interrupted a poll, by a ``BaseException``
+        #: that is no ``Exception``. Entries are made by the owner of ``deserialize``.
+        self.interrupted: dict[TopicPartition, int] = {}
         self._record_bytes = COLUMNS_BYTES  #: The average memory of the records that were decoded together last.
 
-    def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1) -> Chunk:
+    def chunk(self, fetched: Fetched, index: int, record: int, room: int = 1, *, calls_again: bool = False) -> Chunk:
         """Return the chunk of the batch at ``index``.
 
         ``record`` is the index of the first record that the caller needs. If the chunk ends there with a
         :class:`DeserializationError`, the deserializer is called again: its dependency (a schema registry, say) may be
-        available again. ``room`` is the number of records that the poll can still return.
+        available again. With ``calls_again`` this holds for a :class:`PostponedError`, too. ``room`` is the number of
+        records that the poll can still return.
         """
         if index < len(fetched.chunks) and fetched.chunks[index] is None:
             # ``poll_batches`` has returned the first batches of a chunk of several.
@@ -111,11 +123,26 @@ class ChunkDecoder:
         assert known is not None
         if self._deserialize is not None:
             if not known.is_deserialized:
-                records, failure = self._deserialize(fetched.partition.tp, known.records)
+                records, failure = self._deserialized(self._deserialize, fetched.partition.tp, known.records)
                 fetched.chunks[index] = known = known._replace(records=records, error=failure, is_deserialized=True)
             elif isinstance(known.error, DeserializationError) and record >= len(known.records):
                 fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
+            if calls_again and isinstance(known.error, PostponedError) and record >= len(known.records):
+                fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
         return known
+
+    def _deserialized(
+        self, deserialize: Deserialize, tp: TopicPartition, records: Records
+    ) -> tuple[Records, RecordError | None]:
+        """Deserialize records, without the one that has interrupted the last poll and those after it."""
+        offset = self.interrupted.get(tp)
+        stop = len(records) if offset is None else find_offset(records, offset)
+        postponed: RecordError | None = None
+        if offset is not None and stop < len(records) and records[stop].offset == offset:
+            postponed = PostponedError("a deserializer has interrupted a poll", tp, offset, offset + 1)
+            records = part_of(records, 0, stop)
+        found, failure = deserialize(tp, records)
+        return found, failure or postponed
 
     def is_aborted(self, fetched: Fetched, index: int) -> bool:
         """Whether read_committed skips batch ``index``. Each batch is evaluated once, in offset order.
@@ -305,12 +332,13 @@ class ChunkDecoder:
         """Call the deserializer again for the record that has failed; if that succeeds, for those after it, too."""
         assert self._deserialize is not None and known.error is not None
         tp, start = fetched.partition.tp, known.error.offset
+        self.interrupted.pop(tp, None)
         kept = (n for n in range(index, index + known.batches) if not self.is_aborted(fetched, n))
         raw = [row for n in kept for row in fetched.batches[n].decode(*tp, self._check_crcs, start=start)]
         records = [*known.records]
         failure: RecordError | None = None
         for part in (raw[:1], raw[1:]):
             if failure is None:
-                more, failure = self._deserialize(tp, part)
+                more, failure = self._deserialized(self._deserialize, tp, part)
                 records += more
         return known._replace(records=records, error=failure)

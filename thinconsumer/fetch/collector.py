@@ -21,7 +21,7 @@ from ..lazy_dataclass import dataclass, field
 from ..partitions import Partition, Partitions, RecordInHand
 from ..types import OffsetAndMetadata, TopicPartition
 from .buffer import Buffer, Fetched
-from .chunks import ChunkDecoder, Deserialize, Records, find_offset, part_of
+from .chunks import ChunkDecoder, Deserialize, PostponedError, Records, find_offset, part_of
 from .record_sequence import as_list_or_sequence
 
 if TYPE_CHECKING:
@@ -113,15 +113,18 @@ class Collector:
         poll_result = PollResult()
         if not self._buffer.queues:
             return poll_result
+        is_postponed = False
         for partition in self._buffer.turns():
             if not self._may_gather(partition):
                 continue
             end = partition.delivery_end
             if ends is not None:
                 end = _first_end(ends.get(partition.tp, -1), end)
-            self._gather_from(partition, max_records, end, poll_result)
-            if poll_result.count >= max_records:
+            is_postponed |= self._gather_from(partition, max_records, end, poll_result)
+            if poll_result.count >= max_records or (is_postponed and poll_result.count):
                 break
+        if is_postponed and not poll_result.count and not poll_result.moves:
+            return self.gather(max_records, ends)  # it calls the deserializer again first
         if self._buffer.starving and not poll_result.moves:
             self._buffer.make_room()
         return poll_result
@@ -248,6 +251,8 @@ class Collector:
     def restart(self) -> None:
         """Forget the error that the next poll would raise first: after an engine restart its record is fetched anew."""
         self._overdue = None
+        interrupted = self.chunk_decoder.interrupted
+        self.chunk_decoder.interrupted = {tp: at for tp, at in interrupted.items() if tp in self._partitions}
 
     def _may_gather(self, partition: Partition) -> bool:
         """Return whether the partition may have records to return."""
@@ -261,8 +266,8 @@ class Collector:
         if overdue is None or overdue is not self._buffer.head(overdue.partition):
             return
         if overdue.partition.may_hand_out and self._partitions.get(overdue.partition.tp) is overdue.partition:
-            error = self._error_at(overdue)
-            if error is not None and not (as_bytes and isinstance(error, DeserializationError)):
+            error = self._error_at(overdue, as_bytes=as_bytes)
+            if error is not None:
                 self._raise(overdue, error)
 
     def _raise(self, fetched: Fetched, error: RecordError) -> NoReturn:
@@ -272,7 +277,9 @@ class Collector:
         self._buffer.rotate(fetched.partition)
         raise error
 
-    def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> None:
+    def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> bool:
+        """Add records of the partition; return whether they end at one that has interrupted an earlier poll."""
+        is_postponed = False
         parts: list[Records] = []
         self._buffer.head(partition)  # drops stale and drained entries
         for fetched in self._buffer.queues.get(partition, ()):
@@ -280,7 +287,8 @@ class Collector:
                 break
             error = self._drain(fetched, max_records - poll_result.count, end, parts, poll_result)
             if error is not None:
-                if not parts and not poll_result.count and not poll_result.moves:
+                is_postponed = isinstance(error, PostponedError)
+                if not is_postponed and not parts and not poll_result.count and not poll_result.moves:
                     self._raise(fetched, error)
                 self._overdue = fetched
                 break
@@ -289,6 +297,7 @@ class Collector:
         if parts:
             poll_result.records[partition.tp] = as_list_or_sequence(parts)
         poll_result.turns.append(partition)
+        return is_postponed
 
     def _drain(
         self, fetched: Fetched, room: int, end: int | None, parts: list[Records], poll_result: PollResult
@@ -432,11 +441,17 @@ class Collector:
         self._drain(fetched, count, None, [], poll_result)
         return poll_result.moves[0]
 
-    def _error_at(self, fetched: Fetched) -> RecordError | None:
-        """Return the error at the current position in ``fetched``, if any."""
+    def _error_at(self, fetched: Fetched, *, as_bytes: bool) -> RecordError | None:
+        """Return the error at the current position, if any; with ``as_bytes``, call no deserializer for that."""
         if fetched.chunk >= fetched.count:
             return fetched.error
-        chunk = self.chunk_decoder.chunk(fetched, fetched.chunk, fetched.record)
+        if as_bytes:
+            known = fetched.chunks[fetched.chunk] if fetched.chunk < len(fetched.chunks) else None
+            if known is None or isinstance(known.error, (DeserializationError, PostponedError)):
+                return None  # the caller decodes the batch, and finds other errors
+            chunk = known
+        else:
+            chunk = self.chunk_decoder.chunk(fetched, fetched.chunk, fetched.record, calls_again=True)
         return chunk.error if fetched.record >= len(chunk.records) else None
 
 

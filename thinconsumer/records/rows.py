@@ -60,14 +60,18 @@ def build(
 
 
 def deserialize(
-    records: Sequence[Raw], key: ColumnDeserializer | None, value: ColumnDeserializer | None
+    records: Sequence[Raw],
+    key: ColumnDeserializer | None,
+    value: ColumnDeserializer | None,
+    interrupted: Callable[[int], object] = lambda offset: None,
 ) -> tuple[list[ConsumerRecord[Any, Any]], DeserializationError | None]:
     """Apply the deserializers to keys and values; without a deserializer they stay bytes, and null stays null.
 
     The records are of one partition and of one class. Their headers are decoded only if a deserializer uses them.
 
     Stops at the first record that cannot be deserialized. Returns the records before it, and the error to raise after
-    they are consumed.
+    they are consumed. If a deserializer raises a ``BaseException`` that is no ``Exception``, as Ctrl-C does, calls
+    ``interrupted`` with the offset of the record, and lets the exception pass.
     """
     count = len(records)
     if not count:
@@ -89,7 +93,7 @@ def deserialize(
         if deserializer is None:
             done.append(data)
             continue
-        results, error = _results(deserializer, topic, headers, data[:count])
+        results, error = _results(deserializer, topic, headers, data[:count], lambda n: interrupted(records[n].offset))
         if error is not None:
             count, failure = len(results), (field, error)
         done.append(results)
@@ -104,9 +108,16 @@ def _columns(records: list[Raw]) -> tuple[Callable[[tuple[object, ...]], Raw], l
 
 
 def _results(
-    deserializer: ColumnDeserializer, topic: str, headers: Iterable[Sequence[Header]], data: Sequence[bytes | None]
+    deserializer: ColumnDeserializer,
+    topic: str,
+    headers: Iterable[Sequence[Header]],
+    data: Sequence[bytes | None],
+    interrupted: Callable[[int], object],
 ) -> tuple[list[object], Exception | None]:
-    """Return the deserialized data, and why the piece after them could not be deserialized, if it could not."""
+    """Return the deserialized data, and why the piece after them could not be deserialized, if it could not.
+
+    If the deserializer raises no ``Exception`` but another ``BaseException``, calls ``interrupted`` with the index.
+    """
     given = [piece for piece in data if piece is not None]
     has_nulls = len(given) < len(data)
     if has_nulls and deserializer.uses_headers:
@@ -117,6 +128,11 @@ def _results(
         results.extend(deserializer.results(topic, headers, given))  # keeps those before an exception
     except Exception as raised:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
         error = raised
+    except BaseException:
+        given_at = [place for place, piece in enumerate(data) if piece is not None]
+        if len(results) < len(given_at):
+            interrupted(given_at[len(results)])
+        raise
     else:
         if len(results) < len(given):
             error = StopIteration("the deserializer raised it")  # which ends ``map`` without an error
