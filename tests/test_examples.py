@@ -1,13 +1,16 @@
 """The examples that need nothing but this package and its tests' own tools, run as a reader would run them."""
 
 import asyncio
+import contextlib
 import os
 import runpy
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,8 @@ import pytest
 import thinconsumer
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.broker import BrokerProcess
+from thinconsumer.testing import MemoryCluster
+from thinconsumer.testing.simulation.observed import SimConsumer
 
 pytestmark = pytest.mark.once
 
@@ -120,6 +125,152 @@ def test_the_asyncio_example_commits_only_what_it_has_yielded_and_leaves_the_loo
     first, second = asyncio.run(read_twice())
     assert sorted(first + second) == [f"{p}/{n}".encode() for p in range(3) for n in range(3)]
     assert committed(broker, "left") == [3, 3, 3]
+
+
+# -- offsets in a database
+
+
+class Killed(BaseException):
+    """The end of a process in which nothing runs any more."""
+
+
+class MortalConnection(sqlite3.Connection):
+    """Kills its process before or after one of its statements or commits."""
+
+    moments_left = float("inf")
+
+    def pass_moment(self):
+        self.moments_left -= 1
+        if self.moments_left < 0:
+            raise Killed
+
+    def execute(self, *words):
+        self.pass_moment()
+        cursor = super().execute(*words)
+        self.pass_moment()
+        return cursor
+
+    def __exit__(self, kind, *rest):
+        if kind is Killed:
+            return False
+        self.pass_moment()
+        super().__exit__(kind, *rest)
+        self.pass_moment()
+        return False
+
+
+class Counting:
+    """A cluster in memory with numbered orders, and members of the example that count them into one file."""
+
+    def __init__(self, file, orders):
+        self.file, self.orders = file, orders
+        session = {"group_consumer_session_timeout_ms": 200, "group_consumer_heartbeat_interval_ms": 150}
+        self.cluster = MemoryCluster(1, {"orders": 3}, **session)
+        values = [(partition, f"{partition}/{n}".encode()) for n in range(orders) for partition in range(3)]
+        for first in range(0, len(values), 60):
+            for partition in range(3):
+                batch = [value for owner, value in values[first : first + 60] if owner == partition]
+                self.cluster.produce("orders", batch, partition)
+        self.example = types.SimpleNamespace(**runpy.run_path(str(EXAMPLES / "own_offsets.py")))
+        self.example.new_consumer.__globals__["Consumer"] = SimConsumer  # a killed process closes nothing
+        self.db = self.open(sqlite3.Connection)
+
+    def open(self, factory):
+        db = sqlite3.connect(self.file, factory=factory)
+        db.execute("PRAGMA synchronous = OFF")  # what ends is the process, not the machine
+        return db
+
+    @contextlib.contextmanager
+    def member(self, moments=float("inf"), **options):
+        """Start a member that is killed after some moments; its connections then break."""
+        driver = self.cluster.driver()
+        consumer = self.example.new_consumer(self.cluster.bootstrap_servers, driver=driver, **options)
+        with contextlib.closing(self.open(MortalConnection)) as db, contextlib.suppress(Killed):
+            counter = self.example.Counter(consumer, "orders", db)
+            db.moments_left = moments
+            yield counter
+        driver.close()
+
+    def check(self):
+        """See that exactly the records before the stored offsets are counted, once; return the number of them."""
+        offsets = self.db.execute("SELECT partition, next FROM offsets").fetchall()
+        expected = {f"{partition}/{n}": 1 for partition, after in offsets for n in range(after)}
+        assert dict(self.db.execute("SELECT value, count FROM results")) == expected
+        return len(expected)
+
+    def finish(self, counter):
+        while self.check() < 3 * self.orders:
+            for tp, records in counter.consumer.poll(1000).items():
+                counter.store(tp, records)
+
+
+def test_own_offsets_survive_kills_at_every_statement(tmp_path, capsys):
+    """500 processes one after the other, each killed a statement later than the one before; seventy positions."""
+    counting = Counting(tmp_path / "results.db", 2000)
+    kills = 0
+    for life in range(500):
+        with counting.member(life % 70, max_poll_records=5) as counter:
+            kills += 1
+            counter.run()
+            kills -= 1
+        counting.check()
+    assert kills == 500
+    assert counting.check() > 1000
+    with counting.member() as counter:
+        counting.finish(counter)
+        assert counting.check() == 6000
+    counting.db.close()
+
+
+def test_own_offsets_survive_sigkill(start, tmp_path):
+    """Three processes are killed between two transactions or within one; the fourth counts the rest, and is stopped."""
+    config = {"group.consumer.session.timeout.ms": 500, "group.consumer.heartbeat.interval.ms": 100}
+    file, count = tmp_path / "results.db", 0
+    with BrokerProcess(topics={"orders": 3}, config=config) as broker:
+        for life in range(4):
+            for partition in range(3):
+                values = [f"{partition}/{n}".encode() for n in range(count, count + 1000)]
+                broker.produce("orders", values, partition)
+            count += 1000
+            child = start("own_offsets.py", broker.bootstrap_servers, "orders", file)
+            counted = dict.fromkeys("012", "0")
+            while counted != dict.fromkeys("012", str(count)):
+                counted.update([child.stdout.readline().split()])
+                if life < 3:
+                    break
+            child.send_signal(signal.SIGKILL if life < 3 else signal.SIGTERM)
+            _, err = child.communicate(timeout=50)
+            assert child.returncode == (-signal.SIGKILL if life < 3 else 0), err
+            with contextlib.closing(sqlite3.connect(file)) as db:
+                offsets = db.execute("SELECT partition, next FROM offsets").fetchall()
+                expected = {f"{partition}/{n}": 1 for partition, after in offsets for n in range(after)}
+                assert dict(db.execute("SELECT value, count FROM results")) == expected
+    assert len(expected) == 12_000
+
+
+def test_a_member_that_lost_its_partitions_meanwhile_counts_nothing(tmp_path, capsys, caplog):
+    """It has polled records, is stopped for longer than its session, and goes on after another one has counted them."""
+    counting = Counting(tmp_path / "results.db", 20)
+    with counting.member() as stopped, counting.member() as other:
+        while not (polled := stopped.consumer.poll(1000)):
+            pass
+        counting.cluster.clock.advance_to(counting.cluster.clock.now() + 60)
+        counting.finish(other)
+        for tp, records in polled.items():
+            stopped.store(tp, records)
+        assert "another member has counted records of partition" in caplog.text
+        assert counting.check() == 60
+        while not stopped.consumer.assignment() or not other.consumer.assignment():
+            for counter in (stopped, other):
+                counter.consumer.poll(1000)
+        for partition in range(3):
+            counting.cluster.produce("orders", [f"{partition}/20".encode()], partition)
+        counting.orders += 1
+        while counting.check() < 63:
+            for counter in (stopped, other):
+                for tp, records in counter.consumer.poll(1000).items():
+                    counter.store(tp, records)
+    counting.db.close()
 
 
 def test_the_strong_get_more(start):
