@@ -190,7 +190,8 @@ class GroupMember(BaseClient):
     def close(self, timeout_ms: float = CLOSING_MS, *, leave_group: bool | None = None) -> None:
         """Call :meth:`on_join_prepare`, leave the group and close the connections. A second call does nothing.
 
-        ``leave_group`` (KIP-1092): whether to send LeaveGroup; by default, only a static member does not.
+        ``leave_group`` (KIP-1092): whether to send LeaveGroup; by default, only a static member does not. With
+        ``timeout_ms=0`` it is written if the connection is ready, and its response is not awaited.
         """
         shell, member = self._shell, self._member
         if shell.closed:

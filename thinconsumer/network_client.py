@@ -146,6 +146,15 @@ class NetworkClient:
         else:
             self._refuse(request, f"node {target.node_id} is not known")
 
+    def connect(self, target: Target, now: float) -> None:
+        """Begin to connect to a known node for a request that follows, unless a connection exists or a backoff runs."""
+        if self._closed or target.node_id not in self._nodes:
+            return
+        route = self._route(target)
+        if route.connection is None and not route.is_connecting and now >= route.not_before:
+            route.step(now, self._horizon, wanted=True)
+            self.needs_step = self.needs_step or route.is_connecting
+
     def take_answers(self) -> list[Answer]:
         """Return the answers since the last call."""
         answers = self._shared.answers[:]

@@ -170,7 +170,7 @@ def test_commits_that_never_settle_do_not_block_the_rebalance(revocation, partit
 def test_after_the_deadline_no_commit_is_awaited(revocation, story, partitions, commits):
     commits.done = False
     assert revoke(revocation, {A, B, C}, 1.0, by=0.5) == 2
-    assert story == [("commit", {A, B, C}, 0.5), ("revoked", {A, B, C})]
+    assert story == [("commit", {A, B, C}, 1.0 + COMMIT_TIMEOUT), ("revoked", {A, B, C})]
     assert not partitions
 
 

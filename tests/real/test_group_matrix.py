@@ -24,6 +24,7 @@ from thinconsumer import Consumer
 from thinconsumer.broker.apis import APIS
 from thinconsumer.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 from thinconsumer.wire.apis import REQUESTS
+from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_response
@@ -31,6 +32,8 @@ from thinconsumer.wire.metadata import MetadataRequest
 
 PARTITIONS = 3
 RESET, LOST, SILENCE = "reset", "answer lost", "silence"
+#: The name of a ConsumerGroupHeartbeat by which a member leaves.
+LAST_HEARTBEAT = "ConsumerGroupHeartbeat to leave"
 #: APIs that return brokers' addresses, which the proxy replaces by its own.
 NAMING = (MetadataRequest.API_KEY, FindCoordinatorRequest.API_KEY)
 SESSION_MS, REQUEST_MS, BACKOFF_MAX = 6000, 2000, 1.0
@@ -147,6 +150,9 @@ class _Conversation:
             frame = await _frame(self._reader)
             header = decode_request_header(frame)
             name = REQUESTS[header.api_key].__name__.removesuffix("Request")
+            if name == "ConsumerGroupHeartbeat":
+                beat: Any = ConsumerGroupHeartbeatRequest.decode(frame, header.api_version, header.body_offset)
+                name = LAST_HEARTBEAT if beat.member_epoch < 0 else name
             fault = self._proxy.meets(name)
             if fault == RESET:
                 self._break_off()
@@ -390,3 +396,81 @@ def test_close_does_not_wait_for_an_unanswered_leave_group(stage: tuple[Proxy, s
     member.consumer.close(timeout_ms=1000)
     proxy.heal()
     assert time.monotonic() - began < 1.0 + 1.0
+
+
+def leaver(bootstrap: str, topic: str, style: str, group: str) -> Consumer[Any, Any]:
+    """Return a member with a long session, which commits what it has read only when it closes."""
+    protocol: Any = {"group_protocol": "consumer"}
+    if style != "consumer":
+        protocol = {
+            "partition_assignment_strategy": [style],
+            "session_timeout_ms": 45_000,
+            "heartbeat_interval_ms": 300,
+        }
+    consumer: Consumer[Any, Any] = Consumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=600_000,
+        **protocol,
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+def poll_until(until: Callable[[], object], *members: Consumer[Any, Any], seconds: float = 30.0) -> float:
+    """Poll in turn until something is so; return the seconds that it took."""
+    began = time.monotonic()
+    while not until():
+        assert time.monotonic() - began < seconds, [(m.assignment(), m.health()) for m in members]
+        for member in members:
+            member.poll(20)
+    return time.monotonic() - began
+
+
+def share_and_read(leaving: Consumer[Any, Any], *others: Consumer[Any, Any]) -> None:
+    """Poll until all members own partitions, and then until ``leaving`` has read records that it has not committed."""
+    members = (leaving, *others)
+    owned = [member.assignment for member in members]
+    poll_until(lambda: all(own() for own in owned) and sum(len(own()) for own in owned) == PARTITIONS, *members)
+    poll_until(lambda: leaving.poll(20), *others)
+
+
+@pytest.mark.parametrize("style", ["cooperative-sticky", "consumer"])
+def test_an_unanswered_commit_leaves_time_to_leave(stage: tuple[Proxy, str], kafka: Administration, style: str) -> None:
+    """Another member owns all partitions within its heartbeat interval, and not only after the session."""
+    proxy, topic = stage
+    proxy.heal()
+    group = f"{topic}-{style}"
+    leaving = leaver(f"127.0.0.1:{proxy.port}", topic, style, group)
+    with leaver(kafka.bootstrap, topic, style, group) as other:
+        share_and_read(leaving, other)
+        fault = proxy.break_("OffsetCommit", SILENCE)
+        began = time.monotonic()
+        leaving.close(timeout_ms=2000)
+        assert time.monotonic() - began < 2.0 + 1.0
+        assert fault.hits
+        last = LAST_HEARTBEAT if style == "consumer" else "LeaveGroup"
+        assert last in [name for at, name in proxy.asked if at > began]
+        proxy.heal()
+        assert poll_until(lambda: len(other.assignment()) == PARTITIONS, other) < 1.0 + ALLOWANCE
+
+
+def test_a_member_leaves_while_the_leader_is_busy(stage: tuple[Proxy, str], kafka: Administration) -> None:
+    """The coordinator holds the member's SyncGroup back, and accepts no commit until the leader has sent its own."""
+    _, topic = stage
+    group = f"{topic}-busy"
+    leader, leaving, third = (leaver(kafka.bootstrap, topic, "cooperative-sticky", group) for _ in range(3))
+    with leader, third:
+        poll_until(leader.assignment, leader)
+        share_and_read(leaving, leader, third)
+        leader.enforce_rebalance()
+        poll_until(lambda: leader.health().group_state == "preparing rebalance", leader)
+        is_waiting = {leader: "completing rebalance", leaving: "completing rebalance"}
+        while any(member.health().group_state != state for member, state in is_waiting.items()):
+            leader.drive()  # which does not assign
+            leaving.poll(20)
+            third.poll(20)
+        leaving.close(timeout_ms=2000)
+        seconds = poll_until(lambda: len(leader.assignment() | third.assignment()) == PARTITIONS, leader, third)
+        assert seconds < 1.0 + ALLOWANCE

@@ -119,6 +119,18 @@ def test_reset_loses_bytes_in_flight(stage, echo):
     assert len(stream.lost) == 1
 
 
+def test_a_client_that_hangs_up_loses_no_bytes(stage):
+    """As over TCP, unless the connection is reset: a client that closes in order has its last request handled."""
+    peer = ScriptedPeer()
+    stage.network.listen(*HERE, peer)
+    stream = stage.connect()
+    stream.outgoing.append(b"last words")
+    stage.driver.send(stage.orders)
+    stage.driver.hang_up_all()
+    stage.run(0.01)
+    assert (peer.received, stream.lost) == (b"last words", [])
+
+
 def test_orderly_close_loses_no_bytes(stage, echo):
     stream = stage.connect()
     echo.connection.send(b"last words")

@@ -272,6 +272,11 @@ class Engine:
         self.network.drop(target, "it waits for the response to a request that is no longer needed")
         self._due = None
 
+    def connect(self, target: Target, now: float) -> None:
+        """Begin to connect to a target for a request that follows."""
+        self.network.connect(target, now)
+        self._due = None
+
     def restart(self, now: float) -> None:
         """Continue with new connections after an exception interrupted a step.
 

@@ -19,6 +19,7 @@ from .engine import Engine
 from .guard import CallEntry, Guard
 
 if TYPE_CHECKING:
+    from ..connection.request import Target
     from ..sasl.login_manager import LoginManager
 
 log = logging.getLogger(__name__)
@@ -168,6 +169,12 @@ class Shell:
         """Step the managers that the last step has left out. The driver's next step sends their requests."""
         self.step_interrupted = True
         self.engine.step_postponed(self.driver.now())
+        self.step_interrupted = False
+
+    def connect(self, target: Target) -> None:
+        """Begin to connect to a target for a request that follows, while other requests wait for their responses."""
+        self.step_interrupted = True
+        self.engine.connect(target, self.driver.now())
         self.step_interrupted = False
 
     def run_due(

@@ -471,7 +471,9 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Commit processed records, give up all partitions, leave the group, and close all connections.
 
         Returns within ``timeout_ms`` (default 30 s) plus the duration of the listener's callbacks. Of that time, it
-        waits at most 0.2 s for brokers to close fetch sessions. ``autocommit=False`` disables the automatic commit.
+        waits at most 60 % for commits, so that the request to leave the group is sent in any case, and at most 0.2 s
+        for brokers to close fetch sessions. ``timeout_ms=0`` is best effort: requests are written if their connections
+        are ready, and no response is awaited. ``autocommit=False`` disables the automatic commit.
         ``leave_group`` (KIP-1092) says whether to send LeaveGroup; by default every member sends it except a static
         one, which may rejoin. A second call does nothing.
         """

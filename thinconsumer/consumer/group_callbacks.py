@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from ..ordered.positions import Place, Report
 
 
+#: The share of the time of close() and unsubscribe() that may pass until the partitions are given up and the last
+#: commits have their responses. The rest is for the request to leave. If a coordinator answered no commit, and the
+#: request had no time left, it would not be written, and the partitions would have no owner until the session ends.
+COMMIT_SHARE = 0.6
+
+
 class GroupCallbacks:
     """Runs a consumer's group callbacks, and implements unsubscribe and close for its group."""
 
@@ -99,17 +105,29 @@ class GroupCallbacks:
         if error is not None:
             raise error
 
-    def give_up_all(self, deadline: float, *, commit: bool) -> None:
-        """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``."""
+    def give_up_all(self, deadline: float, *, commit: bool, leave_group: bool | None = None) -> None:
+        """Commit if ``commit`` is set, call the listener and unassign all partitions; wait up to ``deadline``.
+
+        Meanwhile the connection is opened over which the member leaves afterwards.
+        """
         group, now = self._group, self._shell.driver.now()
+        self._connect(leave_group)
         group.revocation.auto_commits = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
             # Wait for I/O only while a commit is pending: otherwise the step would last until the next heartbeat.
             now = self._step(now, now if group.commits.queue.idle else deadline)
+            self._connect(leave_group)
         group.revocation.auto_commits = group.auto_commit is not None
         while not group.commits.queue.idle and now < deadline:
             now = self._step(now, deadline)
+            self._connect(leave_group)
         self.end_commits()
+
+    def _connect(self, leave_group: bool | None) -> None:
+        """Open the connection for the request to leave: a JoinGroup or SyncGroup may block that of the heartbeats."""
+        target = self._group.member.leave_target(leave_group)
+        if target is not None:
+            self._shell.connect(target)
 
     def end_commits(self) -> None:
         """Fail the pending commits and run all their callbacks, even if some of them raise."""
@@ -149,9 +167,9 @@ class GroupCallbacks:
         """Give up all partitions and send LeaveGroup without waiting for its response."""
         shell, group = self._shell, self._group
         shell.refuse_in_callback("unsubscribe()")
-        now = shell.driver.now()
+        seconds = self._managers.config.default_api_timeout_ms / 1000
         try:
-            self.give_up_all(now + self._managers.config.default_api_timeout_ms / 1000, commit=True)
+            self.give_up_all(shell.driver.now() + COMMIT_SHARE * seconds, commit=True)
         finally:
             # Also after Ctrl-C: a member that has called on_partitions_revoked would own partitions that nobody reads.
             group.revocation.cancel()
@@ -159,21 +177,27 @@ class GroupCallbacks:
             group.member.leave("the consumer unsubscribed", shell.driver.now())
             group.subscription.clear()
         # Send LeaveGroup now: until the application's next call sends it, no other member would get the partitions.
-        shell.run_once(shell.driver.now(), may_wake=False)
+        shell.wait_until(lambda: group.member.has_sent_leave, (1 - COMMIT_SHARE) * seconds, may_wake=False)
         self._raise_error()
 
     def close(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
-        """Give up all partitions, leave the group, and wait for the coordinator's response until ``deadline``."""
+        """Give up all partitions, leave the group, and wait for the coordinator's response until ``deadline``.
+
+        The time in which the listener's callbacks run is added to the deadline.
+        """
         shell, group = self._shell, self._group
+        seconds = deadline - shell.driver.now()
         try:
-            self.give_up_all(deadline, commit=commit)
+            by = deadline - (1 - COMMIT_SHARE) * seconds
+            self.give_up_all(by, commit=commit, leave_group=leave_group)
         finally:
             if shell.step_interrupted:
                 # By Ctrl-C. A connection may be neither open nor closed, and steps for it would never end.
                 shell.recover()
             self.end_commits()
             group.member.leave("the consumer is closing", shell.driver.now(), leave_group=leave_group)
-            now = shell.driver.now()
-            while not group.member.has_left and now < deadline:
-                now = shell.run_once(deadline, may_wake=False)
+            rest = max(deadline - shell.driver.now(), (1 - COMMIT_SHARE) * seconds)
+            if not group.member.has_left:
+                # Even if no time is left, one step is made, which writes the request if its connection is ready.
+                shell.wait_until(lambda: group.member.has_left, rest, may_wake=False)
         self._raise_error()

@@ -67,7 +67,8 @@ class GroupCalls:
         """Give up all partitions, including those assigned by hand, and leave the group.
 
         First commits the offsets of processed records (``enable_auto_commit``) and calls ``on_partitions_revoked``.
-        Waits at most ``default_api_timeout_ms`` for commits, including those of ``commit_async``.
+        Waits at most 60 % of ``default_api_timeout_ms`` for commits, including those of ``commit_async``, and then at
+        most 5 s until the request to leave is written.
         """
         with self._shell.change():
             if self._reader.callbacks is not None:

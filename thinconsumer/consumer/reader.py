@@ -469,6 +469,8 @@ class ConsumerCore:
         engine, driver = self.managers.engine, self.shell.driver
         goodbyes = self.managers.planner.close(driver.now(), engine.network.is_ready)
         waiting = engine.close(goodbyes, driver.now())
+        if waiting:
+            driver.send(engine)  # even if no time is left to wait for the responses
         while waiting and driver.now() < deadline:
             driver.step(engine, deadline)
             waiting = engine.closing(driver.now())

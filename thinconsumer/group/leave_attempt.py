@@ -31,6 +31,7 @@ class LeaveAttempt:
         min_version: int = 0,
     ) -> None:
         self.is_over = False
+        self.is_written = False  #: Whether the last request was written to the connection.
         self._api = api
         self._message = message
         self._min_version = min_version
@@ -46,6 +47,7 @@ class LeaveAttempt:
         if now >= self._deadline:
             self.is_over = True
         elif target is not None and self._retry.may_send(now):
+            self.is_written = False
             self.in_flight = Request(
                 asker, self._api, target, self._build, self._deadline, context=self, min_version=self._min_version
             )
@@ -67,4 +69,5 @@ class LeaveAttempt:
     def _build(self, version: int) -> Message:
         if self.is_over:
             raise IllegalStateError("this request to leave was abandoned before it was written")
+        self.is_written = True
         return self._message(version)

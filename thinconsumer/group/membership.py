@@ -61,6 +61,10 @@ class Membership(Manager, Protocol):
         """Whether the member is in no group and has no request to leave to send."""
 
     @property
+    def has_sent_leave(self) -> bool:
+        """Whether no request to leave remains to be written. It may have no response yet."""
+
+    @property
     def callback(self) -> str | None:
         """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
 
@@ -83,6 +87,12 @@ class Membership(Manager, Protocol):
 
         ``leave_group`` says whether to tell the coordinator that the member does not return; by default a dynamic
         member does not, a static one does (KIP-345, KIP-1092).
+        """
+
+    def leave_target(self, leave_group: bool | None = None) -> Target | None:
+        """Return the connection that the request of :meth:`leave` would use now; None if there would be no request.
+
+        The caller of :meth:`leave` may have it opened while commits still wait for their responses.
         """
 
     def polled(self, now: float) -> bool:

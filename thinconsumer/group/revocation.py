@@ -74,7 +74,7 @@ class PartitionRevocation:
             for partition in self._revoking:
                 partition.pending_revocation = True
             if self._auto_commit is not None and self.auto_commits:
-                self._auto_commit.commit_now(self._revoking, min(now + COMMIT_TIMEOUT, by), now)
+                self._auto_commit.commit_now(self._revoking, now + COMMIT_TIMEOUT, now)
             self._wait(RevocationStep.COMMITTING, now + COMMIT_TIMEOUT)
         if self.state is RevocationStep.COMMITTING:
             if not self._is_wait_over(now, by):

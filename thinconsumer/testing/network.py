@@ -184,6 +184,7 @@ class MemoryConnection:
         self.address = dial.address
         self.place: Place = (dial.address.sockaddr[0], dial.address.sockaddr[1])
         self.is_open = True
+        self._is_broken = False  #: Whether the connection was reset or closed by the peer: bytes in flight are lost.
         self._network = network
         self._driver = driver
         self._conversation: Conversation | None = None
@@ -214,7 +215,7 @@ class MemoryConnection:
             self.stream.data_sent(len(data), self._network.clock.now())
 
     def hang_up(self) -> None:
-        """Close the client's end, and report that to the peer after the latency."""
+        """Close the client's end. The peer receives the bytes in flight, as over TCP, and then the end."""
         if self.is_open:
             self._over()
             self._network.deliver(self.place, self._tell_peer)
@@ -238,7 +239,7 @@ class MemoryConnection:
         self._network.call_at(self.now() + seconds, lambda: callback() if self.is_open else None)
 
     def _to_peer(self, data: bytes) -> None:
-        if self.is_open and self._conversation is not None:
+        if not self._is_broken and self._conversation is not None:
             self._conversation.data_received(data)
 
     def _to_stream(self, data: bytes) -> None:
@@ -256,6 +257,7 @@ class MemoryConnection:
         if not self.is_open:
             return
         self._over()
+        self._is_broken = True
         where = str(self.address) if self.host == self.place[0] else f"{self.host}:{self.place[1]} ({self.address})"
         error = None if words is None else KafkaConnectionError(f"{where}: {words}", host=self.host, port=self.place[1])
         self.stream.connection_lost(error, self._network.clock.now())

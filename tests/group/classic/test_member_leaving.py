@@ -107,3 +107,19 @@ def test_after_leaving_the_coordinator_is_not_searched(world):
     world.run(10.0)
     assert len(world.sent(FindCoordinatorRequest)) == 1
     assert world.member.wake_at(world.now) == NEVER
+
+
+@pytest.mark.parametrize(
+    ("instance", "leave_group", "said"), [(None, None, True), (None, False, False), ("i", None, False)]
+)
+def test_the_connection_to_leave_over_is_known_before(make_world, instance, leave_group, said):
+    """Only a member that will send LeaveGroup needs it, and a held-back JoinGroup changes it."""
+    world = make_world({"group_instance_id": instance}).join()
+    assert world.member.leave_target(leave_group) == ((1, MEMBERSHIP) if said else None)
+    world.rejoin()
+    assert world.member.leave_target(leave_group) == ((1, LEAVING_CONNECTION) if said else None)
+    world.member.leave("x", world.now, leave_group=leave_group)
+    assert world.member.leave_target(leave_group) is None
+    assert world.member.has_sent_leave is not said
+    world.turn()
+    assert world.member.has_sent_leave

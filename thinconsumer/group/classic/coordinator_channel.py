@@ -129,6 +129,18 @@ class CoordinatorChannel:
             self.leave_attempt is not None and request is self.leave_attempt.in_flight
         )
 
+    def leave_target(self, leave_group: bool | None = None) -> Target | None:
+        """Return where a LeaveGroup would be sent now; None if there is none to send, or the coordinator is unknown."""
+        if not self.sends_leave(leave_group):
+            return None
+        return self._coordinator.target(MEMBERSHIP if self.in_flight is None else LEAVING_CONNECTION)
+
+    def sends_leave(self, leave_group: bool | None) -> bool:
+        """Return whether the member sends LeaveGroup: by default a dynamic one does, a static one not (KIP-345)."""
+        identity = self._current_identity()
+        is_told = identity.group_instance_id is None if leave_group is None else leave_group
+        return is_told and bool(identity.member_id)
+
     def start_leave(self, reason: str, now: float) -> None:
         """Start a LeaveGroup, on a connection that no unanswered JoinGroup or SyncGroup blocks."""
         channel = MEMBERSHIP if self.in_flight is None else LEAVING_CONNECTION

@@ -29,7 +29,7 @@ from ..stats import MemberStats
 from ..verdicts import judge
 from .coordinator_channel import CoordinatorChannel
 from .rebalance_attempt import RebalanceAttempt
-from .states import CALLBACKS, TRANSITIONS, MemberEvent, MemberState
+from .states import AFTER_EXCEPTION, CALLBACKS, CONFIRMING, JOINING, TRANSITIONS, MemberEvent, MemberState
 from .verdicts import unusable_join, unusable_sync
 
 log = logging.getLogger(__name__)
@@ -40,12 +40,6 @@ _E = MemberEvent
 #: Seconds before a role method is called again that returned False (not done yet: a revocation may wait for a commit).
 #: Meanwhile, steps of the engine send requests and receive responses.
 PAUSE = 0.01
-
-#: States in which a JoinGroup or SyncGroup is due or in flight.
-_JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
-#: States after a successful SyncGroup. A successful Heartbeat response in these states confirms the new generation;
-#: earlier in a rebalance, it is about the previous generation.
-_CONFIRMING = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
@@ -103,7 +97,7 @@ class ClassicMember:
     @property
     def rebalancing(self) -> bool:
         """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
-        return self.state in _JOINING or self._attempt.drops_kept_partitions
+        return self.state in JOINING or self._attempt.drops_kept_partitions
 
     @property
     def awaits_rebalance_response(self) -> bool:
@@ -144,6 +138,11 @@ class ClassicMember:
         """Whether the member is in no group and has no LeaveGroup to send."""
         return self.state is _S.UNSUBSCRIBED
 
+    @property
+    def has_sent_leave(self) -> bool:
+        """Whether no LeaveGroup remains to be written. It may have no response yet."""
+        return self._channel.leave_attempt is None or self._channel.leave_attempt.is_written
+
     def subscribe(self, reason: str) -> None:
         """Join the group, or as a member join it again. In state FATAL this has no effect until :meth:`leave`."""
         if self.state is _S.UNSUBSCRIBED:
@@ -169,8 +168,7 @@ class ClassicMember:
         if self.state in (_S.UNSUBSCRIBED, _S.LEAVING):
             self._resubscribe = None
             return
-        tell = self.identity.group_instance_id is None if leave_group is None else leave_group
-        if tell and self.identity.member_id:
+        if self._channel.sends_leave(leave_group):
             self._channel.start_leave(why, now)
         self._channel.abandon_rebalance_request()
         self._channel.heartbeats.in_flight = None
@@ -179,6 +177,10 @@ class ClassicMember:
         self._expulsion = self._rejoin = self.held = None
         self._join_failures.recovered(now)
         self._finish_leave()
+
+    def leave_target(self, leave_group: bool | None = None) -> Target | None:
+        """Return the connection that the request of :meth:`leave` would use now; None if there would be no request."""
+        return None if self.is_outside else self._channel.leave_target(leave_group)
 
     def polled(self, now: float) -> bool:
         """Note a ``poll``. Return whether the member waited for this poll to join again after a poll timeout."""
@@ -217,7 +219,7 @@ class ClassicMember:
         if identity != self.identity or not identity.is_member or self.awaits_rebalance_response:
             return
         action = rule("Heartbeat", getattr(error, "code", 0), Scope.GROUP).action
-        if action is Action.REJOIN and self.state not in _JOINING:
+        if action is Action.REJOIN and self.state not in JOINING:
             self._rejoin = self._rejoin or "the group is rebalancing"
         elif action in EXPULSIONS:
             self._join_failures.note(action, error, OffsetCommitRequest, now)
@@ -435,11 +437,11 @@ class ClassicMember:
             self.stats.heartbeat.add(now - sent_at)
             self._note_accepted(sent_at, now)
             self._join_failures.recovered(now, HeartbeatRequest)
-            if error is None and self.state in _CONFIRMING:
+            if error is None and self.state in CONFIRMING:
                 self._attempt.is_confirmed = True
                 self._join_failures.heartbeat_succeeded()
-            elif error is not None and self.state not in _JOINING:
-                if self.state in _CONFIRMING and not self._attempt.is_confirmed:
+            elif error is not None and self.state not in JOINING:
+                if self.state in CONFIRMING and not self._attempt.is_confirmed:
                     # The generation ended before its first successful heartbeat, so this counts as a failed join. The
                     # backoff starts at the SyncGroup response, so the time that has passed since then is part of it.
                     self._join_failures.back_off(self._attempt.synced_at, at_once=True)
@@ -561,7 +563,7 @@ class ClassicMember:
             return _E.RETRY
         if self.state is _S.PREPARING_REBALANCE:
             self._join_failures.back_off(now)
-        return _AFTER_EXCEPTION.get(self.state)
+        return AFTER_EXCEPTION.get(self.state)
 
     def _finish(self, event: MemberEvent, now: float) -> None:
         if event is _E.RETRY:
@@ -594,7 +596,3 @@ class ClassicMember:
             self._attempt.reason,
             self._role.describe(),
         )
-
-
-#: The event after a prepare, revoke or lose that raised: the method counts as done, as the rebalance waits for it.
-_AFTER_EXCEPTION = {_S.REVOKING_BEFORE_JOIN: _E.PREPARED, _S.REVOKING_AFTER_SYNC: _E.REVOKED, _S.LOSING: _E.LOST}

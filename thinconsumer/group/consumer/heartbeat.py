@@ -71,11 +71,19 @@ def heartbeat(
     return request
 
 
-def leave(who: Identity, epoch: int) -> ConsumerGroupHeartbeatRequest:
-    """Return the last heartbeat of a member, with :data:`LEAVE_EPOCH` or :data:`LEAVE_STATIC_EPOCH`."""
+def leave(who: Identity, epoch: int, version: int = 0) -> ConsumerGroupHeartbeatRequest:
+    """Return the last heartbeat of a member, with :data:`LEAVE_EPOCH` or :data:`LEAVE_STATIC_EPOCH`.
+
+    It is the same in each ``version`` of the request.
+    """
     return ConsumerGroupHeartbeatRequest(
         group_id=who.group_id, member_id=who.member_id, member_epoch=epoch, instance_id=who.group_instance_id
     )
+
+
+def group_is_gone(error: KafkaError | None) -> bool:
+    """Return whether the coordinator has no consumer group of this id: GROUP_ID_NOT_FOUND."""
+    return isinstance(error, BrokerResponseError) and error.code == Code.GROUP_ID_NOT_FOUND
 
 
 def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
@@ -87,7 +95,7 @@ def explain(error: KafkaError, *, has_regex: bool) -> KafkaError:
         what = "a SubscriptionPattern" if has_regex else "group_protocol='consumer'"
         instead = "pass the pattern as a str" if has_regex else "use 'classic' or 'auto'"
         text = f"{what} needs a cluster of Kafka 4.0 or later with its feature group.version: {instead}"
-    elif isinstance(error, BrokerResponseError) and error.code == Code.GROUP_ID_NOT_FOUND:
+    elif isinstance(error, BrokerResponseError) and group_is_gone(error):
         text = (
             "the group has members of the classic protocol, and the broker does not convert it: use "
             "group_protocol='classic' or 'auto', stop those members first, or set the brokers' "

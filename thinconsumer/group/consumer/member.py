@@ -14,13 +14,12 @@ from functools import partial
 
 from ...connection.request import Answer, Request, Target
 from ...connection.states import next_state
-from ...errors import BrokerResponseError, IllegalStateError, KafkaError, KafkaProtocolError
+from ...errors import IllegalStateError, KafkaError, KafkaProtocolError
 from ...failures import Action
 from ...timers import NEVER, Random
 from ...types import TopicPartition
 from ...wire import Message
 from ...wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ...wire.error_codes import Code
 from ..coordinator import MEMBERSHIP, Coordinator
 from ..identity import Identity
 from ..join_failures import JoinFailurePolicy
@@ -36,6 +35,7 @@ from .heartbeat import (
     REGEX_SINCE,
     HeartbeatFields,
     explain,
+    group_is_gone,
     heartbeat,
     leave,
     leave_epoch,
@@ -151,6 +151,11 @@ class ConsumerMember:
         return self.state is _S.UNSUBSCRIBED
 
     @property
+    def has_sent_leave(self) -> bool:
+        """Whether no heartbeat to leave remains to be written. It may have no response yet."""
+        return self._leave_attempt is None or self._leave_attempt.is_written
+
+    @property
     def callback(self) -> str | None:
         """The listener's callback that :meth:`work` calls next: revoked, assigned or lost; None if it calls none."""
         if self.state is _S.RECONCILING:
@@ -193,10 +198,15 @@ class ConsumerMember:
         self._start_leave(epoch if self._may_be_known else None, now)
         self._finish_leave()
 
+    def leave_target(self, leave_group: bool | None = None) -> Target | None:
+        """Return the connection that the request of :meth:`leave` would use now; None if there would be no request."""
+        is_told = self.state in ACTIVE and self._may_be_known and leave_epoch(self.identity, leave_group) is not None
+        return self._coordinator.target(MEMBERSHIP) if is_told else None
+
     def _start_leave(self, epoch: int | None, now: float) -> None:
         self._move(_E.PREPARE)
         if epoch is not None:
-            message = partial(_ignore_version, leave(self.identity, epoch))
+            message = partial(leave, self.identity, epoch)
             api = ConsumerGroupHeartbeatRequest
             self._leave_attempt = LeaveAttempt(self._settings, api, message, MEMBERSHIP, now, self._random)
         self._end_membership(now)
@@ -382,7 +392,7 @@ class ConsumerMember:
         """Process a response of the coordinator; drop the response to an abandoned request."""
         attempt = self._leave_attempt
         action, error = judge(answer, self.identity.group_id)
-        if _group_is_gone(error) and self.identity.is_member:
+        if group_is_gone(error) and self.identity.is_member:
             # The coordinator has removed this member, and then the group, or made it a classic group again because
             # only members of the classic protocol were left. A join can make it a consumer group once more.
             action = Action.RESET_GENERATION
@@ -587,11 +597,3 @@ class ConsumerMember:
             states = self.state.value, after.value, event.value
             log.debug("group %s: member state %s -> %s (%s)", self.identity.group_id, *states)
             self.state = after
-
-
-def _group_is_gone(error: KafkaError | None) -> bool:
-    return isinstance(error, BrokerResponseError) and error.code == Code.GROUP_ID_NOT_FOUND
-
-
-def _ignore_version(message: Message, version: int) -> Message:
-    return message
