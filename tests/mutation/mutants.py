@@ -6,8 +6,9 @@
 
 ``run`` works on a copy of the last commit in ``DIR``, and goes on where it was interrupted. A mutant gets the tests
 that execute the changed statement: those in the test file of its module first, then the fastest. The first test that
-fails twice, or that takes longer than ``TEST_S``, kills the mutant. Coverage may be from an earlier commit: in a
-function that has changed since, all tests count that execute the function. The operators are in ``mutating.py``.
+fails, twice if it uses real time, or that takes longer than ``TEST_S``, kills the mutant. Coverage may be from an
+earlier commit: in a function that has changed since, all tests count that execute the function. The operators are in
+``mutating.py``.
 """
 
 from __future__ import annotations
@@ -20,17 +21,22 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import hypothesis.strategies  # noqa: F401 - loaded for the child processes
+import pytest
 from covering import ROOMS
 from mutating import FUNCTIONS, Mutant, enumerations, mutants_of
 
@@ -44,6 +50,12 @@ NO_PLANTED_BUGS = (
     "--deselect", "tests/ordered/test_liveness.py::test_a_bug_that_holds_a_partition_is_noticed",
     "--deselect", "tests/group/matrix",
 )  # fmt: skip
+COMMON = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not real", "-k", "not embedded")
+LOADED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  #: Hypothesis is loaded before pytest begins.
+#: Their tests use no real time, which a busy machine could make fail: one failure kills.
+WITHOUT_CLOCK = ("tests/connection/", "tests/fetch/", "tests/group/", "tests/ordered/")
+RUN_S = 900  #: Seconds after which a run of tests counts as hanging.
+MEMORY = 6 << 30  #: Bytes that a run may take.
 TEST_S = 30  #: Seconds after which a test counts as hanging.
 FIRST = 40  #: The number of tests in the first run of a mutant.
 BUDGET_S = 60.0  #: The recorded seconds of all tests that a mutant gets.
@@ -54,8 +66,7 @@ def pytest_command(tree: Path, *arguments: str, record: Path | None = None) -> t
     """Return the command and the environment of one run of pytest in a copy of the repository."""
     plugin = str(tree / "tests" / "mutation")
     environment = {**os.environ, "PYTHONPATH": f"{plugin}{os.pathsep}{tree}"}
-    common = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not real", "-k", "not embedded"]
-    command = [sys.executable, "-m", "pytest", *common, *arguments]
+    command = [sys.executable, "-m", "pytest", *COMMON, *arguments]
     if record is None:
         return command, {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
     environment |= {"MUTATION_COVERAGE": str(record), "MUTATION_PACKAGE": str(tree / "thinconsumer")}
@@ -76,13 +87,54 @@ def copy_of_head(target: Path) -> Path:
     return target
 
 
+def forked(tree: Path, work: Callable[[], int]) -> tuple[int, str]:
+    """Do some work of a copy of the repository in a child process; return its exit code and what it has printed.
+
+    The child has pytest loaded already, which takes longer than most tests of one mutant. A negative code is a signal.
+    """
+    with tempfile.TemporaryFile() as file:
+        pid = os.fork()
+        if not pid:
+            code = 3
+            try:
+                os.setsid()
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+                os.chdir(tree)
+                sys.path[:0] = [str(tree), str(tree / "tests" / "mutation")]
+                os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+                os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+                sys.dont_write_bytecode = True
+                resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+                code = work()
+            except BaseException:  # noqa: BLE001 - the child ends here
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        ends = time.monotonic() + RUN_S
+        while not (found := os.waitpid(pid, os.WNOHANG))[0]:
+            if time.monotonic() > ends:
+                os.killpg(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        file.seek(0)
+        return os.waitstatus_to_exitcode(found[1]), file.read().decode(errors="replace")
+
+
 # --- the draw ---
 
 
 def planted_functions(tree: Path) -> set[tuple[str, str]]:
     """Return (name, syntax tree) of each function as a deliberate bug of the tests has it."""
-    tests = tree / "tests"
-    sys.path[:0] = [str(tree), str(tests / "swarm"), str(tests / "ordered")]
+    code, printed = forked(tree, _print_planted_functions)
+    if code:
+        raise SystemExit(printed)
+    return {(name, syntax) for name, syntax in json.loads(printed)}
+
+
+def _print_planted_functions() -> int:
+    sys.path[:0] = [os.path.abspath("tests/swarm"), os.path.abspath("tests/ordered")]
     mutations, order_bugs, liveness = map(importlib.import_module, ("mutations", "order_bugs", "test_liveness"))
     edits = [edit for row in mutations.TABLE.rows for edit in row.edits]
     edits += [edit for planted, _ in order_bugs.BUGS.values() for edit in planted]
@@ -93,7 +145,8 @@ def planted_functions(tree: Path) -> set[tuple[str, str]]:
         one = inspect.getattr_static(edit.owner, edit.method)
         source = textwrap.dedent(inspect.getsource(one.fget if isinstance(one, property) else one))
         found.add((edit.method, ast.dump(ast.parse(source.replace(edit.old, edit.new)).body[0])))
-    return found
+    print(json.dumps(sorted(found)))
+    return 0
 
 
 def function_in(source: str, name: str) -> ast.AST | None:
@@ -202,6 +255,10 @@ class MutantRun:
         self._tree = tree
         self._coverage = coverage
 
+    def failure_without_mutant(self) -> str:
+        """Return why no outcome would count; empty if all is well."""
+        return ": ".join(filter(None, self._first_failure(["tests/fetch/test_lookups.py", "tests/connection"])))
+
     def outcome(self, mutant: Mutant) -> Outcome:
         """Return whether a test sees the mutant."""
         path = self._tree / "thinconsumer" / mutant.path
@@ -221,7 +278,7 @@ class MutantRun:
                 killer, words = self._first_failure(tests, flaky)
                 if not killer:
                     break
-                if "::" not in killer or self._first_failure([killer])[0]:
+                if "::" not in killer or killer.startswith(WITHOUT_CLOCK) or self._first_failure([killer])[0]:
                     return Outcome(KILLED, killer, words, count)
                 print(f"    {killer} failed once, and then passed", flush=True)
                 flaky += ["--deselect", killer]
@@ -250,24 +307,17 @@ class MutantRun:
             file.write("\n".join(tests))
             file.flush()
             arguments = ["-x", "--timeout", str(TEST_S), "--tb=line", "-n", "0", *NO_PLANTED_BUGS, *flaky]
-            command, environment = pytest_command(self._tree, *arguments, f"@{file.name}")
-            command = ["prlimit", f"--as={6 << 30}", *command] if shutil.which("prlimit") else command
-            try:
-                done = subprocess.run(
-                    command, cwd=self._tree, env=environment, capture_output=True, text=True, timeout=900, check=False
-                )
-            except subprocess.TimeoutExpired:
-                return "a hanging run", "no end after 900 s"
-        if done.returncode in (0, 5):
-            return "", ""
-        return _reason(done.stdout, done.stderr, done.returncode)
+            code, printed = forked(
+                self._tree, lambda: int(pytest.main([*COMMON, *LOADED, *arguments, f"@{file.name}"]))
+            )
+        return ("", "") if code in (0, 5) else _reason(printed, code)
 
 
-def _reason(out: str, error: str, code: int) -> tuple[str, str]:
-    found = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - (.*))?$", out, re.MULTILINE)
+def _reason(printed: str, code: int) -> tuple[str, str]:
+    found = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - (.*))?$", printed, re.MULTILINE)
     if found:
         return found[1], (found[2] or "")[:200]
-    lines = [line for line in (out + error).splitlines() if line.strip()]
+    lines = [line for line in printed.splitlines() if line.strip()]
     return f"exit code {code}", lines[-1][:200] if lines else ""
 
 
@@ -289,6 +339,8 @@ def run(work: Path, rooms: Iterable[str], seed: int, count: int) -> None:
     tree = copy_of_head(work / "tree")
     coverage = Coverage(work / "coverage.jsonl", work / "covered" / "thinconsumer", tree)
     runner, planted = MutantRun(tree, coverage), planted_functions(tree)
+    if failure := runner.failure_without_mutant():
+        raise SystemExit(f"without any mutant: {failure}")
     file = work / "outcomes.json"
     outcomes = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     draws = {room: drawn(tree, room, planted, seed, count) for room in rooms}
