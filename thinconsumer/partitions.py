@@ -180,7 +180,9 @@ class Partition:
         self.out_of_range: int | None = None
         #: The number of the metadata refresh that must have succeeded before an out-of-range position is looked into.
         self.least_refresh = 0
-        self.committed: OffsetAndMetadata | None = None  #: The last known committed offset.
+        #: The committed offset that this consumer has read at the assignment, or written since, by any kind of commit;
+        #: None if there is none. Other clients may have committed another one.
+        self.committed: OffsetAndMetadata | None = None
         #: The latest failure since the last success; named by health reports and timeout errors.
         self.last_error: KafkaError | None = None
         #: Whether the group has committed offsets for the topic but none for this partition. If so, its first
@@ -389,6 +391,12 @@ class Partitions:
     def get(self, tp: TopicPartition) -> Partition | None:
         """Return the partition, or None if it is not assigned."""
         return self.assigned.get(tp)
+
+    def note_committed(self, tp: TopicPartition, value: OffsetAndMetadata) -> None:
+        """Note an offset that was committed, if the partition is assigned."""
+        partition = self.assigned.get(tp)
+        if partition is not None:
+            partition.committed = value
 
     def require(self, tp: TopicPartition) -> Partition:
         """Return the partition, or raise ``IllegalStateError`` if it is not assigned."""

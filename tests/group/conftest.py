@@ -110,6 +110,7 @@ class World:
             seconds_since_poll=lambda now: self.since_poll,
         )
         self.commits.on_membership_error = self.membership.expelled
+        self.commits.on_written = self.partitions.note_committed
         self.committed = Committed(self.config, self.coordinator, self.partitions, self.metadata, self.random)
         self.find(1)
 

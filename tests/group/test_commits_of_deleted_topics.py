@@ -50,6 +50,20 @@ def test_a_request_that_is_written_after_its_topic_was_created_again_leaves_its_
     assert world.failure(call).reason == "refused"
 
 
+def test_an_offset_that_was_written_before_its_topic_was_created_again_is_not_one_of_the_new_topic(world):
+    world.topics({"t": b"t" * 16})
+    world.partitions.assign([A, B])
+    world.add((A, 7), (B, 8))
+    sent = world.one(10)
+    world.answer(sent)
+    assert world.partitions.get(A).committed.offset == 7
+    world.add((A, 9))
+    sent = world.one(10)
+    world.topics({"t": b"T" * 16})
+    world.answer(sent)
+    assert world.partitions.get(A).committed.offset == 7
+
+
 def test_an_offset_for_the_new_topic_replaces_one_for_the_deleted_topic(world):
     world.topics({"t": b"t" * 16})
     old = world.add((A, 7))

@@ -116,6 +116,24 @@ def test_a_seek_of_a_held_partition_to_its_beginning_does_not_forget_the_barrier
     assert len(w.read) == 24 and w.wrong() == []
 
 
+def test_a_held_partition_with_a_committed_offset_is_committed_with_all_others(plain_world):
+    """A commit of all positions leaves out partitions that the group has not begun: this one the application has."""
+    w = plain_world(1)
+    w.write(0, 1, times=5)
+    one = w.consumer(enable_auto_commit=False)
+    w.poll(one, seconds=10)
+    w.expand(2)
+    w.count = 2
+    w.write(0, 1, times=5)
+    w.poll(one, seconds=7)
+    assert "t-1 is held" in one.health().reason
+    one.seek(P1, 3)
+    one.commit({P1: 3})
+    one.seek(P1, 2)
+    one.commit()
+    assert one.committed(P1) == 2
+
+
 @pytest.mark.once
 def test_old_partitions_stop_where_they_ended_until_all_are_read_that_far(plain_world):
     """As with murmur2 % n: key 0 moves from partition 0 to 1, both of them old."""

@@ -42,7 +42,6 @@ class AutoCommit:
         self._next_at: float | None = None  #: When the next auto-commit is due; None before the first poll.
         self._refresh_at = NEVER
         self._call: Call[None] | None = None
-        commits.on_written = self._note_written
         self._outages = OutageLog(log)
 
     def poll(self, now: float) -> bool:
@@ -105,11 +104,6 @@ class AutoCommit:
             if everything or committed is None or committed.offset != value.offset:
                 found[partition.tp] = value
         return found
-
-    def _note_written(self, tp: TopicPartition, value: OffsetAndMetadata) -> None:
-        partition = self._partitions.get(tp)
-        if partition is not None:
-            partition.committed = value
 
     def _report(self, call: Call[None], now: float) -> None:
         try:

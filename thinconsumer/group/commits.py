@@ -103,7 +103,7 @@ class Commits:
         #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
         #: before another member owned the partition, which may have committed a later one.
         self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
-        #: Called with every offset that was written.
+        #: Called with every offset that was written for a topic that still exists.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Called for every response, with its latency in seconds and the current time.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
@@ -388,7 +388,8 @@ class Commits:
                     continue
                 if row.error_code == Code.NONE:
                     self.queue.written(tp, entry)
-                    self.on_written(tp, entry.value)
+                    if not self._is_of_deleted_topic(tp, entry):
+                        self.on_written(tp, entry.value)
                 else:
                     refused.setdefault(row.error_code, {})[tp] = entry
         if not any(rule(API, code, Scope.PARTITION).action in _OF_COORDINATOR for code in refused):

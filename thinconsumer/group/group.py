@@ -90,6 +90,7 @@ class Group:
             self._log_protocol("classic", f"{' and '.join(config.classic_options)} given")
         self.commits.on_membership_error = lambda error, who, now: self.member.expelled(error, who, now)
         self.commits.owned_since = self._owned_since
+        self.commits.on_written = partitions.note_committed
         self.committed.read_identity = self._checked_identity
         self._marked_version = 0  #: The version of the subscription by which partitions are marked as unsubscribed.
         self._polled_at: float | None = None
