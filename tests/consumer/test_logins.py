@@ -14,9 +14,11 @@ from thinconsumer import (
     UnsupportedSaslMechanismError,
 )
 from thinconsumer.admin import Admin, ClientOptions
+from thinconsumer.broker.faults import Reply
 from thinconsumer.broker.security import ListenerSecurity
 from thinconsumer.errors import NoBrokersAvailable
 from thinconsumer.produce import Producer, ProducerSettings
+from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
 from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
 
@@ -213,6 +215,35 @@ def test_missing_credentials_for_one_broker_are_raised_although_another_one_answ
     w.append(1, first)
     assert read(consumer, 1) == {first: [2]}
     assert "vault is sealed" in consumer.health().reason
+
+
+@pytest.mark.parametrize("api", ["Fetch", "JoinGroup", "Heartbeat", "OffsetCommit", "SaslHandshake"])
+def test_a_connection_that_the_broker_no_longer_counts_as_logged_in_is_closed(world, read, api):
+    """The poll raises, dials follow at the pace of the backoff, and a new connection logs in and works."""
+    w = world(security=dataclasses.replace(SECURITY, connections_max_reauth_ms=5000))
+    options = {"bootstrap_servers": w.cluster.bootstrap_servers, "auto_offset_reset": "earliest", **PLAIN}
+    groups = {"group_id": "g", "auto_commit_interval_ms": 1000, "group_protocol": "classic"}
+    with Consumer("t", driver=w.cluster.driver(), **options, **groups) as consumer:
+        if api != "JoinGroup":
+            w.append(1)
+            read(consumer, 1)
+        w.cluster.on(api, Reply(Code.ILLEGAL_SASL_STATE), times=8)
+        w.append(1)
+        began, dials, begun = w.clock.now(), len(w.network.dials), logins(w)
+        health, errors, offsets = "", 0, []
+        while w.clock.now() < began + 60:
+            try:
+                for records in consumer.poll(1000).values():
+                    offsets += [record.offset for record in records]
+            except SaslAuthenticationFailedError:
+                errors += 1
+                health += consumer.health().reason
+        assert offsets == [int(api != "JoinGroup")]
+        assert "ILLEGAL_SASL_STATE" in health or api == "OffsetCommit"
+        assert 6 <= len(w.network.dials) - dials <= 24
+        assert logins(w) - begun >= len(w.network.dials) - dials
+        assert errors or api == "OffsetCommit"  # failed automatic commits are logged
+    w.cluster.requests.clear()
 
 
 def test_a_token_provider_that_raises_fails_the_poll_until_it_has_a_token(world, read):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 from groups import Locals
+from proving.proxy import Proxy
 from realkafka import produce, wait_for
 from realkafka.certificates import KEY_PASSWORD, STORE_PASSWORD
 from realkafka.fixtures import missing
@@ -30,6 +31,10 @@ from thinconsumer.errors import (
     TopicAuthorizationFailedError,
     UnsupportedSaslMechanismError,
 )
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchRequest, FetchResponse
+from thinconsumer.wire.header import encode_response
+from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 SCRAMS = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
 LOGINS = [(listener, mechanism) for listener in ("LOGIN", "SECURE") for mechanism in ("PLAIN", *SCRAMS)]
@@ -503,6 +508,44 @@ def test_a_session_that_cannot_be_renewed_is_raised(secured_kafka, private_topic
             return found
 
         assert wait_for(read, 20, "a record with a new token") == [b"0"]
+
+
+def test_a_connection_that_is_no_longer_logged_in_is_closed(secured_kafka, private_topic):
+    """A proxy answers three Fetches with ILLEGAL_SASL_STATE, and lets two logins seem to end after 2 s.
+
+    The broker limits no session, and so refuses to let the connection log in again, with the same error code.
+    """
+    topic, refusals, sessions = private_topic("alice"), [1] * 3, [2000] * 2
+
+    def edit(api, version, correlation_id, frame):
+        if api == FetchRequest.API_KEY and refusals:
+            refusals.pop()
+            return encode_response(FetchResponse(error_code=int(Code.ILLEGAL_SASL_STATE)), version, correlation_id)
+        if api == SaslAuthenticateRequest.API_KEY and sessions and not refusals:
+            return encode_response(
+                SaslAuthenticateResponse(session_lifetime_ms=sessions.pop()), version, correlation_id
+            )
+        return frame
+
+    options = secured_kafka.client_options("LOGIN", "PLAIN", "alice")
+    reads(topic, **options)
+    host, _, port = options["bootstrap_servers"].rpartition(":")
+    with (
+        Proxy((host, int(port)), edit) as proxy,
+        Consumer(auto_offset_reset="earliest", resolver=proxy.resolve, **options) as consumer,
+    ):
+        consumer.assign([TopicPartition(topic, 0)])
+        health, found, until = "", [], time.monotonic() + 20
+        while time.monotonic() < until and (sessions or len(found) < 4):
+            try:
+                found += [record.value for records in consumer.poll(500).values() for record in records]
+            except SaslAuthenticationFailedError:
+                health += consumer.health().reason
+            if len(found) == 3 and not sessions:
+                produce.with_confluent(secured_kafka.bootstrap, topic, produce.numbered(1))
+        assert found == [b"0", b"1", b"2", b"0"]
+        assert "ILLEGAL_SASL_STATE to Fetch" in health and "ILLEGAL_SASL_STATE to SaslHandshake" in health
+        assert 6 <= proxy.accepted <= 16
 
 
 def found_by(crew):

@@ -32,9 +32,11 @@ from ..wire.error_codes import Code
 from ..wire.header import decode_response_header, encode_request
 from ..wire.sasl_handshake import SaslHandshakeRequest
 from .authenticate import Login, NewLogin
+from .error_texts import likely_cause, setup_timeout
 from .framing import SIZE_BYTES, Frame, Frames, TlsAnswerError
-from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version, needs_tls, wrong_port
+from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version, needs_tls
 from .request import Answer, Request
+from .sasl_state import is_logged_out
 from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState, next_state
 
 log = logging.getLogger(__name__)
@@ -338,8 +340,10 @@ class Connection:
             self._end(self._tls_error(str(error), error))
         else:
             text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
+            unanswered = api_name(self._in_flight[0].api) if self._in_flight and not self.has_answered else None
+            cause = likely_cause(before, self._settings.security_protocol, unanswered)
             explained = KafkaConnectionError(
-                f"{text}{self._likely_cause(before)}".rstrip(","),
+                f"{text}{cause}".rstrip(","),
                 host=self.host,
                 port=self.port,
                 node_id=self.node_id,
@@ -427,25 +431,6 @@ class Connection:
         error.__cause__ = cause
         return error
 
-    def _likely_cause(self, ended_in: ConnectionState) -> str:
-        """Return why the peer has probably closed the connection in this state, to append to an error's text."""
-        protocol = self._settings.security_protocol
-        if ended_in is ConnectionState.NEGOTIATING:
-            return f" before it answered ApiVersions: {wrong_port(protocol)}"
-        if ended_in is ConnectionState.AUTHENTICATING:
-            return f" during the login: check security_protocol, which is {protocol!r}"
-        if ended_in is ConnectionState.REAUTHENTICATING:
-            return " while it logged in again"
-        if ended_in is ConnectionState.READY and self._in_flight and not self.has_answered:
-            api = api_name(self._in_flight[0].api)
-            if protocol.startswith("SASL"):
-                return f" after ApiVersions, without an answer to {api}"
-            return (
-                f" after ApiVersions, without an answer to {api}: the listener may require a login "
-                "(security_protocol='SASL_PLAINTEXT' or 'SASL_SSL')"
-            )
-        return ""
-
     def _reject(self, error: KafkaError) -> None:
         """Close after a malformed response: the oldest request gets ``error``, the others a connection error."""
         if self._in_flight:
@@ -487,15 +472,8 @@ class Connection:
         self._setup_deadline = now + self._setup_timeout
 
     def _time_out_setup(self) -> None:
-        seconds = f"within {self._setup_deadline - self.setup_began_at:.1f} s"
-        text = {
-            ConnectionState.CONNECTING: f"timed out: no connection {seconds}",
-            ConnectionState.NEGOTIATING: (
-                f"timed out: connected, but no answer to ApiVersions {seconds}: the broker is overloaded or stopped, "
-                f"or {wrong_port(self._settings.security_protocol)}"
-            ),
-            ConnectionState.AUTHENTICATING: f"timed out: the login did not end {seconds}",
-        }[self.state]
+        seconds = self._setup_deadline - self.setup_began_at
+        text = setup_timeout(self.state, seconds, self._settings.security_protocol)
         self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
 
     def _throttle(self, response: Any, now: float) -> None:
@@ -544,12 +522,16 @@ class Connection:
         response = decode(frame, item.version, body)
         if getattr(response, "throttle_time_ms", 0) > 0:
             self._throttle(response, now)
-        if not self.has_answered:
+        is_refused = self._settings.new_login is not None and is_logged_out(response, item.version)
+        if not self.has_answered and not is_refused:
             self.has_answered = self.has_event = True
         # Remove the request from those in flight only after its answer is stored, or a Ctrl-C could lose the answer.
         size, sent_at = len(frame), item.sent_at
         self._answer(Answer(item.request, self.node_id, item.version, response, None, size, sent_at, item.size))
         self._in_flight.popleft()
+        if is_refused:
+            text = f"{self.where}: closed, because the broker answered ILLEGAL_SASL_STATE to {api_name(item.api)}"
+            self.close(KafkaConnectionError(text, node_id=self.node_id))
 
     def _take_setup_response(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
         self._begin_setup_step(now)

@@ -117,7 +117,12 @@ class Code(enum.IntEnum):
         FINAL,
         UnsupportedSaslMechanismError,
     )
-    ILLEGAL_SASL_STATE = 34, "the request is out of order in the SASL exchange", FINAL, SaslAuthenticationFailedError
+    ILLEGAL_SASL_STATE = (
+        34,
+        "the request is out of order in the SASL exchange, so its connection is closed and the next one logs in",
+        FINAL,
+        SaslAuthenticationFailedError,
+    )
     UNSUPPORTED_VERSION = 35, "the broker does not support this version of the API", FINAL, UnsupportedVersionError
     TOPIC_ALREADY_EXISTS = 36, "a topic of this name exists already"
     INVALID_PARTITIONS = 37, "the number of partitions is not valid"
