@@ -1,5 +1,7 @@
 """Write docs/states.md from the machines' tables and the comments of their states: ``python docs/generate_states.py``.
 
+The page ends with docs/original_design.txt.
+
 A test compares the committed page with what this makes, so the page cannot fall behind.
 """
 
@@ -28,38 +30,15 @@ PAGE = Path(__file__).with_name("states.md")
 HEAD = """\
 # State machines
 
-<!-- Made by docs/generate_states.py from the tables in the code. Do not edit. -->
+<!-- Made by docs/generate_states.py from the tables in the code and docs/original_design.txt. Do not edit. -->
 
 Each state machine is one table of its legal transitions. An event that the table does not list for a state is a bug,
 and raises. The machines of a consumer do not call each other: a position waits for an answer, and a request waits for a
 connection.
 """
 
-TAIL = """
-## From the original design
-
-Kafka's *Consumer Rewrite Design* describes the consumer as one state machine. Its states correspond to these:
-
-| original | here |
-|---|---|
-| down | a `Consumer` not polled yet: no I/O has happened |
-| start up and discover coordinator | member *unjoined*, coordinator *finding* |
-| part of a group | member *stable*, and, since KIP-429, its retained partitions in every state of a rebalance |
-| re-discover coordinator | coordinator *finding*; the member keeps its state, since the group may be unchanged |
-| stopped consumption | member *revoking before join* (eager: all partitions; cooperative: none), *losing*, *leaving* |
-
-It also describes the coordinator as one machine. The embedded broker has two: one for the coordinator and one for each
-group.
-
-| original | here |
-|---|---|
-| down | coordinator *down*: another node leads the partition, or no node does |
-| catch up | coordinator *catching up*: its log is being read |
-| ready | coordinator *ready*, group *Empty* |
-| prepare for rebalance | group *PreparingRebalance*: members get REBALANCE_IN_PROGRESS and rejoin |
-| rebalancing | group *CompletingRebalance*: the leader assigns |
-| steady | group *Stable* |
-"""
+#: The last section, which is written by hand.
+TAIL = PAGE.with_name("original_design.txt").read_text(encoding="utf-8")
 
 MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
     (

@@ -38,6 +38,27 @@ def test_every_state_has_a_meaning():
         assert set(moves) == set(kind)
 
 
+def test_the_original_design_is_compared_with_what_exists():
+    """Names in the columns of docs/original_design.txt that say what is here are those of the code."""
+    files = [path for name in ("thinconsumer", "examples") for path in (ROOT / name).rglob("*.py")]
+    known = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    rows = re.findall(r"^\|[^|]*\|(.*)\|$", load("generate_states").TAIL, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w./]+)[^`]*`", row) if not name.startswith("tests/")}
+    assert len(named) > 80
+    assert {name for name in named if not exists(name, known, files)} == set()
+
+
+def exists(name: str, known: str, files: list[Path]) -> bool:
+    """Return whether the code has a file, an attribute of a class, an option or another word like this."""
+    if name.endswith(".py"):
+        return any(path.as_posix().endswith(f"/{name}") for path in files)
+    owner, _, attribute = name.partition(".")
+    found = getattr(thinconsumer, owner, None)
+    if attribute and isinstance(found, type):
+        return hasattr(found, attribute)
+    return re.search(rf"\b{name.replace('.', '_')}\b", known) is not None or name in known
+
+
 def test_the_errors_page_is_what_the_tables_say():
     """``python docs/generate_errors.py`` was run after the last change of a table."""
     module = load("generate_errors")
