@@ -28,7 +28,7 @@ LADDER = (
     {"wire"},
     {"failures"},
     {"records", "assignors"},
-    {"config", "driver", "partitions"},
+    {"config", "driver", "partitions", "topic_metadata"},
     {"connection"},
     {"sasl"},
     {"metadata"},

@@ -1,7 +1,7 @@
 """Cache the cluster's brokers, topics, partition leaders and leader epochs, and refresh them.
 
-At most one Metadata refresh is in flight. Data with a leader epoch below the highest one seen for the topic id are
-ignored, and a new topic id is a new topic. ``fetch`` and ``group`` react to changes by comparing
+At most one Metadata refresh is in flight. :mod:`.topic_metadata` decides which leaders of a response count; a new topic
+id is a new topic. ``fetch`` and ``group`` react to changes by comparing
 :attr:`Metadata.version`. After Java's ``Metadata`` and ``MetadataCache``; KIP-320, KIP-516, KIP-951.
 """
 
@@ -15,47 +15,22 @@ from .config import CommonOptions
 from .connection.request import ANY_NODE, Answer, Request
 from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from .failures import GRACE, Action, OutageLog, Scope, rule
-from .lazy_dataclass import dataclass, field
+from .lazy_dataclass import dataclass
 from .linear_hashing import PartitionCounts
 from .timers import NEVER, Backoff, Random, Retry
+from .topic_metadata import TopicMetadata, comparable, partition_info
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
 from .wire.error_codes import Code, to_error
-from .wire.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from .wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+
+__all__ = ["ASKER", "IDS_SINCE", "Inquiry", "Metadata", "TopicMetadata"]
 
 log = logging.getLogger(__name__)
 
 ASKER = "metadata"
 #: The first version in which a request may name topics by id.
 IDS_SINCE = 12
-
-
-@dataclass(slots=True)
-class TopicMetadata:
-    """The cached metadata of one topic."""
-
-    name: str
-    topic_id: bytes = ZERO_UUID  #: Zero if the brokers send no topic ids (before Metadata version 10).
-    internal: bool = False
-    error: KafkaError | None = None  #: The topic's error in the latest response, if any.
-    partitions: dict[int, PartitionInfo] = field(default_factory=dict)
-    #: Numbers of the partitions in the first response with this topic id; None before that response. Any other
-    #: partition was added to the topic later, and may have records that were written before this client saw it
-    #: (KIP-253). Empty if the topic was created while this client was running: all its partitions were added later.
-    first_seen: frozenset[int] | None = None
-    #: Highest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
-    #: would be accepted after one response from a broker that does not have the topic yet.
-    epochs: dict[int, int] = field(default_factory=dict)
-    #: The partition counts of a topic with ordered delivery (KIP-253); None for all other topics.
-    counts: PartitionCounts | None = None
-    #: The number of changes of these counts, which may return to earlier ones: from 2 to 4 partitions, to 2, and to 4.
-    partition_count_epoch: int = -1
 
 
 @dataclass(slots=True)
@@ -257,6 +232,26 @@ class Metadata:
         self.version += 1
         return True
 
+    def epoch_refused(self, tp: TopicPartition, node_id: int, now: float) -> None:
+        """Note that a node has rejected a request with UNKNOWN_LEADER_EPOCH: see :class:`.EpochDoubt`."""
+        topic = self.topics.get(tp.topic)
+        if topic is None:
+            return
+        next_refresh = self.refresh_from_now(f"node {node_id} does not know the leader epoch of {tp}")
+        if topic.refused(tp.partition, node_id, now, next_refresh):
+            self.version += 1
+
+    def epoch_accepted(self, tp: TopicPartition) -> None:
+        """Note that a leader has accepted a request with the newest leader epoch."""
+        topic = self.topics.get(tp.topic)
+        if topic is not None and topic.doubts:
+            topic.doubts.pop(tp.partition, None)
+
+    def has_lowered_epoch(self, tp: TopicPartition) -> bool:
+        """Return whether the partition's leader epoch was taken although a newer one had been seen."""
+        topic = self.topics.get(tp.topic)
+        return topic is not None and 0 <= topic.epochs.get(tp.partition, -1) == topic.lowered.get(tp.partition, -1)
+
     def restart(self, now: float) -> None:
         """Drop the requests in flight, since their connections are closed. The cache stays until it is refreshed."""
         self._retry = Retry(self._backoff, self._random)
@@ -318,7 +313,7 @@ class Metadata:
         self._failing_since = None
         self.refresh_error = None
         self._outages.recovered(None, now, "brokers answer Metadata requests again")
-        changed = self._take(response, answer.version)
+        changed = self._take(response, answer.version, self._refreshes_sent if inquiry is None else -1)
         if inquiry is None and self._listing:
             self._take_listing({raw.name for raw in response.topics})
         if inquiry is None:
@@ -391,7 +386,8 @@ class Metadata:
         attempts = self._retry.attempts + 1 if self._demanded and not changed else 0
         self._retry.succeeded()
         self._retry.attempts = attempts
-        self._retry.not_before = now + self._backoff.delay(max(1, attempts), self._random)
+        # Without the jitter's lower half: otherwise responses that change each time would be requested too often.
+        self._retry.not_before = now + max(self._backoff.initial, self._backoff.delay(max(1, attempts), self._random))
 
     def _note_failure(self, error: KafkaError | None, now: float) -> None:
         """Log a refresh that a broker rejects with an error code; connections log their own failures."""
@@ -431,7 +427,7 @@ class Metadata:
         inquiry.retry.succeeded()
         inquiry.call.succeed(found)
 
-    def _take(self, response: MetadataResponse, version: int) -> bool:
+    def _take(self, response: MetadataResponse, version: int, refresh: int) -> bool:
         """Update the cache from a response; return whether nodes or topics changed."""
         before = self.nodes, [self._known(raw.name) for raw in response.topics]
         # A broker that has not loaded the metadata yet responds without brokers. Keep the known brokers: without any,
@@ -443,7 +439,7 @@ class Metadata:
         self.controller_id = response.controller_id
         for raw in response.topics:
             if raw.name is not None:
-                self._take_topic(raw, raw.name, version, caught_up=bool(response.brokers))
+                self._take_topic(raw, raw.name, version, refresh, caught_up=bool(response.brokers))
         self.version += 1
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 
@@ -476,9 +472,11 @@ class Metadata:
 
     def _known(self, name: str | None) -> tuple[object, ...] | None:
         topic = self.topics.get(name) if name is not None else None
-        return None if topic is None else _comparable(topic)
+        return None if topic is None else comparable(topic)
 
-    def _take_topic(self, raw: MetadataResponseTopic, name: str, version: int, *, caught_up: bool) -> None:
+    def _take_topic(
+        self, raw: MetadataResponseTopic, name: str, version: int, refresh: int, *, caught_up: bool
+    ) -> None:
         known = self.topics.get(name)
         if raw.error_code and (raw.error_code != Code.LEADER_NOT_AVAILABLE or not raw.partitions):
             self._take_topic_error(raw, name, known, caught_up=caught_up)
@@ -494,7 +492,10 @@ class Metadata:
         is_outdated = known.counts is not None and any(
             0 <= p.leader_epoch < known.epochs.get(p.partition_index, -1) for p in raw.partitions
         )
-        found = {p.partition_index: _newer(known, _partition_info(name, p, version)) for p in raw.partitions}
+        found = {
+            p.partition_index: known.newer(partition_info(name, p, version), self.nodes, refresh)
+            for p in raw.partitions
+        }
         if is_outdated:
             # A change of the counts raises the leader epoch of every partition, so this broker may lag behind a change.
             # A producer that took its counts would send records to partitions that their keys have left.
@@ -530,43 +531,6 @@ class Metadata:
                 # Empty, as all partitions of a topic that appears later are new. But a response without brokers comes
                 # from a broker that has just started and does not know all topics yet, so the topic may be an old one.
                 topic.first_seen = frozenset() if caught_up else None
-
-
-def _partition_info(topic: str, raw: MetadataResponsePartition, version: int) -> PartitionInfo:
-    replicas = tuple(raw.replica_nodes)
-    return PartitionInfo(
-        topic,
-        raw.partition_index,
-        raw.leader_id,
-        # Leader epochs in responses before version 9 may be stale (KAFKA-9212) and are ignored.
-        raw.leader_epoch if version >= 9 else -1,
-        replicas,
-        replicas if raw.isr_nodes == raw.replica_nodes else tuple(raw.isr_nodes),
-        tuple(raw.offline_replicas),
-    )
-
-
-def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
-    """Return the partition metadata with the newer leader epoch: a lagging broker may return an older one."""
-    seen = topic.epochs.get(new.partition, -1)
-    if new.leader_epoch < 0:
-        return new
-    if new.leader_epoch >= seen:
-        topic.epochs[new.partition] = new.leader_epoch
-        return new
-    log.debug("%s-%s: ignoring metadata of leader epoch %s: epoch %s was seen", *new[:2], new.leader_epoch, seen)
-    return topic.partitions.get(new.partition) or new._replace(leader=-1, leader_epoch=seen)
-
-
-def _comparable(topic: TopicMetadata) -> tuple[object, ...]:
-    """Return the parts of a topic's metadata that count as a change of the metadata if they differ."""
-    return (
-        topic.topic_id,
-        getattr(topic.error, "code", None),
-        dict(topic.partitions),
-        topic.counts,
-        topic.partition_count_epoch,
-    )
 
 
 def _is_final(error: KafkaError | None) -> bool:

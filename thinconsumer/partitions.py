@@ -293,13 +293,14 @@ class Partition:
         """Set the position to ``offset`` with a new cursor: responses to requests with the old cursor are dropped."""
         self._become(self._after(event), Cursor(offset, epoch), None, None, event)
 
-    def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:
+    def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None, forget_epoch: bool = False) -> None:
         """Start to look up another position: by ``reset``, or by ``auto_offset_reset`` if ``reset`` is None.
 
         The cursor is replaced at once, so that responses to earlier requests are dropped. After an ``out_of_range``
-        error the new cursor keeps the old position until the lookup has a result.
+        error the new cursor keeps the old position until the lookup has a result. ``forget_epoch``: no leader has the
+        position's leader epoch, so that the position cannot be validated by it.
         """
-        kept = self.cursor.offset, self.cursor.epoch
+        kept = self.cursor.offset, -1 if forget_epoch else self.cursor.epoch
         cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
         self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range, self.placed_by)
 

@@ -322,8 +322,8 @@ def test_immediate_responses_without_records_are_paced(world, kit):
             world.now = world.planner.wake_at(world.now)
             sent = world.fetches()
         sent[1].answer({})
-    assert 8 < world.now - began < 10  # a tenth of a second each, except for the first few
-    world.now += 0.1
+    assert 18 < world.now - began < 20  # a fifth of a second each, except for the first few
+    world.now += 0.2
     world.receive({a.tp: kit.batch(0, 1)})
     world.fetch()  # the next Fetch after records is sent at once
 

@@ -132,6 +132,23 @@ def test_a_position_of_an_older_epoch_than_the_buffer_is_validated_by_its_own_ep
     assert (a.state, a.cursor.offset) == (PositionState.FETCHING, position)
 
 
+@pytest.mark.parametrize("epoch", [6, 7, 100])
+def test_the_end_of_a_newer_epoch_says_nothing(in_doubt, epoch, caplog):
+    """Taken for a truncation, it would be followed by the same request at once, a thousand times a second."""
+    world, a = in_doubt()
+    began = world.now
+    for _ in range(20):
+        [sent] = world.validations()
+        sent.epoch_ends({a.tp: (epoch, 80)})
+        assert a.state is PositionState.VALIDATING and a.cursor.offset == 100
+        assert world.validations() == [] and str(epoch) in str(a.last_error)
+        world.now = world.validation.wake_at(world.now)
+    assert world.now - began > 15
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    world.validations()[0].epoch_ends({a.tp: (5, 80)})
+    assert (a.state, a.cursor.offset, a.last_error) == (PositionState.FETCHING, 80, None)
+
+
 def test_truncation_below_the_position_moves_it_to_the_divergent_offset(in_doubt, caplog):
     caplog.set_level(logging.WARNING)
     world, a = in_doubt(auto_offset_reset="latest")
@@ -156,12 +173,28 @@ def test_under_policy_none_truncation_is_raised_until_a_seek(in_doubt, end, dive
 
 
 @pytest.mark.parametrize("end", [(-1, -1), (5, -1), (-1, 80)])
-def test_an_unknown_epoch_resets_by_policy(in_doubt, end):
+def test_a_position_outside_the_log_is_reset_if_its_epoch_is_unknown(in_doubt, end):
     world, a = in_doubt(auto_offset_reset="earliest")
     world.validations()[0].epoch_ends({a.tp: end})
     assert a.state is PositionState.AWAITING_RESET and a.reset is None
     world.reset_all({a.tp: (3, 90)})
     assert a.cursor.offset == 3
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "by_duration:PT1H"])
+@pytest.mark.parametrize("ends", [(3, 104), (100, 101), (0, 100)])
+def test_a_position_inside_the_log_is_kept_though_its_epoch_is_unknown(in_doubt, policy, ends, caplog):
+    """Its records may be of an older cluster, but a reset would skip or repeat others (KAFKA-19902)."""
+    caplog.set_level(logging.WARNING)
+    world, a = in_doubt(auto_offset_reset=policy, buffered=4)
+    world.validations()[0].epoch_ends({a.tp: (-1, -1)})
+    world.reset_all({a.tp: ends})
+    assert (a.state, a.cursor.offset, a.cursor.fetch_offset) == (PositionState.FETCHING, 100, 100)
+    assert world.collector.gather(99).count == 0, "buffered records are fetched again"
+    [record] = caplog.records
+    assert "t-0" in record.getMessage() and "position 100" in record.getMessage()
+    world.cluster({a.tp: (3, 7)})
+    assert world.validations() == [], "without an epoch there is nothing to validate until records have come"
 
 
 def test_an_unsupported_api_skips_validation(in_doubt):
@@ -401,7 +434,8 @@ def test_an_epoch_that_metadata_never_reaches_is_validated_after_a_delay(behind)
     [sent] = pass_time(world, world.now + 60)
     assert began + 10 <= world.now < began + 12
     sent.epoch_ends({a.tp: (-1, -1)})
-    assert a.state is PositionState.AWAITING_RESET and a.reset is None
+    world.reset_all({a.tp: (0, 100)})
+    assert (a.state, a.cursor.offset) == (PositionState.FETCHING, 100)
 
 
 def test_the_wait_for_newer_metadata_starts_anew_for_each_position(behind):

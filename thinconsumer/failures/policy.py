@@ -147,7 +147,10 @@ _NO_TOPIC: dict[Code, Rule] = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.FAIL, "the call named this topic"),
     Code.UNKNOWN_TOPIC_ID: Rule(_A.FAIL, "the call named this topic"),
 }
-_LEADER: dict[Code, Rule] = {Code.UNKNOWN_SERVER_ERROR: _INTERNAL}
+_LEADER: dict[Code, Rule] = {
+    Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
+    Code.UNKNOWN_LEADER_EPOCH: Rule(_A.REFRESH_METADATA, "the broker lags behind, or the cluster was set back"),
+}
 _FETCH: dict[Code, Rule] = {
     Code.OFFSET_OUT_OF_RANGE: Rule(_A.RESET_POSITION, "the records were deleted, or the log was truncated"),
     Code.CORRUPT_MESSAGE: Rule(_A.RAISE, "the broker cannot read its log at this offset; Java's consumer raises, too"),

@@ -30,17 +30,13 @@ from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, HeldPartitions
 
 log = logging.getLogger(__name__)
 
-#: Number of consecutive responses without records after which the next Fetch is delayed. A new session or a leader
-#: change legitimately causes a few quick responses without records.
-FRUITLESS = 5
-
 
 class Answers:
     """Handles every Fetch response."""
 
     __slots__ = (
-        "_backoff", "_buffer", "_generation", "_metadata", "_outages", "_partitions", "_planner", "_read_committed",
-        "_settings", "_shared_jitter", "completed", "records",
+        "_backoff", "_buffer", "_generation", "_metadata", "_outages", "_partitions", "_pause_s", "_planner",
+        "_read_committed", "_settings", "_shared_jitter", "completed", "records",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +55,9 @@ class Answers:
         self._planner = planner
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff.from_settings(settings)
+        #: Seconds for each Fetch that follows from a response without records: see ``FetchSession.pace``. Twice the
+        #: backoff, since five may follow at once: of all together, at most ten are sent in a second.
+        self._pause_s = min(2 * self._backoff.initial, settings.fetch_max_wait_ms / 1000)
         self._read_committed = settings.isolation_level == "read_committed"
         self._outages = OutageLog(log)
         #: The assignment's version (``Partitions.generation``) when outages of unassigned partitions were last dropped.
@@ -84,6 +83,8 @@ class Answers:
         response: FetchResponse | None = answer.response
         if response is None or response.error_code:
             self._failed(asked, answer.error, response, now)
+            if second is None:
+                session.pace(now, self._pause_s)
             return False
         sent.retry.succeeded()
         if second is None:
@@ -127,10 +128,8 @@ class Answers:
         if rejected or held.unconfirmed:
             self._confirm(held, rejected, now)
         held.confirmation.at = now
-        if frame.users:
-            session.fruitless = 0
-        else:
-            self._pace(asked)
+        if not frame.users:
+            session.pace(now, self._pause_s)
         return is_smooth and not rejected
 
     def _confirm(self, held: HeldPartitions, rejected: dict[TopicPartition, Partition], now: float) -> None:
@@ -146,15 +145,6 @@ class Answers:
             confirmed = [partition for tp, partition in held.unconfirmed.items() if tp not in rejected]
             self._partitions.confirm(confirmed, held.confirmation)
             held.unconfirmed = rejected
-
-    def _pace(self, asked: Asked) -> None:
-        """Delay the next Fetch after several responses without records, unless the last one took long."""
-        session = asked.session
-        session.fruitless += 1
-        if session.fruitless >= FRUITLESS:
-            pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
-            # The pause counts from the request: after a response that took this long, the next Fetch is sent at once.
-            session.retry.not_before = session.written_at + pause
 
     def _failed(self, asked: Asked, error: KafkaError | None, response: FetchResponse | None, now: float) -> None:
         if asked.second is not None:
@@ -222,10 +212,15 @@ class Answers:
         error: KafkaError = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
         log.debug("fetch of %s-%s from node %s failed: %s", *tp, asked.node_id, error)
         self._leave_replica(partition, asked.node_id, now)
+        if data.error_code == Code.UNKNOWN_LEADER_EPOCH:
+            self._metadata.epoch_refused(tp, asked.node_id, now)
         hint = data.current_leader
         node = next((Node(n.node_id, n.host, n.port, n.rack) for n in endpoints if n.node_id == hint.leader_id), None)
-        if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch):
-            return  # the response names the new leader (KIP-951): no backoff
+        if self._metadata.hint_leader(tp, node, hint.leader_id, hint.leader_epoch) and not partition.failures:
+            # The response names the new leader (KIP-951): no backoff. But brokers that name each other with ever
+            # higher epochs would set the pace, so the second one in a row is a failure.
+            partition.failures += 1
+            return
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         if partition.state is not PositionState.FETCHING:
@@ -289,24 +284,32 @@ class Answers:
         if partition.last_error is not None or partition.fruitless_ranges:
             text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
             self._outages.recovered(partition.tp, now, text)
+            self._metadata.epoch_accepted(partition.tp)
         partition.fruitless_ranges = 0
         # While VALIDATING, the partition's error may be a LogTruncationError that polls have yet to raise: keep it.
-        is_worse = partition.failures or partition.last_error is not None or partition.error is not None
+        failures = partition.failures
+        is_worse = failures or partition.last_error is not None or partition.error is not None
         if is_worse and partition.state is PositionState.FETCHING:
             partition.worked()
+            if not data.records and now - asked.session.written_at < self._backoff.initial:
+                # A broker that rejects every second Fetch, and answers the others at once, would end each backoff.
+                partition.failures = failures
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else None
         if data.log_start_offset >= 0:
             partition.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != asked.node_id:
-            self._prefer(partition, data.preferred_read_replica, now)
+            self._prefer(asked, partition, data.preferred_read_replica, now)
         if data.records:
             self._take_records(asked, partition, cursor, data, frame, now)
 
-    def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
+    def _prefer(self, asked: Asked, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
             return  # a late response: the replica has failed since this Fetch
+        info = self._metadata.leader(partition.tp)
+        if info is not None and asked.node_id != info.leader:
+            return  # only the leader chooses a replica: followers that name each other would set the pace
         if node_id in self._metadata.nodes:
             partition.preferred_replica = node_id
             # A Fetch of other partitions may be in flight to that replica. If the preference expired before its

@@ -19,7 +19,7 @@ from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import Message
-from ..wire.error_codes import to_error
+from ..wire.error_codes import Code, to_error
 
 log = logging.getLogger(__name__)
 
@@ -257,6 +257,7 @@ class LeaderQueries(ABC):
             self.version += 1
             if self._has_outages:
                 self._outages.recovered(tp, now, f"{self._api} succeeds again for {tp.topic}-{tp.partition}")
+                self._metadata.epoch_accepted(tp)
             if query.wanted():
                 query.found(data, now)
             return
@@ -264,10 +265,17 @@ class LeaderQueries(ABC):
         action = rule(self._api, data.error_code, Scope.PARTITION).action
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(str(error))
+        if data.error_code == Code.UNKNOWN_LEADER_EPOCH:
+            self._metadata.epoch_refused(tp, node_id, now)
         final = action is Action.RAISE
         text = f"cannot {self.purpose}: {error}"
         self._outages.failed(error.code, now, text, subject=tp, grace=0.0 if final else GRACE)
         self._again(query, error, now, final=final)
+
+    def invalid(self, query: PartitionQuery, error: KafkaError, now: float) -> None:
+        """Send a query again after a backoff, since its answer says nothing; log a warning if that lasts."""
+        self._outages.failed("invalid", now, f"cannot {self.purpose}: {error}", subject=query.tp, grace=GRACE)
+        self._again(query, error, now, final=False)
 
     def _again(self, query: PartitionQuery, error: KafkaError, now: float, *, final: bool) -> None:
         query.failed(error, final)

@@ -91,7 +91,7 @@ class OffsetLookups(LeaderQueries):
             data.error_code, data.offset = 0, -1  # this message format has no timestamps: none found, as in Java
         if data.offset < 0:
             if not data.error_code and query.argument < 0:
-                self._again(query, KafkaError(f"no offset for {query.tp} in the response"), now, final=False)
+                self.invalid(query, KafkaError(f"no offset for {query.tp} in the response"), now)
                 return
             data.offset = -1
         super()._take(query, data, node_id, now)

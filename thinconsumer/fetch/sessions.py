@@ -22,6 +22,9 @@ INITIAL_EPOCH = 0
 FIRST_INCREMENTAL_EPOCH = 1
 FINAL_EPOCH = -1
 NO_SESSION = 0
+#: How many Fetches may follow at once from responses without records. A new session or a leader change legitimately
+#: causes a few.
+FRUITLESS = 5
 
 
 class WantedPartition(NamedTuple):
@@ -125,7 +128,8 @@ class FetchSession:
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
-    fruitless: int = 0  #: Number of consecutive responses without records.
+    #: When as many Fetches may follow each other at once again as before the first response without records.
+    recovers_at: float = -NEVER
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
@@ -192,6 +196,15 @@ class FetchSession:
             # The epoch wraps from 2^31 - 1 to 1, since 0 and -1 are reserved.
             self.epoch = 1 if self.epoch >= 0x7FFFFFFF or session_id != self.session_id else self.epoch + 1
         self.session_id = session_id
+
+    def pace(self, now: float, pause: float) -> None:
+        """Count a response without records: after :data:`FRUITLESS` quick ones, one Fetch may follow in each ``pause``.
+
+        Each second allows another ``1 / pause``, whatever the responses are. A count of those in a row would start
+        anew with each response that has records or comes late, and the broker would set the pace again.
+        """
+        self.recovers_at = max(self.recovers_at, min(self.written_at, now)) + pause
+        self.retry.not_before = max(self.retry.not_before, self.recovers_at - (FRUITLESS - 1) * pause)
 
     def reset(self, *, keep_id: bool = False) -> None:
         """Make the next Fetch a full one; with ``keep_id``, that Fetch also closes the old session on the broker."""

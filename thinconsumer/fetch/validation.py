@@ -17,7 +17,7 @@ from ..timers import NEVER, Random
 from ..wire import ZERO_UUID
 from ..wire.offset_for_leader_epoch import EpochEndOffset
 from .epoch_ends import EpochEndQueries
-from .leader_queries import LeaderQuery
+from .leader_queries import LeaderQuery, PartitionQuery
 from .resets import timestamp_of
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,18 @@ class Validation(EpochEndQueries):
         self._asked.clear()
         self._seen = (-1, -1)
 
+    def _take(self, query: PartitionQuery, data: EpochEndOffset, node_id: int, now: float) -> None:
+        partition = self._partitions.get(query.tp)
+        is_newer = not data.error_code and data.leader_epoch > query.argument
+        if is_newer and partition is not None and query.wanted() and data.end_offset < partition.cursor.fetch_offset:
+            # The end of a newer epoch says nothing about the end of the requested one. Taken for a truncation, the
+            # answer would be followed by the same request at once, for ever.
+            wrong = f"{data.leader_epoch}, {data.end_offset}"
+            text = f"node {node_id} answered with the end of a newer leader epoch than {query.argument}: {wrong}"
+            self.invalid(query, KafkaError(text), now)
+            return
+        super()._take(query, data, node_id, now)
+
     def _compare(self, partition: Partition, topic: TopicMetadata) -> None:
         topic_id = topic.topic_id
         if topic_id != ZERO_UUID:
@@ -84,12 +96,15 @@ class Validation(EpochEndQueries):
         info = self._metadata.leader(partition.tp)
         if info is None:
             return
-        if info.leader_epoch > partition.leader_epoch:
+        is_lower = info.leader_epoch < partition.leader_epoch and self._metadata.has_lowered_epoch(partition.tp)
+        if info.leader_epoch > partition.leader_epoch or is_lower:
             if partition.leader_epoch >= 0:
                 partition.preferred_replica = -1
                 if partition.blocked_until < NEVER:
                     partition.blocked_until = 0.0  # the new leader ends the backoff
-            doubtful = 0 <= partition.cursor.fetch_epoch < info.leader_epoch
+            # A cluster that counts from an older epoch has another log: even records of its epoch may be others.
+            fetch_epoch = partition.cursor.fetch_epoch
+            doubtful = fetch_epoch >= 0 if is_lower else 0 <= fetch_epoch < info.leader_epoch
             partition.leader_epoch = info.leader_epoch
             if doubtful and partition.state is PositionState.FETCHING:
                 partition.move(PositionEvent.LEADER_CHANGED)
@@ -131,11 +146,12 @@ class Validation(EpochEndQueries):
             self._found(partition, data)
 
         # A leader with an older epoch than that of the records read would report a truncation that did not happen, and
-        # a valid position would be reset. So the query waits for newer metadata.
-        if 0 <= leader_epoch < fetch_epoch:
+        # a valid position would be reset. So the query waits for newer metadata, unless there is none.
+        least_epoch = -1 if self._metadata.has_lowered_epoch(partition.tp) else fetch_epoch
+        if 0 <= leader_epoch < least_epoch:
             text = "%s-%s: metadata has leader epoch %s, records read have %s: waiting up to %s s for newer metadata"
             log.info(text, *partition.tp, leader_epoch, fetch_epoch, BEHIND_S)
-        query = LeaderQuery(partition.tp, fetch_epoch, wanted, found, failed, fetch_epoch, now + BEHIND_S)
+        query = LeaderQuery(partition.tp, fetch_epoch, wanted, found, failed, least_epoch, now + BEHIND_S)
         self._asked[partition] = query
         self.add(query)
 
@@ -163,8 +179,9 @@ class Validation(EpochEndQueries):
             partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
             partition.blocked_until = NEVER  # no Fetch or query until a seek
         elif data is None:
-            log.warning("%s-%s: log truncated at an unknown offset: resetting position %s", *partition.tp, position)
-            partition.ask_reset(None)
+            text = "%s-%s: the leader does not know leader epoch %s: position %s is kept if it is inside the log"
+            log.warning(text, *partition.tp, partition.cursor.epoch, position)
+            partition.ask_reset(None, out_of_range=position, forget_epoch=True)
         else:
             where = data.end_offset
             log.warning("%s-%s: log truncated: position %s -> %s (logs diverge there)", *partition.tp, position, where)

@@ -81,6 +81,8 @@ class LeaderEpochRequests:
             self._failed(error, now, is_final=isinstance(error, BrokerResponseError) and not error.retriable)
             return
         problem: tuple[KafkaError, bool] | None = None
+        if not any(row.topic_id in topics for row in response.topics):
+            problem = KafkaError(f"node {answer.node_id} lacks the requested topics"), False
         for row in response.topics:
             if (topic := topics.get(row.topic_id)) is not None:
                 problem = self._take(topic, row, answer.node_id) or problem

@@ -1,0 +1,148 @@
+"""The cached metadata of one topic: which leader and leader epoch of each partition count as the current ones.
+
+Brokers get changes of the metadata at different times. A leader epoch below the newest one seen is therefore ignored,
+unless the brokers prove that the cluster itself has gone back (:class:`EpochDoubt`). KIP-320, KIP-516.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container
+
+from .errors import KafkaError
+from .lazy_dataclass import dataclass, field
+from .linear_hashing import PartitionCounts
+from .types import PartitionInfo
+from .wire import ZERO_UUID
+from .wire.metadata import MetadataResponsePartition
+
+log = logging.getLogger(__name__)
+
+#: How often the named leader must refuse the newest leader epoch, and for how long in seconds, until its own is taken.
+REFUSALS_MIN = 3
+REFUSED_S = 1.0
+
+
+@dataclass(slots=True)
+class EpochDoubt:
+    """Whether the newest leader epoch seen of a partition is one that the cluster does not have.
+
+    A leader rejects requests with a newer leader epoch than its own (UNKNOWN_LEADER_EPOCH). It may lag behind the
+    cluster. But if a Metadata response that was requested after a rejection names this leader with a lower epoch, and
+    it rejects three more requests within at least a second, then the seen epoch was wrong or is lost: a cluster with a
+    restored disk counts from an older epoch.
+    """
+
+    least_refresh: int  #: The number of the first Metadata refresh that was requested after the first rejection.
+    named: PartitionInfo | None = None  #: The partition with a lower epoch, in the last refresh since then.
+    refusals: int = 0  #: How often the named leader has rejected the newest epoch since it was named.
+    since: float = 0.0  #: When it did so first.
+
+    def name(self, info: PartitionInfo, refresh: int) -> None:
+        """Take the partition of a Metadata response with a lower epoch; ``refresh`` is the number of its request."""
+        if refresh >= self.least_refresh:
+            known = self.named
+            if known is None or (known.leader, known.leader_epoch) != (info.leader, info.leader_epoch):
+                self.refusals = 0
+            self.named = info
+
+    def refused(self, node_id: int, now: float) -> PartitionInfo | None:
+        """Count a rejection by a node; return the partition to take over once the lower epoch is proven."""
+        if self.named is None or self.named.leader != node_id:
+            return None
+        self.since = self.since if self.refusals else now
+        self.refusals += 1
+        is_proven = self.refusals >= REFUSALS_MIN and now - self.since >= REFUSED_S
+        return self.named if is_proven else None
+
+
+@dataclass(slots=True)
+class TopicMetadata:
+    """The cached metadata of one topic."""
+
+    name: str
+    topic_id: bytes = ZERO_UUID  #: Zero if the brokers send no topic ids (before Metadata version 10).
+    internal: bool = False
+    error: KafkaError | None = None  #: The topic's error in the latest response, if any.
+    partitions: dict[int, PartitionInfo] = field(default_factory=dict)
+    #: Numbers of the partitions in the first response with this topic id; None before that response. Any other
+    #: partition was added to the topic later, and may have records that were written before this client saw it
+    #: (KIP-253). Empty if the topic was created while this client was running: all its partitions were added later.
+    first_seen: frozenset[int] | None = None
+    #: Newest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise an outdated leader
+    #: would be accepted after one response from a broker that does not have the topic yet.
+    epochs: dict[int, int] = field(default_factory=dict)
+    doubts: dict[int, EpochDoubt] = field(default_factory=dict)  #: The partitions with a rejected newest epoch.
+    lowered: dict[int, int] = field(default_factory=dict)  #: The epochs taken although newer ones had been seen.
+    #: The partition counts of a topic with ordered delivery (KIP-253); None for all other topics.
+    counts: PartitionCounts | None = None
+    #: The number of changes of these counts, which may return to earlier ones: from 2 to 4 partitions, to 2, and to 4.
+    partition_count_epoch: int = -1
+
+    def newer(self, new: PartitionInfo, nodes: Container[int], refresh: int) -> PartitionInfo:
+        """Return the partition to keep after a Metadata response that has it as ``new``.
+
+        Args:
+            nodes: The known brokers by id.
+            refresh: The number of the Metadata refresh; -1 for a response to another request.
+        """
+        number, seen = new.partition, self.epochs.get(new.partition, -1)
+        if new.leader_epoch < 0:
+            return new
+        doubt = self.doubts.get(number)
+        if new.leader_epoch >= seen:
+            self.epochs[number] = new.leader_epoch
+            if doubt is not None and refresh >= doubt.least_refresh:
+                del self.doubts[number]  # a broker confirms the newest epoch: the node that rejects it lags behind
+            return new
+        log.debug("%s-%s: ignoring metadata of leader epoch %s: epoch %s was seen", *new[:2], new.leader_epoch, seen)
+        known = self.partitions.get(number)
+        if doubt is not None:
+            doubt.name(new, refresh)
+            new = doubt.named or new
+        if known is not None and known.leader in nodes and (doubt is None or doubt.named is None):
+            return known
+        # The named leader gets requests with the newest epoch, which it rejects if it lags behind. Without requests
+        # there would be no rejections, and the partition might have no leader for ever.
+        return new._replace(leader_epoch=seen)
+
+    def refused(self, number: int, node_id: int, now: float, next_refresh: int) -> bool:
+        """Count a rejection of the newest leader epoch by a node; return whether its lower epoch is taken now."""
+        doubt = self.doubts.setdefault(number, EpochDoubt(next_refresh))
+        info = doubt.refused(node_id, now)
+        if info is None:
+            return False
+        text = "%s-%s: leader epoch %s was seen, but leader %s has %s, and has rejected the other for %.1f s: taking it"
+        log.warning(
+            text, self.name, number, self.epochs.get(number), node_id, info.leader_epoch, now - doubt.since
+        )  # fmt: skip
+        del self.doubts[number]
+        self.epochs[number] = self.lowered[number] = info.leader_epoch
+        self.partitions[number] = info
+        return True
+
+
+def partition_info(topic: str, raw: MetadataResponsePartition, version: int) -> PartitionInfo:
+    """Return a partition of a Metadata response of this version."""
+    replicas = tuple(raw.replica_nodes)
+    return PartitionInfo(
+        topic,
+        raw.partition_index,
+        raw.leader_id,
+        # Leader epochs in responses before version 9 may be stale (KAFKA-9212) and are ignored.
+        raw.leader_epoch if version >= 9 else -1,
+        replicas,
+        replicas if raw.isr_nodes == raw.replica_nodes else tuple(raw.isr_nodes),
+        tuple(raw.offline_replicas),
+    )
+
+
+def comparable(topic: TopicMetadata) -> tuple[object, ...]:
+    """Return the parts of a topic's metadata that count as a change of the metadata if they differ."""
+    return (
+        topic.topic_id,
+        getattr(topic.error, "code", None),
+        dict(topic.partitions),
+        topic.counts,
+        topic.partition_count_epoch,
+    )
