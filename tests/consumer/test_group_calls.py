@@ -61,6 +61,8 @@ def test_every_method_takes_what_kafka_pythons_takes(name):
         assert (mine.name, mine.kind, mine.default) == (their.name, their.kind, their.default)
     for more in ours[len(theirs) :]:
         assert more.default is not more.empty, f"{name}({more}) needs what kafka-python does not pass"
+        is_old = name in ("topics", "partitions_for_topic")  # timeout_ms was positional in the first release
+        assert is_old or more.kind is more.KEYWORD_ONLY, f"{name}({more}) may clash with later arguments of theirs"
 
 
 def test_topics_may_be_given_when_constructing(consumer):
@@ -68,6 +70,33 @@ def test_topics_may_be_given_when_constructing(consumer):
     assert found.subscription() == {"t", "u"}
     join(found)
     assert found.assignment() == {TP, TopicPartition("t", 1), TopicPartition("u", 0)}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_excluded_topics_are_not_subscribed_whenever_they_are_created(sim, consumer, protocol):
+    found = consumer(group_protocol=protocol, metadata_max_age_ms=1000)
+    found.subscribe(pattern="[tu].*", exclude="u|.*-internal")
+    join(found)
+    assert found.subscription() == {"t"}
+    for name in ("t-internal", "t-new", "u-new"):
+        sim.create_topic(name)
+    join(found, lambda: len(found.assignment()) == 4)
+    assert found.subscription() == {tp.topic for tp in found.assignment()} == {"t", "t-new", "u-new"}
+    found.subscribe(pattern="[tu].*", exclude="t.*")
+    join(found, lambda: {tp.topic for tp in found.assignment()} == {"u", "u-new"})
+
+
+def test_an_exclusion_of_all_topics_is_named(consumer):
+    found = consumer()
+    found.subscribe(pattern="t", exclude="t.*")
+    join(found, lambda: "re.compile('t') without re.compile('t.*')" in str(found.health().reason))
+    assert found.assignment() == set()
+
+
+def test_the_broker_excludes_no_topics(consumer):
+    found = consumer(group_protocol="consumer")
+    with pytest.raises(IllegalArgumentError, match="RE2 has no negative lookahead"):
+        found.subscribe(pattern=SubscriptionPattern("t.*"), exclude="t-internal")
 
 
 def test_topics_without_a_group_are_refused(sim):

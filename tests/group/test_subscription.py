@@ -49,6 +49,48 @@ def test_a_pattern_matches_whole_names_as_in_java(pattern, internal, wanted):
     assert subscription.wanted(KNOWN, internal=internal) == wanted
 
 
+@pytest.mark.parametrize(
+    ("exclude", "wanted"),
+    [
+        (".*-eu", {"orders", "my-orders"}),
+        ("eu", {"orders", "orders-eu", "my-orders"}),
+        (re.compile("ORDERS|MY-.*", re.IGNORECASE), {"orders-eu"}),
+        (".*", set()),
+    ],
+)
+def test_excluded_topics_are_those_whose_whole_name_matches(exclude, wanted):
+    subscription = UserSubscription()
+    subscription.subscribe((), ".*", None, exclude)
+    assert subscription.wanted(KNOWN, internal=False) == wanted
+    assert {name for name in KNOWN if subscription.may_have(name, is_hidden=name.startswith("_"))} == wanted
+    subscription.subscribe((), ".*", None)
+    assert subscription.wanted(KNOWN, internal=False) == {"orders", "orders-eu", "my-orders"}
+    subscription.subscribe((), ".*", None, exclude)
+    subscription.clear()
+    subscription.subscribe(["orders-eu"], None, None)
+    assert subscription.wanted(KNOWN, internal=False) == {"orders-eu"}
+
+
+@pytest.mark.parametrize(
+    ("topics", "pattern", "exclude", "reason"),
+    [
+        (["orders"], None, "o.*", "needs a pattern"),
+        ((), SubscriptionPattern("orders.*"), ".*-eu", "RE2 has no negative lookahead"),
+        ((), "orders.*", SubscriptionPattern(".*-eu"), "RE2 has no negative lookahead"),
+        ((), "orders.*", "(", "no regular expression"),
+        ((), "orders.*", 7, "no regular expression"),
+        ((), "orders.*", b"x", "matches bytes"),
+        ((), b"orders.*", None, "matches bytes"),
+        ((), re.compile(b"orders.*"), None, "matches bytes"),
+    ],
+)
+def test_an_exclusion_that_cannot_be_applied_raises_at_once(topics, pattern, exclude, reason):
+    subscription = UserSubscription()
+    with pytest.raises(IllegalArgumentError, match=reason):
+        subscription.subscribe(topics, pattern, None, exclude)
+    assert subscription.mode is Mode.NONE and subscription.version == 0
+
+
 def test_a_deleted_topic_matches_no_pattern():
     subscription = UserSubscription()
     subscription.subscribe((), ".*", None)

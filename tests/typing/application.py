@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -122,6 +123,7 @@ def subscribing() -> set[str]:
     with Consumer(group_id="billing", group_protocol="auto", group_remote_assignor="uniform") as consumer:
         consumer.subscribe(["orders"])
         consumer.subscribe(pattern="orders-.*")
+        consumer.subscribe(pattern="orders-.*", exclude=re.compile(".*-test"))
         pattern = SubscriptionPattern("orders-.*")
         consumer.subscribe(pattern=pattern)
         return {*consumer.subscription(), pattern.pattern}

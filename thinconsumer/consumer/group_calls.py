@@ -41,17 +41,21 @@ class GroupCalls:
         topics: Iterable[str] = (),
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: Any = None,
+        *,
+        exclude: str | re.Pattern[str] | None = None,
     ) -> None:
         """Subscribe to topics, or to all topics that match a pattern, as a member of the group.
 
         Replaces the previous subscription. ``pattern`` must match a whole topic name; topics created later are
         included. A str is matched here, a :class:`SubscriptionPattern` by the broker (``group_protocol="consumer"``).
+        Topics whose whole name matches ``exclude`` are left out, of a ``pattern`` that is matched here.
         ``listener`` is a :class:`RebalanceListener`, or any object with its methods; it may have those of
         :class:`PartitionKeyRebalanceListener`, too. The member joins the group in the next ``poll``.
 
         Raises:
             IllegalArgumentError: neither topics nor pattern, or both, or an illegal name, or a ``SubscriptionPattern``
-                with the classic protocol. To end a subscription, call :meth:`unsubscribe`.
+                with the classic protocol or with ``exclude``, or ``exclude`` without a pattern. To end a subscription,
+                call :meth:`unsubscribe`.
             IllegalStateError: there is no ``group_id``, or partitions were assigned by hand.
         """
         for name in LISTENER_METHODS:
@@ -60,7 +64,7 @@ class GroupCalls:
             group = self._reader.managers.require_group()
             if isinstance(pattern, SubscriptionPattern):
                 group.require_broker_patterns()
-            group.subscription.subscribe(topics, pattern, listener)
+            group.subscription.subscribe(topics, pattern, listener, exclude)
             group.subscribed()
 
     def unsubscribe(self) -> None:

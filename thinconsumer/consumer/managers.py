@@ -236,7 +236,8 @@ class ConsumerManagers:
             detail = f"the topic has {count} partitions; check the number"
             yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", partition=tp, detail=detail)
         if self.group is not None and self.group.matches_nothing:
-            detail = f"no topic matches the pattern {self.group.subscription.pattern!r}; check it, and ACL Describe"
+            wanted = self.group.subscription.pattern_text()
+            detail = f"no topic matches the pattern {wanted}; check it, and ACL Describe"
             yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", detail=detail)
 
     def _own_topics(self) -> frozenset[str]:

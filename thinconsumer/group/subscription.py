@@ -36,6 +36,7 @@ class UserSubscription:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()  #: The subscribed names; empty with a pattern.
         self.pattern: re.Pattern[str] | None = None
+        self.exclude: re.Pattern[str] | None = None  #: Topics that match this one as a whole are not subscribed.
         self.regex: str | None = None  #: The regular expression that the broker evaluates.
         self.listener: Any = None
         self.version = 0
@@ -46,18 +47,24 @@ class UserSubscription:
         return self.mode in (Mode.TOPICS, Mode.PATTERN, Mode.BROKER_PATTERN)
 
     def subscribe(
-        self, topics: Iterable[str], pattern: str | re.Pattern[str] | SubscriptionPattern | None, listener: Any
+        self,
+        topics: Iterable[str],
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None,
+        listener: Any,
+        exclude: str | re.Pattern[str] | None = None,
     ) -> None:
-        """Subscribe to topics by name or by pattern.
+        """Subscribe to topics by name, or by pattern without those that match ``exclude``.
 
         Raises:
-            IllegalArgumentError: neither or both are given, a topic name is not legal, or the listener lacks a method.
+            IllegalArgumentError: neither or both of topics and pattern are given, ``exclude`` is given without a
+                pattern that the client evaluates, a topic name is not legal, or the listener lacks a method.
             IllegalStateError: partitions are assigned manually.
         """
         names = _names(topics)
         if (pattern is None) == (not names):
             given = "both" if names else "neither"
             raise IllegalArgumentError(f"subscribe() takes either topics or a pattern, not {given}")
+        excluded = None if exclude is None else _excluded(exclude, pattern)
         for name in ("on_partitions_assigned", "on_partitions_revoked"):
             if listener is not None and not callable(getattr(listener, name, None)):
                 raise IllegalArgumentError(f"the listener {listener!r} has no method {name}")
@@ -72,6 +79,7 @@ class UserSubscription:
             mode = Mode.TOPICS
         self.mode = mode
         self.topics, self.pattern, self.regex, self.listener = names, compiled, regex, listener
+        self.exclude = excluded
         self.version += 1
 
     def assign(self) -> None:
@@ -89,21 +97,21 @@ class UserSubscription:
         """Drop the subscription or the manual assignment."""
         self.mode = Mode.NONE
         self.topics, self.pattern, self.regex, self.listener = frozenset(), None, None, None
+        self.exclude = None
         self.version += 1
 
     def wanted(self, known: Mapping[str, TopicMetadata], *, internal: bool) -> frozenset[str]:
         """Return the subscribed topics: the given names, or those of ``known`` that match the pattern as a whole.
 
-        Return none for a pattern that the broker evaluates. ``internal`` says whether a pattern may match internal
-        topics.
+        Topics that match ``exclude`` as a whole are left out. Return none for a pattern that the broker evaluates.
+        ``internal`` says whether a pattern may match internal topics.
         """
-        pattern = self.pattern
-        if pattern is None:
+        if self.pattern is None:
             return self.topics
         return frozenset(
             name
             for name, topic in known.items()
-            if topic.partitions and (internal or not topic.internal) and pattern.fullmatch(name)
+            if topic.partitions and (internal or not topic.internal) and self._matches(name)
         )
 
     def may_have(self, topic: str, *, is_hidden: bool = False) -> bool:
@@ -113,8 +121,17 @@ class UserSubscription:
         broker can tell, and if nothing is subscribed, as for partitions that are assigned by hand.
         """
         if self.pattern is not None:
-            return not is_hidden and self.pattern.fullmatch(topic) is not None
+            return not is_hidden and self._matches(topic)
         return self.mode is not Mode.TOPICS or topic in self.topics
+
+    def pattern_text(self) -> str:
+        """Return the pattern and the one of excluded topics for an error message."""
+        return repr(self.pattern) if self.exclude is None else f"{self.pattern!r} without {self.exclude!r}"
+
+    def _matches(self, topic: str) -> bool:
+        """Return whether the pattern matches a topic, and ``exclude`` does not."""
+        pattern, exclude = self.pattern, self.exclude
+        return pattern is not None and bool(pattern.fullmatch(topic)) and not (exclude and exclude.fullmatch(topic))
 
 
 def _mixed(call: str, before: str) -> IllegalStateError:
@@ -141,9 +158,24 @@ def _names(topics: Iterable[str]) -> frozenset[str]:
 
 def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
-        return re.compile(pattern)
+        compiled = re.compile(pattern)
     except (re.error, TypeError) as error:
         raise IllegalArgumentError(f"{pattern!r} is no regular expression: {error}") from None
+    if not isinstance(compiled.pattern, str):  # it would raise TypeError in poll, when topics are matched
+        raise IllegalArgumentError(f"{pattern!r} matches bytes: topic names are str")
+    return compiled
+
+
+def _excluded(exclude: Any, pattern: str | re.Pattern[str] | SubscriptionPattern | None) -> re.Pattern[str]:
+    """Compile the pattern of excluded topics. Raises: IllegalArgumentError, if ``pattern`` is not matched here."""
+    if pattern is None:
+        raise IllegalArgumentError("subscribe(exclude=...) needs a pattern: a list of topics has only those wanted")
+    if isinstance(pattern, SubscriptionPattern) or isinstance(exclude, SubscriptionPattern):
+        raise IllegalArgumentError(
+            "subscribe(exclude=...) needs a pattern of type str, which is matched by the client: the broker takes one "
+            "regular expression, and RE2 has no negative lookahead that could exclude topics"
+        )
+    return _compile(exclude)
 
 
 #: The most bytes of a regular expression; a request has room for 32,767.
