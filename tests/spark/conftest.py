@@ -16,8 +16,8 @@ from thinconsumer.testing import MemoryCluster
 class Cluster:
     """A cluster in memory with virtual time, and the source's parts that talk to it; ``holds`` are values in t-0."""
 
-    def __init__(self, topics, nodes=1, holds=()):
-        self.kafka = MemoryCluster(nodes, topics)
+    def __init__(self, topics, nodes=1, holds=(), **config):
+        self.kafka = MemoryCluster(nodes, topics, **config)
         self.made = []
         self.slept = []
         if holds:

@@ -63,11 +63,11 @@ def test_all_offsets_are_looked_up_in_one_round_trip(cluster):
     c.append(b"a", b"b", partition=1)
     client = c.client()
     tps = client.partitions()
-    first, last = client.offsets(dict.fromkeys(tps, -2), dict.fromkeys(tps, -1))
+    first, last = client.offsets(dict.fromkeys(tps, -2), dict.fromkeys(tps, -1)).offsets
     assert (first[T1], last[T1]) == (0, 2)
     assert len(c.requests(ListOffsetsRequest)) == 4
     before = len(c.requests(MetadataRequest))
-    assert client.latest(tps, {})[T1] == 2
+    assert client.latest(tps, {}).offsets[0][T1] == 2
     assert len(c.requests(MetadataRequest)) == before  # leaders stay cached
     assert len(c.requests(ListOffsetsRequest)) == 6
 
@@ -75,7 +75,7 @@ def test_all_offsets_are_looked_up_in_one_round_trip(cluster):
 def test_log_ends_before_known_offsets_are_requested_again(cluster):
     c = cluster(holds=[b"a"])
     client = c.client(**{"fetchOffset.numRetries": "4", "fetchOffset.retryIntervalMs": "20"})
-    assert client.latest([T0], {T0: 5}) == {T0: 1}
+    assert client.latest([T0], {T0: 5}).offsets == [{T0: 1}]
     assert c.slept == [0.02] * 3
 
 

@@ -87,7 +87,7 @@ def test_options_are_parsed_and_not_case_sensitive(name, text, field, value):
 
 def test_writer_and_group_options_are_ignored():
     found = options(topic="out", groupIdPrefix="p", **{"kafka.group.id": "g"})
-    assert consumer_config(found.kafka) == {"bootstrap.servers": "localhost:9092"}
+    assert consumer_config(found.kafka) == {"bootstrap.servers": "localhost:9092", "ordered.delivery": "off"}
 
 
 def test_every_kafka_option_of_a_producer_is_ignored():
@@ -97,7 +97,10 @@ def test_every_kafka_option_of_a_producer_is_ignored():
     consumers = {dotted(name) for name in CONSUMER_OPTIONS} | REFUSED.keys()
     shared = {f"kafka.{name}": "x" for name in producers - consumers}
     assert {"kafka.compression.type", "kafka.delivery.timeout.ms", "kafka.acks", "kafka.linger.ms"} <= shared.keys()
-    assert consumer_config(options(**shared).kafka) == {"bootstrap.servers": "localhost:9092"}
+    assert consumer_config(options(**shared).kafka) == {
+        "bootstrap.servers": "localhost:9092",
+        "ordered.delivery": "off",
+    }
 
 
 def test_pattern_matches_whole_names():

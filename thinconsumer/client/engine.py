@@ -115,6 +115,13 @@ class Engine:
         self._closing = False
         self._unanswered: set[Request] = set()  #: Requests that :meth:`close` has sent and that have no response yet.
 
+    def add(self, manager: Manager) -> None:
+        """Step one more manager from now on, behind all others."""
+        self._managers = (*self._managers, manager)
+        self._by_name[manager.asker] = manager
+        self._order = list(self._by_name).index
+        self.touch()
+
     def touch(self, asker: str = "") -> None:
         """Make the next step run one manager, or all of them: a public call has changed the state that they act on."""
         self._touched.add(asker)

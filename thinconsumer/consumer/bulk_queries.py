@@ -7,7 +7,7 @@ public calls make one query each. Each function is one call of the given consume
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..calls import Call
 from ..errors import UnknownTopicOrPartitionError
@@ -17,9 +17,12 @@ from ..wire import ZERO_UUID
 from .arguments import to_seconds
 from .consumer import Consumer
 
+if TYPE_CHECKING:
+    from ..ordered.gate_queries import TopicGates
+
 Offsets = Mapping[TopicPartition, int]
 
-__all__ = ["known_topic_id", "look_up", "partitions_of", "poll_up_to"]
+__all__ = ["known_topic_id", "look_up", "look_up_gates", "ordered_topics", "partitions_of", "poll_up_to"]
 
 
 def partitions_of(
@@ -79,6 +82,26 @@ def aborted_batches(consumer: Consumer[Any, Any]) -> int:
     """Return how many batches of aborted transactions the consumer has left out (read_committed)."""
     with consumer._shell.stay():
         return consumer._reader.managers.collector.aborted_batches
+
+
+def ordered_topics(consumer: Consumer[Any, Any], topics: Iterable[str]) -> frozenset[str]:
+    """Return those of these topics that have ordered delivery (KIP-253), from cached metadata (no I/O)."""
+    return frozenset(consumer._reader.managers.metadata.ordered).intersection(topics)
+
+
+def look_up_gates(consumer: Consumer[Any, Any], topics: Iterable[str], timeout_ms: float | None = None) -> TopicGates:
+    """Return the gates of the partitions of these topics, which have ordered delivery (KIP-253).
+
+    Call it after the log ends were looked up with the same consumer: its metadata then contain each change of the
+    partition counts before these ends, as a leader rejects requests that are based on older metadata. Without a changed
+    topic in the metadata, no request is sent.
+    """
+    from ..ordered.gate_queries import changed_topics  # on demand, as most clusters have no such topic
+
+    reader = consumer._reader
+    with consumer._shell.enter():
+        changed = changed_topics(reader.managers.metadata, frozenset(topics))
+        return reader.wait(reader.managers.gate_queries().ask(changed), timeout_ms) if changed else {}
 
 
 def poll_up_to(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..group.group import Group
     from ..ordered.barrier import Barrier
     from ..ordered.delivery import OrderedDelivery
+    from ..ordered.gate_queries import GateQueries
 
 
 class ConsumerManagers:
@@ -39,8 +40,8 @@ class ConsumerManagers:
 
     __slots__ = (
         "_generation", "_keeps_order", "_missing", "_ordered_seen", "_random", "_wall_time", "_wanted", "answers",
-        "barrier", "buffer", "collector", "config", "engine", "group", "lookups", "metadata", "metrics", "ordered",
-        "partitions", "planner", "resets", "validation",
+        "barrier", "buffer", "collector", "config", "engine", "gates", "group", "lookups", "metadata", "metrics",
+        "ordered", "partitions", "planner", "resets", "validation",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +79,7 @@ class ConsumerManagers:
             from ..ordered.barrier import Barrier  # on demand, as the group
 
             self.barrier = Barrier(config, self.partitions, self.metadata, random, self.group)
+        self.gates: GateQueries | None = None  #: None until :meth:`gate_queries` is called.
         self._keeps_order = config.ordered_delivery != "off"
         self._ordered_seen = -1  #: The metadata version in which no topic with ordered delivery had changed.
         self._random = random
@@ -117,9 +119,18 @@ class ConsumerManagers:
         """Return the gatekeepers: the managers that hold partitions at gates (docs/design.md, glossary)."""
         return [one for one in (self.ordered, self.barrier) if one is not None]
 
+    def gate_queries(self) -> GateQueries:
+        """Return the manager that looks up the gates of whole topics, which steps from the first call on."""
+        if self.gates is None:
+            from ..ordered.gate_queries import GateQueries  # on demand: only Spark's driver asks for gates
+
+            self.gates = GateQueries(self.config, self.metadata, self._random)
+            self.engine.add(self.gates)
+        return self.gates
+
     def _follow_assignment(self, now: float) -> list[Request]:
         """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
-        generation, group = (self.partitions.generation, self.lookups.version), self.group
+        generation, group, queries = self._lookup_generation(), self.group, self.gates
         topics: frozenset[str] = frozenset() if group is None else group.topics()
         everything = group is not None and group.wants_all_topics
         if self._generation != generation:
@@ -128,11 +139,16 @@ class ConsumerManagers:
             self._wanted = ()
         if self._wanted != (topics, everything):
             self._wanted = (topics, everything)
-            self.metadata.want(self.partitions.topics() | self.lookups.topics() | topics, everything=everything)
+            asked = self.lookups.topics() if queries is None else self.lookups.topics() | queries.topics()
+            self.metadata.want(self.partitions.topics() | asked | topics, everything=everything)
         return []
 
+    def _lookup_generation(self) -> tuple[int, int]:
+        queries = self.gates
+        return self.partitions.generation, self.lookups.version + (0 if queries is None else queries.version)
+
     def _assignment_wake_at(self, now: float) -> float:
-        return NEVER if self._generation == (self.partitions.generation, self.lookups.version) else now
+        return NEVER if self._generation == self._lookup_generation() else now
 
     def _restart(self, now: float) -> None:
         self._wanted = ()

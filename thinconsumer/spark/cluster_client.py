@@ -9,16 +9,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..consumer import Consumer
-from ..consumer.bulk_queries import known_topic_id, look_up, partitions_of, poll_up_to
+from ..consumer.bulk_queries import known_topic_id, look_up, look_up_gates, ordered_topics, partitions_of, poll_up_to
 from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
 from .kafka_options import errors_name_host
 from .offsets import EARLIEST, LATEST, Offsets, partition_names
 from .options import AssignedPartitions, Selection, SourceOptions, TopicNames, consumer_config
+
+if TYPE_CHECKING:
+    from ..ordered.gate_queries import TopicGates
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,14 @@ SAMPLING_MS = 2000
 COMMIT_MS = 10_000
 #: Pause after a failed commit, in seconds: without it, every micro-batch would wait for an unavailable coordinator.
 COMMIT_PAUSE_S = 60.0
+
+
+class Found(NamedTuple):
+    """The offsets for each dict of timestamps, and what holds partitions of their topics back (KIP-253)."""
+
+    offsets: list[dict[TopicPartition, int]]
+    ordered: frozenset[str]  #: The topics with ordered delivery.
+    gates: TopicGates  #: Those of topics whose partition count has changed; they cover all records up to the log ends.
 
 
 class ClusterClient:
@@ -77,16 +88,29 @@ class ClusterClient:
                 raise
         return self._retry(lambda consumer: select_partitions(self._options.selection, consumer, missing_ok=True))
 
-    def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-        """Return the offsets for each dict of ListOffsets timestamps, in one round trip."""
-        return self._retry(lambda consumer: look_up(consumer, questions))
+    def offsets(self, *questions: Mapping[TopicPartition, int]) -> Found:
+        """Return the offsets for each dict of ListOffsets timestamps, in one round trip.
+
+        Gates are looked up afterwards, by the same consumer: its metadata are as new as the offsets. They take two more
+        round trips, but only if a topic with ordered delivery has changed.
+        """
+
+        def request(consumer: Consumer[Any, Any]) -> Found:
+            offsets = look_up(consumer, questions)
+            ordered = ordered_topics(consumer, {tp.topic for question in questions for tp in question})
+            if not ordered or self._options.order == "off":
+                return Found(offsets, ordered, {})
+            return Found(offsets, ordered, look_up_gates(consumer, ordered))
+
+        return self._retry(request)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return the log start offsets of these partitions."""
-        (found,) = self.offsets(dict.fromkeys(partitions, EARLIEST))
+        question = dict.fromkeys(partitions, EARLIEST)
+        (found,) = self._retry(lambda consumer: look_up(consumer, [question]))
         return found
 
-    def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
+    def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Found:
         """Return the log end offsets of these partitions.
 
         If one is below the offset in ``known``, which the stream has reached already, the broker that answered may be
@@ -94,8 +118,8 @@ class ClusterClient:
         """
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
-            (found,) = self.offsets(question)
-            behind = [tp for tp, offset in found.items() if offset < known.get(tp, 0)]
+            found = self.offsets(question)
+            behind = [tp for tp, offset in found.offsets[0].items() if offset < known.get(tp, 0)]
             if not behind or attempt == self._options.fetch_offset_num_retries:
                 break
             names = partition_names(behind)
@@ -123,7 +147,12 @@ class ClusterClient:
         if not last and self._clock() < self._commit_at.get(group, float("-inf")):
             return False
         try:
-            self._group_consumer(group).commit(offsets, COMMIT_MS)
+            consumer = self._group_consumer(group)
+            if group in self._commit_at:
+                # The last commit may have failed since a partition was removed, as on topics with ordered delivery.
+                there = partitions_of(consumer, sorted({tp.topic for tp in offsets}), COMMIT_MS)
+                offsets = {tp: offset for tp, offset in offsets.items() if tp.partition in there.get(tp.topic, ())}
+            consumer.commit(offsets, COMMIT_MS)
         except KafkaError as error:
             self._commit_at[group] = self._clock() + COMMIT_PAUSE_S
             if group in self._groups:

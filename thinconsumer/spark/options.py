@@ -102,6 +102,8 @@ class SourceOptions:
     fetch_offset_num_retries: int = 3
     fetch_offset_retry_interval_ms: int = 1000
     commit_group: str | None = None
+    order: str = "topic"  #: The option ``kafka.ordered.delivery``.
+    order_grace_ms: int = 300_000  #: The option ``kafka.ordered.delivery.grace.ms``.
 
     @property
     def is_limited(self) -> bool:
@@ -175,10 +177,17 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
     _try(problems, values, "starting", lambda: _bound(given, STARTING))
     _try(problems, values, "ending", lambda: _bound(given, ENDING))
     problems += _contradictions(values)
-    problems += kafka_problems(kafka, REFUSED, lambda rest: ConsumerConfig.from_config(consumer_config(rest)))
+    configs: list[ConsumerConfig] = []
+    problems += kafka_problems(kafka, REFUSED, lambda rest: configs.append(_consumer_config(rest)))
     if problems:
         raise KafkaConfigurationError(join_problems(problems))
+    (config,) = configs
+    values |= {"order": config.ordered_delivery, "order_grace_ms": config.ordered_delivery_grace_ms}
     return SourceOptions(kafka=kafka, given=frozenset(given), **values)
+
+
+def _consumer_config(kafka: Mapping[str, str]) -> ConsumerConfig:
+    return ConsumerConfig.from_config({name: value for name, value in kafka.items() if _has_effect(name)})
 
 
 def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -191,9 +200,17 @@ def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
     return {name: value for name, value in lower.items() if not name.startswith(KAFKA)}, hidden(kafka)
 
 
+#: Options of the consumer that only the driver's planning uses.
+ORDER = ("ordered_delivery", "ordered_delivery_grace_ms")
+
+
 def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
-    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own."""
-    return {**{name: value for name, value in kafka.items() if _has_effect(name)}, **own}
+    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own.
+
+    The consumers hold no partition: the driver plans which records are read when, and tasks read what is planned.
+    """
+    taken = {name: value for name, value in kafka.items() if _has_effect(name) and name.replace(".", "_") not in ORDER}
+    return {**taken, "ordered.delivery": "off", **own}
 
 
 def _has_effect(name: str) -> bool:

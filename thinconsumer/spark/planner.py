@@ -171,7 +171,8 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
         first = start.get(tp)
         if first is None:
             if low is None:
-                losses.append(Loss(tp, 0, until, "the partition was added and deleted"))
+                if until > 0:
+                    losses.append(Loss(tp, 0, until, "the partition was added and deleted"))
                 continue
             if low > 0:
                 losses.append(Loss(tp, 0, low, f"deleted from a new partition; the log begins at {low}"))
@@ -187,6 +188,15 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
             first = low
         ranges.append(OffsetRange(tp.topic, tp.partition, first, until))
     return ReadPlan([found for found in ranges if found.size > 0], losses)
+
+
+def removed_before_read(removed: Offsets, latest: Mapping[TopicPartition, int]) -> list[Loss]:
+    """Return the losses in partitions with ordered delivery that were ``removed``, since retention had emptied them.
+
+    ``removed`` are the offsets up to which they were read, ``latest`` the log ends when they were last seen.
+    """
+    why = "deleted, and the emptied partition was removed"
+    return [Loss(tp, offset, latest[tp], why) for tp, offset in sorted(removed.items()) if latest.get(tp, 0) > offset]
 
 
 def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -36,10 +36,20 @@ from pyspark.sql.types import (
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 from . import options as source_options
-from . import planner
-from .cluster_client import ClusterClient
+from . import order, planner
+from .cluster_client import ClusterClient, Found
 from .columns import COLUMNS
-from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, from_json, to_json
+from .offsets import (
+    EARLIEST,
+    LATEST,
+    Json,
+    Offsets,
+    first_batch_end,
+    first_batch_start,
+    from_json,
+    partition_names,
+    to_json,
+)
 from .options import AtCommitted, AtOffsets, Bound, SourceOptions
 from .worker_process import prepare
 
@@ -59,6 +69,7 @@ else:
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..ordered.gate_queries import TopicGates
     from .write_options import WriteSettings
 
 log = logging.getLogger(__name__)
@@ -158,14 +169,18 @@ class _Reader:
         if plan.losses:
             log.warning("%s", planner.describe_losses(plan.losses))
 
-    def _cluster_offsets(self, partitions: Iterable[TopicPartition], *bounds: Bound) -> list[planner.ClusterOffsets]:
-        """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets)."""
+    def _cluster_offsets(
+        self, partitions: Iterable[TopicPartition], *bounds: Bound
+    ) -> tuple[list[planner.ClusterOffsets], Found]:
+        """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets).
+
+        The second element has the gates of topics with ordered delivery.
+        """
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
             planner.check_every_partition_named(bound, partitions, option)
         asked = [planner.times_to_look_up(bound, partitions) for bound in bounds]
-        earliest, latest, *found = self._cluster.offsets(
-            dict.fromkeys(partitions, EARLIEST), dict.fromkeys(partitions, LATEST), *asked
-        )
+        answers = self._cluster.offsets(dict.fromkeys(partitions, EARLIEST), dict.fromkeys(partitions, LATEST), *asked)
+        earliest, latest, *found = answers.offsets
         result = []
         for bound, times in zip(bounds, found):
             committed: Mapping[Any, int | None] = {}
@@ -173,7 +188,7 @@ class _Reader:
                 committed = self._cluster.committed(bound.group, partitions)
             matched = {tp: offset if offset >= 0 else None for tp, offset in times.items()}
             result.append(planner.ClusterOffsets(earliest, latest, matched, committed))
-        return result
+        return result, answers
 
 
 class KafkaBatchReader(_Reader, DataSourceReader):
@@ -185,12 +200,36 @@ class KafkaBatchReader(_Reader, DataSourceReader):
         starting, ending = options.batch_start(), options.batch_end()
         try:
             partitions = self._cluster.partitions()
-            at_start, at_end = self._cluster_offsets(partitions, starting, ending)
+            (at_start, at_end), found = self._cluster_offsets(partitions, starting, ending)
         finally:
             self._cluster.close()
         first = planner.offsets_of(starting, at_start, no_match_is_latest=options.no_match == "latest")
         last = planner.offsets_of(ending, at_end, no_match_is_latest=True)
+        if found.gates:
+            last = self._open(first, last, at_start, found.gates)
         return self._tasks(planner.plan_batch(first, last, at_start), partitions)
+
+    @staticmethod
+    def _open(first: Offsets, last: Offsets, cluster: planner.ClusterOffsets, gates: TopicGates) -> Offsets:
+        """Return the ends without records of keys of which the batch lacks earlier ones."""
+        begin = {tp: max(offset, cluster.earliest[tp]) for tp, offset in first.items()}
+        ends = {tp: min(offset, cluster.latest[tp]) for tp, offset in last.items()}
+        opened = order.open_ends_of_batch(begin, ends, cluster.earliest, gates)
+        held = [tp for tp in sorted(ends) if opened[tp] < ends[tp]]
+        if held:
+            log.warning(
+                "%s: records are left out, since this batch lacks earlier records of their keys in other partitions",
+                partition_names(held),
+            )
+        return {tp: opened[tp] if tp in held else offset for tp, offset in last.items()}
+
+
+class LogEnds(NamedTuple):
+    """The log ends of all partitions, what holds some of them back, and when that was looked up."""
+
+    latest: Offsets
+    gates: TopicGates
+    when: order.LookedUp
 
 
 class KafkaStreamReader(_Reader, DataSourceStreamReader):
@@ -202,15 +241,18 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         columns: tuple[str, ...],
         cluster: ClusterClient | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(options, columns, cluster)
         self._clock = clock
+        self._wall_clock = wall_clock
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
+        self._removed: frozenset[TopicPartition] = frozenset()  #: Partitions with an offset that do not exist any more.
         #: Where the next micro-batch starts, which PySpark 4.0 and 4.1 do not pass to :meth:`latestOffset`.
         self._seen: Json | None = None
         #: With the trigger AvailableNow, the log end offsets at which the stream ends; None until they are looked up.
-        self._target: Offsets | None = None
+        self._target: LogEnds | None = None
         self._has_target = False
         self._fired_at: float | None = None
         self._sizes: list[tuple[int, int]] = []  #: (number of offsets, bytes) of each sample of records.
@@ -226,24 +268,29 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         Spark calls this when the batch that ended at ``start`` is in its checkpoint, also while the stream is idle, so
         ``start`` is committed for the group here: Spark calls :meth:`commit` one batch later.
         """
+        is_finished = bool(start)
         if start is None:
             start = self._seen or {}
-        elif start:
-            self.commit(start)
-        begin: Offsets
-        if start:
-            begin, first = from_json(start), None
-            latest = self._find_latest(begin)
-        else:
-            begin, latest = self._begin()
-            first = begin
-        end = self._limit(begin, latest, limit)
-        if first is not None:
-            self._seen = first_batch_end(first, end)
+        if not start:
+            begin, ends = self._begin()
+            offered = self._pass_gates(begin, ends)
+            self._seen = first_batch_end(begin, self._limit(begin, offered, ends, limit))
+            return self._seen
+        begin, barriers = from_json(start), order.barriers_of(start)
+        ends = self._find_latest(begin)
+        if is_finished:
+            self.commit(start)  # behind the lookup, which shows the partitions that were removed
+        offered, before = self._pass_gates(begin, ends), barriers
+        if self._options.order == "barrier":
+            offered, barriers = order.open_topics(begin, offered, before, ends.when, self._options.order_grace_ms)
+        end = self._limit(begin, offered, ends, limit)
+        barriers = order.unfinished(barriers, end)
+        if end == begin and barriers == before:
+            self._seen = start
         else:
             # If no partition exists, to_json() returns ``{}``, which is also the offset before the first batch: the
             # stream would start anew. So the end is written like that of a first batch, which is never ``{}``.
-            self._seen = start if end == begin else to_json(end) or first_batch_end({}, {})
+            self._seen = order.with_barriers(to_json(end), barriers) or first_batch_end({}, {})
         return self._seen
 
     def reportLatestOffset(self) -> Json | None:
@@ -268,7 +315,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
 
     def commit(self, end: Json) -> None:
         """Commit the end of a finished batch for ``commitGroup``."""
-        group, offsets = self._options.commit_group, from_json(end)
+        group = self._options.commit_group
+        offsets = {tp: offset for tp, offset in from_json(end).items() if tp not in self._removed}
         if group is not None and offsets != self._committed and self._cluster.commit(group, offsets):
             self._committed = offsets
 
@@ -276,43 +324,67 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         """Close connections. PySpark up to 4.3 does not call this when a query stops."""
         self._cluster.close()
 
-    def _begin(self) -> tuple[Offsets, Offsets]:
-        """Return the start offsets of a new stream, and the log end offsets."""
-        starting = self._options.stream_start()
-        (cluster,) = self._cluster_offsets(self._cluster.partitions(), starting)
+    def _begin(self) -> tuple[Offsets, LogEnds]:
+        """Return the start offsets of a new stream, and the log ends."""
+        starting, begun_ms = self._options.stream_start(), self._now_ms()
+        (cluster,), found = self._cluster_offsets(self._cluster.partitions(), starting)
         begin = planner.offsets_of(starting, cluster, no_match_is_latest=self._options.no_match == "latest")
         if isinstance(starting, (AtOffsets, AtCommitted)):
             self._handle_losses(planner.plan_batch(begin, cluster.latest, cluster))
             begin = {tp: min(max(offset, cluster.earliest[tp]), cluster.latest[tp]) for tp, offset in begin.items()}
-        return begin, self._remember(dict(cluster.latest))
+        return begin, self._remember(dict(cluster.latest), found, begun_ms)
 
-    def _find_latest(self, begin: Offsets) -> Offsets:
+    def _find_latest(self, begin: Offsets) -> LogEnds:
         if self._target is not None:
             return self._target
-        return self._remember(self._cluster.latest(self._cluster.partitions(known=begin), begin))
+        begun_ms = self._now_ms()
+        found = self._cluster.latest(self._cluster.partitions(known=begin), begin)
+        (latest,) = found.offsets
+        # Partitions that were marked for deletion are removed once retention has emptied them. Their offsets stay: if
+        # the count grows again, the new partition continues behind them.
+        removed = {tp: offset for tp, offset in begin.items() if tp not in latest and tp.topic in found.ordered}
+        self._removed = frozenset(removed)
+        losses = planner.removed_before_read(removed, self._latest or {})
+        self._handle_losses(planner.ReadPlan([], losses))
+        return self._remember({**latest, **removed}, found, begun_ms)
 
-    def _remember(self, latest: Offsets) -> Offsets:
+    def _remember(self, latest: Offsets, found: Found, begun_ms: int) -> LogEnds:
         self._latest = latest
+        ends = LogEnds(latest, found.gates, order.LookedUp(begun_ms, self._now_ms()))
         if self._has_target:
-            self._target = latest
-        return latest
+            self._target = ends
+        return ends
 
-    def _limit(self, begin: Offsets, latest: Offsets, limit: Any) -> Offsets:
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)
+
+    def _pass_gates(self, begin: Offsets, ends: LogEnds) -> Offsets:
+        """Return the offsets up to which the gates of topics with ordered delivery let the next micro-batch read."""
+        if not ends.gates:
+            return ends.latest
+        there = self._cluster.partitions(
+            known=begin
+        )  # the target of AvailableNow may have partitions that were removed
+        earliest = self._cluster.earliest(tp for tp in ends.latest if tp.topic in ends.gates and tp in there)
+        return order.open_ends(begin, ends.latest, earliest, ends.gates)
+
+    def _limit(self, begin: Offsets, offered: Offsets, ends: LogEnds, limit: Any) -> Offsets:
         options = self._options
-        if not options.is_limited or limit is None or type(limit).__name__ == "ReadAllAvailable":
-            return latest
-        earliest = self._cluster.earliest(latest.keys() - begin.keys()) if latest.keys() - begin.keys() else {}
-        backlog = planner.backlog_of(begin, latest, earliest)
+        if not options.is_limited or limit is None or type(limit).__name__ == "ReadAllAvailable" or offered == begin:
+            return offered
+        new = offered.keys() - begin.keys()
+        earliest = self._cluster.earliest(new) if new else {}
         if options.min_offsets_per_trigger is not None and not self._has_target:
-            now = self._clock()
+            # Offsets that are held count, too: otherwise the last few before them could wait for the maximum delay.
+            now, backlog = self._clock(), planner.backlog_of(begin, ends.latest, earliest)
             waited = float("inf") if self._fired_at is None else (now - self._fired_at) * 1000
             if backlog < options.min_offsets_per_trigger and waited < options.max_trigger_delay_ms:
                 return begin
             self._fired_at = now
-        offsets_max = self._offsets_max(begin, latest)
-        if offsets_max is None or backlog <= offsets_max:
-            return latest
-        return planner.limit_ends(begin, latest, earliest, offsets_max)
+        offsets_max = self._offsets_max(begin, offered)
+        if offsets_max is None or planner.backlog_of(begin, offered, earliest) <= offsets_max:
+            return offered
+        return planner.limit_ends(begin, offered, earliest, offsets_max)
 
     def _offsets_max(self, begin: Offsets, latest: Offsets) -> int | None:
         options = self._options

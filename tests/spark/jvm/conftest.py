@@ -89,8 +89,8 @@ class Kafka:
         self.topic = f"t{uuid.uuid4().hex[:8]}"
         self._names = itertools.count()
 
-    def create(self, partitions: int = 2) -> str:
-        self.broker.create_topic(self.topic, partitions)
+    def create(self, partitions: int = 2, configs: dict[str, str] | None = None) -> str:
+        self.broker.create_topic(self.topic, partitions, configs=configs)
         return self.topic
 
     def produce(self, values, partition: int = 0, **batch) -> int:

@@ -1,0 +1,175 @@
+"""Look up the gates of whole topics, as offsets, for programs that plan which offsets are read when (KIP-253).
+
+A consumer holds its own partitions at gates (:mod:`.delivery`), since its positions move while it reads. A program that
+assigns ranges of offsets to several consumers, such as Spark's driver, needs the gates themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..calls import Call
+from ..config import ConsumerConfig
+from ..connection.request import Answer, Request
+from ..metadata import Metadata
+from ..timers import NEVER, Random
+from ..wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
+from .gates import START, Gate, Requirement
+from .leader_epochs import LeaderEpochRequests
+from .thresholds import Thresholds
+from .topics import OrderedTopic, Shape
+
+ASKER = "gate queries"
+
+
+class OffsetGate(NamedTuple):
+    """A gate as offsets: records from ``offset`` on may be read once other partitions were read this far."""
+
+    offset: int  #: :data:`.gates.START` if the gate is before the first record.
+    requires: Mapping[int, int]  #: For each awaited partition the offset that must have been reached.
+
+
+#: By topic and partition: the gates of the partition, the one of the earliest change first.
+TopicGates = Mapping[str, Mapping[int, Sequence[OffsetGate]]]
+
+
+def changed_topics(metadata: Metadata, names: Collection[str]) -> list[str]:
+    """Return those of these topics that have ordered delivery and partitions that were added, according to metadata."""
+    shapes = {name: Shape.of(metadata.topics[name]) for name in metadata.ordered if name in names}
+    return sorted(name for name, shape in shapes.items() if shape is not None and shape.has_changed)
+
+
+class GateQueries:
+    """A manager that answers one query at a time: the gates of all partitions of some topics."""
+
+    asker = ASKER
+
+    def __init__(self, config: ConsumerConfig, metadata: Metadata, random: Random) -> None:
+        self._metadata = metadata
+        self._epochs = LeaderEpochRequests(ASKER, config, metadata, random)
+        self._thresholds = Thresholds(config, metadata, random, ASKER)
+        self._names: tuple[str, ...] = ()
+        self._call: Call[TopicGates] | None = None
+        self._topics: dict[str, OrderedTopic] = {}
+        self.version = 0  #: Incremented when :meth:`topics` changes.
+
+    def ask(self, names: Collection[str]) -> Call[TopicGates]:
+        """Begin a query, in place of an earlier one. Topics without changed counts are left out of the result."""
+        self._end()
+        self._names = tuple(names)
+        self._call = Call("look_up_gates()")
+        self.version += 1
+        return self._call
+
+    def topics(self) -> frozenset[str]:
+        """Return the topics whose metadata must be refreshed."""
+        return frozenset() if self._call is None else frozenset(self._names)
+
+    def step(self, now: float) -> list[Request]:
+        """Return the requests that are due for the pending query, or complete the query."""
+        call = self._call
+        if call is None:
+            return []
+        if not call.over:
+            self._follow()
+            wanted = {topic.shape.topic_id: missing for topic, missing in self._missing_epochs()}
+            requests = self._epochs.step(now, wanted)
+            if self._epochs.error is not None:
+                call.fail(self._epochs.error)
+            elif not wanted and self._has_thresholds():
+                call.succeed({topic.name: self._offset_gates(topic) for topic in self._topics.values()})
+            call.last_error = self._thresholds.last_error or call.last_error
+            if not call.over:
+                return requests + self._thresholds.step(now)
+        self._end()
+        return []
+
+    def wake_at(self, now: float) -> float:
+        """Return when the next step is due."""
+        if self._call is None:
+            return NEVER
+        if self._call.over:
+            return now
+        waits_for_epochs = any(True for _ in self._missing_epochs())
+        return max(now, min(self._epochs.wake_at() if waits_for_epochs else NEVER, self._thresholds.wake_at(now)))
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the response to a request of :meth:`step`."""
+        if answer.request.api is PartitionLeaderEpochsForPartitionsRequest:
+            self._epochs.handle(answer, {topic.shape.topic_id: topic for topic in self._topics.values()}, now)
+        else:
+            self._thresholds.handle(answer, now)
+
+    def restart(self, now: float) -> None:
+        """Drop the pending query, as the exception has ended the call that waited for it."""
+        self._end()
+        self._thresholds.restart(now)
+
+    def _end(self) -> None:
+        if self._call is not None:
+            self._call.abandoned = True
+            self._call = None
+            self._names = ()
+            for topic in self._topics.values():
+                topic.clear()
+            self._topics.clear()
+            self._epochs.restart()
+            self._epochs.error = None
+            self.version += 1
+
+    def _follow(self) -> None:
+        """Begin anew with the topics that have other counts in metadata than before."""
+        changed = changed_topics(self._metadata, self._names)
+        for name in [name for name in self._topics if name not in changed]:
+            self._topics.pop(name).clear()
+        for name in changed:
+            shape, topic = Shape.of(self._metadata.topics[name]), self._topics.get(name)
+            if shape is not None and (topic is None or topic.shape != shape):
+                if topic is not None:
+                    topic.clear()
+                self._topics[name] = OrderedTopic(name, shape)
+
+    def _missing_epochs(self) -> Iterator[tuple[OrderedTopic, frozenset[int]]]:
+        for topic in self._topics.values():
+            missing = frozenset[int]().union(*map(topic.missing_epochs, topic.shape.existing))
+            if missing:
+                yield topic, missing
+
+    def _has_thresholds(self) -> bool:
+        """Return whether all thresholds are known; ask for the others."""
+        missing = [
+            (topic, one)
+            for topic in self._topics.values()
+            for number in topic.shape.existing
+            for gate in topic.gates(number)
+            for one in _thresholds_of(number, gate)
+            if not self._thresholds.is_current(topic, one)
+        ]
+        for topic, one in missing:
+            self._thresholds.ask(topic, one)
+        return not missing
+
+    def _offset_gates(self, topic: OrderedTopic) -> dict[int, list[OffsetGate]]:
+        def offset(one: Requirement) -> int:
+            return topic.thresholds[one].offset
+
+        gates = {number: topic.gates(number) for number in sorted(topic.shape.existing)}
+        return {
+            number: [
+                OffsetGate(
+                    START if gate.after == START else offset(Requirement(number, gate.after)),
+                    {one.partition: offset(one) for one in gate.requires},
+                )
+                for gate in found
+            ]
+            for number, found in gates.items()
+            if found
+        }
+
+
+def _thresholds_of(number: int, gate: Gate) -> Iterator[Requirement]:
+    """Yield the ends of leader epochs that a gate of a partition needs."""
+    yield from gate.requires
+    if gate.after != START:
+        yield Requirement(number, gate.after)

@@ -1,0 +1,213 @@
+"""Pure functions that keep the records of each key in order over micro-batches (KIP-253): what may be offered now.
+
+A micro-batch reads its partitions in parallel tasks, so a key's earlier records must be in an earlier micro-batch, and
+not in another partition of the same one. The gates of topics with ordered delivery follow from brokers' answers and the
+offsets that earlier micro-batches have reached; nothing else is stored.
+
+With ``kafka.ordered.delivery=barrier``, other topics have barriers, as :mod:`thinconsumer.ordered.barrier` describes
+them. What a barrier waits for cannot be computed again later, so its state is part of the offsets until it ends:
+``"@barrier":{"topic":{"seen":1700000000000,"new":[2],"before":{"0":17,"1":9},"after":null}}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import KafkaConfigurationError
+from ..ordered.gates import START
+from ..types import TopicPartition
+from .offsets import BARRIER_KEY, Json, Offsets
+
+if TYPE_CHECKING:
+    from ..ordered.gate_queries import OffsetGate, TopicGates
+
+#: Offsets of one topic, by partition number.
+ByNumber = Mapping[int, int]
+
+
+def open_ends(begin: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], gates: TopicGates) -> Offsets:
+    """Return the offset of each partition in ``latest`` up to which the next micro-batch may read.
+
+    A gate opens once earlier micro-batches have read what it requires, up to ``begin``. A partition without an offset
+    in ``begin`` is new and begins at its log start in ``earliest``, which must also have those with gates. Partitions
+    that are not in ``latest`` are not read, and not awaited.
+    """
+    found = dict(latest)
+    for topic, by_partition in gates.items():
+        for number, its_gates in by_partition.items():
+            tp = TopicPartition(topic, number)
+            if tp in latest:
+                found[tp] = min(latest[tp], _open_end(tp, its_gates, begin, latest, earliest))
+    return found
+
+
+def open_ends_of_batch(
+    begin: Offsets, ends: Offsets, earliest: Mapping[TopicPartition, int], gates: TopicGates
+) -> Offsets:
+    """Return the offset of each partition up to which a batch read from ``begin`` to ``ends`` returns records.
+
+    A batch has no earlier ones, so a gate opens if the batch itself reads what it requires: for each key, the batch
+    then has no record without the earlier ones.
+    """
+    found = dict(ends)
+    while True:
+        before = found
+        # Each round may close gates, as a partition that is held is not read as far as another gate requires.
+        reached = {tp: max(offset, begin[tp]) for tp, offset in before.items()}
+        found = dict(ends)
+        for topic, by_partition in gates.items():
+            for number, its_gates in by_partition.items():
+                tp = TopicPartition(topic, number)
+                if tp in ends:
+                    start = {**reached, tp: begin[tp]}
+                    found[tp] = min(ends[tp], _open_end(tp, its_gates, start, ends, earliest))
+        if found == before:
+            return found
+
+
+def _open_end(
+    tp: TopicPartition,
+    gates: Sequence[OffsetGate],
+    begin: Offsets,
+    read: Mapping[TopicPartition, int],
+    earliest: Mapping[TopicPartition, int],
+) -> int:
+    start = begin.get(tp, earliest.get(tp, 0))
+    for gate in gates:
+        # An offset behind the log start was reached by reading through this gate, or the user has chosen it.
+        is_passed = gate.offset == START and start > earliest.get(tp, 0)
+        if not is_passed and not all(
+            _is_read(tp.topic, one, begin, read, earliest, to) for one, to in gate.requires.items()
+        ):
+            return start if gate.offset == START else max(start, gate.offset)
+    return read[tp]
+
+
+def _is_read(
+    topic: str,
+    number: int,
+    begin: Offsets,
+    read: Mapping[TopicPartition, int],
+    earliest: Mapping[TopicPartition, int],
+    offset: int,
+) -> bool:
+    tp = TopicPartition(topic, number)
+    return tp not in read or begin.get(tp, earliest.get(tp, 0)) >= offset
+
+
+class Barrier(NamedTuple):
+    """What the new partitions of an expanded topic wait for, and where its old partitions stop until all have come so
+    far.
+    """
+
+    seen_ms: int  #: When the new partitions were seen, in ms since 1970.
+    new: frozenset[int]
+    before: ByNumber  #: The log ends of the old partitions at that time.
+    after: ByNumber | None = None  #: The log ends of all partitions after the grace time; None before.
+
+
+Barriers = Mapping[str, Barrier]
+
+
+class LookedUp(NamedTuple):
+    """When log ends were looked up, in ms since 1970."""
+
+    begun_ms: int
+    ended_ms: int
+
+
+def open_topic(
+    begin: ByNumber, latest: ByNumber, barrier: Barrier | None, when: LookedUp, grace_ms: int
+) -> tuple[ByNumber, Barrier | None]:
+    """Return the offsets up to which the partitions of a topic may be read, and its barrier; None if there is none.
+
+    Partitions that are left out are held. ``latest`` are the log ends, looked up at ``when``, and ``begin`` the
+    offsets up to which the stream has read. Partitions in ``latest`` that are not in ``begin`` are new, unless the
+    stream has read nothing of the topic.
+    """
+    new, old = latest.keys() - begin.keys(), latest.keys() & begin.keys()
+    if not new or not old:
+        return latest, None
+    if barrier is None or not new <= barrier.new:
+        barrier = Barrier(when.ended_ms, frozenset(new), {number: latest[number] for number in old})
+    if barrier.after is None and when.begun_ms >= barrier.seen_ms + grace_ms:
+        barrier = barrier._replace(after=latest)
+    before, after = barrier.before, barrier.after
+    has_passed = all(begin[number] >= before.get(number, 0) for number in old)
+    found = {
+        number: latest[number]
+        if has_passed
+        else min(latest[number], max(begin[number], before.get(number, latest[number])))
+        for number in old
+    }
+    if after is not None and all(begin[number] >= after.get(number, 0) for number in old):
+        # Linear hashing splits a partition off from one below half its number.
+        found |= {number: latest[number] for number in new if not any(2 * one < number for one in new)}
+    return found, barrier
+
+
+def open_topics(
+    begin: Offsets, latest: Offsets, barriers: Barriers, when: LookedUp, grace_ms: int
+) -> tuple[Offsets, dict[str, Barrier]]:
+    """Return the offsets up to which partitions may be read, and the barriers of the topics that have one."""
+    found: Offsets = {}
+    left: dict[str, Barrier] = {}
+    for topic in sorted({tp.topic for tp in latest}):
+        open_ones, barrier = open_topic(_of(topic, begin), _of(topic, latest), barriers.get(topic), when, grace_ms)
+        found |= {TopicPartition(topic, number): offset for number, offset in open_ones.items()}
+        if barrier is not None:
+            left[topic] = barrier
+    return found, left
+
+
+def unfinished(barriers: Barriers, end: Offsets) -> dict[str, Barrier]:
+    """Return the barriers that a micro-batch up to ``end`` leaves: those with a partition that it does not begin."""
+    return {
+        topic: barrier
+        for topic, barrier in barriers.items()
+        if any(TopicPartition(topic, number) not in end for number in barrier.new)
+    }
+
+
+def barriers_of(value: Mapping[str, Any]) -> dict[str, Barrier]:
+    """Return the barriers in the offsets of a stream.
+
+    Raises:
+        KafkaConfigurationError: they were not written by this source.
+    """
+    try:
+        return {topic: _from_json(one) for topic, one in value.get(BARRIER_KEY, {}).items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        shown = json.dumps(value.get(BARRIER_KEY))[:200]
+        raise KafkaConfigurationError(
+            f"the barriers {shown} in the checkpoint were not written by this source"
+        ) from error
+
+
+def with_barriers(value: Json, barriers: Barriers) -> Json:
+    """Return a stream's offsets with its barriers."""
+    return (
+        {**value, BARRIER_KEY: {topic: _to_json(barriers[topic]) for topic in sorted(barriers)}} if barriers else value
+    )
+
+
+def _of(topic: str, offsets: Offsets) -> dict[int, int]:
+    return {tp.partition: offset for tp, offset in offsets.items() if tp.topic == topic}
+
+
+def _to_json(barrier: Barrier) -> Json:
+    def numbers(offsets: ByNumber) -> dict[str, int]:
+        return {str(number): offsets[number] for number in sorted(offsets)}
+
+    after = None if barrier.after is None else numbers(barrier.after)
+    return {"seen": barrier.seen_ms, "new": sorted(barrier.new), "before": numbers(barrier.before), "after": after}
+
+
+def _from_json(value: Mapping[str, Any]) -> Barrier:
+    def numbers(offsets: Mapping[str, int]) -> ByNumber:
+        return {int(number): int(offset) for number, offset in offsets.items()}
+
+    after = None if value["after"] is None else numbers(value["after"])
+    return Barrier(int(value["seen"]), frozenset(map(int, value["new"])), numbers(value["before"]), after)
