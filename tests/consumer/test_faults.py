@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from thinconsumer import Consumer, HealthState, TopicPartition
-from thinconsumer.broker import EntryError, Reply, Silence
+from thinconsumer.broker import Edit, EntryError, Reply, Silence
 from thinconsumer.errors import (
     CorruptRecordError,
     DeserializationError,
@@ -347,3 +347,31 @@ def test_ten_minutes_of_an_outage_are_at_most_a_warning_a_minute_and_one_line_at
     assert [r for r in caplog.records if r.levelno > logging.INFO] == []
     ends = [record.getMessage() for record in caplog.records if " failed attempts" in record.getMessage()]
     assert len(ends) == 1, caplog.messages
+
+
+def test_a_broker_that_returns_only_batches_below_the_position_is_reported(world):
+    """Its index leads to the wrong place: the same Fetch was sent ten times a second, and health was OK."""
+    w = world(t=1)
+    w.cluster.produce("t", [b"x"] * 5)
+    stored = []
+
+    def answer_from_the_wrong_place(call, response):
+        for topic in response.responses:
+            for data in topic.partitions:
+                stored.append(data.records)
+                data.records = stored[0]
+
+    w.cluster.on("Fetch", Edit(answer_from_the_wrong_place))
+    consumer = w.consumer(assign=[("t", 0)])
+    counts, errors = w.run(consumer, 2)
+    assert counts == {"t": 5} and errors == []
+    w.cluster.produce("t", [b"y"] * 65)
+    before = len(w.cluster.received(FetchRequest))
+    counts, errors = w.run(consumer, 20)
+    assert counts == {} and 10 <= len(errors) <= 25
+    assert all(isinstance(error, CorruptRecordError) and error.offset == 5 for error in errors)
+    assert len(w.cluster.received(FetchRequest)) - before <= 30
+    health = consumer.health()
+    assert health.state is HealthState.STUCK and "below this offset" in health.reason
+    consumer.skip(errors[-1])
+    assert consumer.position(TopicPartition("t", 0)) == 6

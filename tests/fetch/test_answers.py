@@ -135,12 +135,35 @@ def test_a_response_with_batches_below_the_fetch_offset_only_is_no_error(world, 
     assert take_all(world) == [] and a.cursor.fetch_offset == 20 and a.error is None
 
 
+def test_responses_with_batches_below_the_fetch_offset_only_are_an_error_if_they_repeat(world, kit, caplog):
+    """A base offset that was changed on the way to the broker's disk: the same batches come for ever."""
+    [a] = world.simple(20)
+    waits, errors = [], []
+    for _ in range(8):
+        world.receive({a.tp: kit.batch(5, 3)})
+        errors.append(a.error)
+        assert "below this offset" in str(a.last_error) and a.cursor.fetch_offset == 20
+        assert world.fetches() == {}
+        waits.append(world.planner.wake_at(world.now) - world.now)
+        world.now += waits[-1]
+    assert [error is not None for error in errors] == [False] * 3 + [True] * 5
+    assert isinstance(errors[-1], CorruptRecordError) and (errors[-1].offset, errors[-1].next_offset) == (20, 21)
+    assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0, "other answers do not end the backoff"
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    world.receive({a.tp: kit.batch(20, 1)})
+    assert a.error is None and a.failures == 0 and take_all(world) == [20]
+
+
 def test_bytes_without_a_whole_batch_raise_an_error_and_are_fetched_again_with_backoff(world, kit):
     """Fetching them again for ever without an error would stall the partition silently."""
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)[:80]})
     assert isinstance(a.error, RecordError) and a.error.offset == 0
     assert world.fetches() == {} and world.now < world.planner.wake_at(world.now) < NEVER
+    for _ in range(5):
+        world.now = world.planner.wake_at(world.now)
+        world.receive({a.tp: kit.batch(0, 5)[:80]})
+    assert 0.8 <= world.planner.wake_at(world.now) - world.now <= 1.0
     world.now = world.planner.wake_at(world.now)
     world.receive({a.tp: kit.batch(0, 5)})
     assert a.error is None and take_all(world) == [0, 1, 2, 3, 4]

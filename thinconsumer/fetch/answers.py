@@ -30,6 +30,9 @@ from .sessions import FIRST_INCREMENTAL_EPOCH, FetchSession, HeldPartitions
 
 log = logging.getLogger(__name__)
 
+#: After so many responses in a row with nothing but batches below the fetch offset, the next one is an error.
+USELESS_MAX = 3
+
 
 class Answers:
     """Handles every Fetch response."""
@@ -281,19 +284,14 @@ class Answers:
     def _take(
         self, asked: Asked, partition: Partition, cursor: Cursor, data: PartitionData, frame: Frame, now: float
     ) -> None:
-        if partition.last_error is not None or partition.fruitless_ranges:
-            text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
-            self._outages.recovered(partition.tp, now, text)
-            self._metadata.epoch_accepted(partition.tp)
-        partition.fruitless_ranges = 0
-        # While VALIDATING, the partition's error may be a LogTruncationError that polls have yet to raise: keep it.
-        failures = partition.failures
-        is_worse = failures or partition.last_error is not None or partition.error is not None
-        if is_worse and partition.state is PositionState.FETCHING:
-            partition.worked()
-            if not data.records and now - asked.session.written_at < self._backoff.initial:
-                # A broker that rejects every second Fetch, and answers the others at once, would end each backoff.
-                partition.failures = failures
+        is_worse = (
+            partition.last_error is not None
+            or partition.failures
+            or partition.fruitless_ranges
+            or partition.error is not None
+        )
+        if is_worse and not data.records:
+            self._recovered(asked, partition, now)
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else None
@@ -302,7 +300,25 @@ class Answers:
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != asked.node_id:
             self._prefer(asked, partition, data.preferred_read_replica, now)
         if data.records:
+            users = frame.users
             self._take_records(asked, partition, cursor, data, frame, now)
+            if is_worse and frame.users > users:
+                self._recovered(asked, partition, now, has_records=True)
+
+    def _recovered(self, asked: Asked, partition: Partition, now: float, *, has_records: bool = False) -> None:
+        """Note the first response without an error after failures."""
+        if partition.last_error is not None or partition.fruitless_ranges:
+            text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
+            self._outages.recovered(partition.tp, now, text)
+            self._metadata.epoch_accepted(partition.tp)
+        partition.fruitless_ranges = 0
+        # While VALIDATING, the partition's error may be a LogTruncationError that polls have yet to raise: keep it.
+        if partition.state is PositionState.FETCHING:
+            failures = partition.failures
+            partition.worked()
+            if not has_records and now - asked.session.written_at < self._backoff.initial:
+                # A broker that rejects every second Fetch, and answers the others at once, would end each backoff.
+                partition.failures = failures
 
     def _prefer(self, asked: Asked, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
@@ -353,6 +369,24 @@ class Answers:
             batches, _ = split(memoryview(b""))
         if batches.counts or broken is not None:
             self._keep(asked, partition, cursor, data, batches, broken, frame)
+        else:
+            self._got_useless_batches(partition, cursor, now)
+
+    def _got_useless_batches(self, partition: Partition, cursor: Cursor, now: float) -> None:
+        """Fetch again after a backoff: all batches of the response are below the fetch offset.
+
+        A broker may err once. But if a base offset was changed on the way to its disk, the same batches come for ever.
+        """
+        words = "the broker returns only batches that end below this offset"
+        is_raised = partition.failures >= USELESS_MAX
+        self._note(
+            partition,
+            Code.CORRUPT_MESSAGE,
+            _corrupt(partition.tp, cursor.fetch_offset, words),
+            now,
+            is_raised=is_raised,
+        )
+        self._pause(partition, now)
 
     def _keep(
         self,
