@@ -67,7 +67,7 @@ class NetworkClient:
 
     __slots__ = (
         "_any", "_any_wake", "_bootstrap", "_closed", "_connections", "_due", "_due_at", "_has_queued", "_horizon",
-        "_leaving", "_logins", "_nodes", "_only_bootstrap_answers", "_polled_at", "_quiet_until", "_random",
+        "_leaving", "_logins", "_nodes", "_only_bootstrap_answers", "_polls", "_quiet_until", "_random",
         "_rebootstraps", "_routes", "_servers", "_shared", "_stepped_at", "_wanted_at", "commands", "lookups",
         "needs_step", "outage_since", "unsent",
     )  # fmt: skip
@@ -108,7 +108,7 @@ class NetworkClient:
         #: During an outage, the time at which the next step is due according to the last step. If the next step comes
         #: later, the application has not polled in between, and the delay does not count as outage.
         self._due_at = -NEVER
-        self._polled_at = -NEVER  #: When the driver last polled I/O.
+        self._polls = self._shared.polls  #: When the driver last polled I/O.
         self._horizon = -NEVER
         #: Whether a step has something to do at once: since the last one, :meth:`send` has queued or refused a request,
         #: or nodes have changed.
@@ -190,8 +190,8 @@ class NetworkClient:
 
         Returns False if nothing was due.
         """
-        if self._polled_at > self._horizon:
-            self._horizon = self._polled_at  # deadlines pass up to the last poll of I/O
+        if self._polls.at > self._horizon:
+            self._horizon = self._polls.at  # deadlines pass up to the last poll of I/O
         if now < self._quiet_until and not self.needs_step:
             for connection in self._connections:
                 if connection.has_event:
@@ -269,7 +269,7 @@ class NetworkClient:
 
     def take_commands(self) -> list[Command]:
         """Return the new commands for the driver, in order. The driver polls I/O after this call."""
-        self._polled_at = self._stepped_at
+        self._polls.at = self._stepped_at
         if not self.commands and not self.lookups:
             return []
         commands = self.commands[:]

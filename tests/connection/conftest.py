@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinconsumer.connection.connection import Connection, ConnectionSettings
+from thinconsumer.connection.connection import Connection, ConnectionSettings, IoPolls
 from thinconsumer.connection.request import Request, Target
 from thinconsumer.connection.route import BrokerRoute, RouteContext
 from thinconsumer.connection.states import ConnectionState
@@ -31,6 +31,7 @@ class ConnectionBench:
         self.now = now
         self.answers = []
         self.hangups = []
+        self.polls = IoPolls()
         address = Address(2, ("10.0.0.1", 9092))
         self.connection = Connection(
             ConnectionSettings(**settings),
@@ -42,13 +43,15 @@ class ConnectionBench:
             self.answers.append,
             self.hangups.append,
             connect_by,
+            polls=self.polls,
         )
         self.written = []
 
     # -- as the driver
 
-    def receive(self, data, size=None):
-        """Hand bytes over, at most ``size`` at a time."""
+    def receive(self, data, size=None, polled_at=None):
+        """Hand bytes over, at most ``size`` at a time; I/O was last polled now, or at ``polled_at``."""
+        self.polls.at = self.now if polled_at is None else polled_at
         left = memoryview(data)
         while left:
             buffer = self.connection.get_buffer()
@@ -68,7 +71,7 @@ class ConnectionBench:
 
     # -- as the broker
 
-    def reply(self, message, *, version=None, correlation_id=None):
+    def reply(self, message, *, version=None, correlation_id=None, polled_at=None):
         """Answer the oldest request that was written and not answered."""
         self.write()
         header = self.written.pop(0)
@@ -79,7 +82,8 @@ class ConnectionBench:
                     header.api_version if version is None else version,
                     header.correlation_id if correlation_id is None else correlation_id,
                 )
-            )
+            ),
+            polled_at=polled_at,
         )
 
     def api_versions(self, ranges=RANGES, **fields):

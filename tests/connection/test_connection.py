@@ -411,6 +411,19 @@ def test_a_connection_with_a_request_in_flight_is_not_idle(bench, metadata):
     assert made.connection.wake_at() == 60.0
 
 
+def test_bytes_count_as_use_at_the_last_poll_of_io_before_they_were_received(bench, metadata):
+    """A program that pauses receives them late, and load balancers count from the time at which they have arrived."""
+    made = bench(max_idle=10.0).reach(READY)
+    made.now = 5.0
+    made.send(allowance=60.0)
+    made.now = 30.0
+    made.reply(metadata, polled_at=6.0)
+    assert made.answers[-1].response == metadata
+    assert made.connection.wake_at() == 16.0
+    made.connection.step(30.0, 6.0)
+    assert made.connection.has_ended and made.connection.error is None
+
+
 def test_the_idle_limit_may_be_infinite(bench):
     assert bench(max_idle=NEVER).reach(READY).connection.wake_at() == NEVER
 

@@ -146,7 +146,8 @@ class ConsumerConfig(SecurityOptions):
         MillisecondsOrNever(at_least=1),
         540000,
         "Close a connection that was not used for this long; below the broker's own limit of ten minutes, so "
-        "that the broker does not close it while a request is sent.",
+        "that the broker does not close it while a request is sent. If load balancers drop idle connections, below "
+        "their limit; a response that a program reads late counts as use at the call before it.",
     )
     max_in_flight_requests_per_connection: int = _link(
         Integer(at_least=1), 5, "How many requests may be in flight on one connection.", origin=_KAFKA_PYTHON

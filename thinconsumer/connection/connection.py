@@ -73,6 +73,15 @@ class ConnectionSettings:
     api_versions_cache: ApiVersionsCache = field(default_factory=ApiVersionsCache)
 
 
+class IoPolls:
+    """When the driver of one client has last polled I/O; shared by its connections."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = -NEVER  #: Before this time, the bytes that are received now had not arrived.
+
+
 @dataclass(slots=True)
 class _InFlight:
     """A request that was written and not answered yet. ``request`` is None for ApiVersions and the login's requests."""
@@ -90,7 +99,7 @@ class Connection:
     """One connection to one address."""
 
     __slots__ = (
-        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_out",
+        "_answer", "_correlation_id", "_frames", "_hang_up", "_in_flight", "_login", "_negotiation", "_out", "_polls",
         "_settings", "_setup_deadline", "_setup_timeout", "_unsent", "_used_at", "_versions", "address", "error",
         "has_answered", "has_event", "host", "login_not_before", "node_id", "ranges", "reauthenticate_at",
         "received_at", "setup_began_at", "state", "throttled_until", "was_ready",
@@ -108,6 +117,7 @@ class Connection:
         hang_up: Callable[[Connection], None],
         connect_by: float = NEVER,
         unsent: set[Connection] | None = None,
+        polls: IoPolls | None = None,
     ) -> None:
         """``answer`` is called once per request, with its result; ``hang_up`` orders the driver to close the socket.
 
@@ -142,6 +152,8 @@ class Connection:
         self._versions: dict[tuple[type[Message], int, int | None], int] = {}
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
+        self._polls = IoPolls() if polls is None else polls
+        #: When the connection was last used for certain: bytes were sent, or I/O was polled before some were received.
         self._used_at = now
         #: When bytes were last received; before the first ones, the time at which the address was dialled.
         self.received_at = now
@@ -315,7 +327,11 @@ class Connection:
         # A ready connection stays ready: asking the table of transitions would cost six calls for each response.
         if self.state is not ConnectionState.READY and not self._move(ConnectionEvent.RECEIVED):
             return False
-        self._used_at = self.received_at = now
+        self.received_at = now
+        # In a program that pauses, the bytes may have arrived long ago, right after the last poll of I/O. Load
+        # balancers count from then, and drop the next request without a word.
+        if self._polls.at > self._used_at:
+            self._used_at = self._polls.at
         only_a_part = True
         try:
             for frame in self._frames.received(size):

@@ -22,7 +22,7 @@ from ..timers import NEVER, Backoff, Random
 from .address_race import AddressRace
 from .addresses import AddressBook, NameLookup
 from .authenticate import Logins, NoLogins
-from .connection import Connection, ConnectionSettings
+from .connection import Connection, ConnectionSettings, IoPolls
 from .negotiate import ApiVersionsCache, api_name
 from .request import Answer, Request
 from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, ConnectionState, RouteEvent, RouteState, next_state
@@ -61,6 +61,7 @@ class RouteContext:
     answers: list[Answer] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)  #: For the driver. This list is never replaced, either.
     unsent: set[Connection] = field(default_factory=set)  #: Connections with bytes that the driver has not got yet.
+    polls: IoPolls = field(default_factory=IoPolls)
     opened: int = 0  #: Number of connections that have become ready since the client was created.
     #: Routes that have lost their connection; the network client takes and empties the list.
     lost: list[BrokerRoute] = field(default_factory=list)
@@ -403,6 +404,7 @@ class BrokerRoute:
                 shared.hang_up,
                 deadline,
                 shared.unsent,
+                shared.polls,
             )
             shared.commands.append(Dial(connection, self.host, address, purpose))
             return connection
