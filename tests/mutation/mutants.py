@@ -142,7 +142,9 @@ def _print_planted_functions() -> int:
     edits += [param.values[1] for param in mark.args[1]]
     found = set()
     for edit in edits:
-        one = inspect.getattr_static(edit.owner, edit.method)
+        one = inspect.getattr_static(edit.owner, edit.method, None)
+        if one is None:
+            continue  # the swarm reports a bug that has become outdated
         source = textwrap.dedent(inspect.getsource(one.fget if isinstance(one, property) else one))
         found.add((edit.method, ast.dump(ast.parse(source.replace(edit.old, edit.new)).body[0])))
     print(json.dumps(sorted(found)))
