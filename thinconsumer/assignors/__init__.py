@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from .cooperative_sticky import CooperativeStickyAssignor
     from .range import RangeAssignor
     from .roundrobin import RoundRobinAssignor
+    from .server_side import ServerSideAssignor
     from .sticky import StickyAssignor
 
 __all__ = [
     "Assignment", "CooperativeStickyAssignor", "GroupMetadata", "PartitionAssignor", "RangeAssignor",
-    "RebalanceProtocol", "RoundRobinAssignor", "StickyAssignor", "Subscription",
+    "RebalanceProtocol", "RoundRobinAssignor", "ServerSideAssignor", "StickyAssignor", "Subscription",
 ]  # fmt: skip
 
-#: The module of each built-in assignor.
+#: The modules that are imported on first use.
 _MODULES = {
     "CooperativeStickyAssignor": ".cooperative_sticky",
     "RangeAssignor": ".range",
     "RoundRobinAssignor": ".roundrobin",
+    "ServerSideAssignor": ".server_side",
     "StickyAssignor": ".sticky",
 }
 

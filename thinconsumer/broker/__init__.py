@@ -3,19 +3,21 @@
 ``server`` runs it on sockets, ``testing`` on an in-memory network with a virtual clock. Broker and client share only
 the codec, so that they cannot make the same mistake.
 
-This module exports the public names: the two ways to run a broker, its configuration, and the actions of fault rules.
+This module exports the public names: the two ways to run a broker, its configuration, the interface of its assignors,
+and the actions of fault rules.
 """
 
 from .config import BrokerConfig
 from .control import BrokerProcessError
 from .controller import ControllerError
 from .faults import Delay, Disconnect, Edit, EntryError, FaultRule, Pass, Raw, ReceivedRequest, Reply, Silence
+from .group.consumer.assignors.user_assignor import ConsumerGroupPartitionAssignor, MemberSubscription
 from .process import BrokerProcess
 from .security import ListenerSecurity
 from .server import EmbeddedBroker
 
 __all__ = [
-    "BrokerConfig", "BrokerProcess", "BrokerProcessError", "ControllerError", "Delay", "Disconnect", "Edit",
-    "EmbeddedBroker", "EntryError", "FaultRule", "ListenerSecurity", "Pass", "Raw", "ReceivedRequest", "Reply",
-    "Silence",
+    "BrokerConfig", "BrokerProcess", "BrokerProcessError", "ConsumerGroupPartitionAssignor", "ControllerError", "Delay",
+    "Disconnect", "Edit", "EmbeddedBroker", "EntryError", "FaultRule", "ListenerSecurity", "MemberSubscription", "Pass",
+    "Raw", "ReceivedRequest", "Reply", "Silence",
 ]  # fmt: skip

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..errors import IllegalArgumentError
 from .acl.authorizer import STANDARD_AUTHORIZER, Authorizer, parse_super_users
 from .acl.index import AclIndex
-from .group.consumer.assignors import SERVER_ASSIGNORS
+from .group.consumer.assignors.registry import Assignor, AssignorSetting, resolve
 from .group.consumer.policies import MIGRATION_POLICIES
 from .topic_configs import TOPIC_CONFIGS, check_topic_config, parse_list
 
@@ -53,7 +53,9 @@ class BrokerConfig:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 500  #: Kafka's 5000 would delay each step of a rebalance by that time.
     group_consumer_max_size: int = 2_147_483_647
-    group_consumer_assignors: str = "uniform,range"  #: Separated by commas; the first one is the default.
+    #: The first one is the default: names and full names of classes, separated by commas, or a tuple that may also have
+    #: classes and objects (:class:`~.group.consumer.assignors.user_assignor.ConsumerGroupPartitionAssignor`).
+    group_consumer_assignors: str | tuple[AssignorSetting, ...] = "uniform,range"
     #: With Kafka's 1000, a change that follows another one would take effect later by that time.
     group_consumer_assignment_interval_ms: int = 0
     group_consumer_regex_refresh_interval_ms: int = 600_000
@@ -77,17 +79,16 @@ class BrokerConfig:
     replication_s: float = 0.0  #: Mean delay after which followers copy a batch; 0: they copy it immediately.
     #: Maximum delay of a metadata delta from the controller to a broker; the delay of each delta is random.
     metadata_lag_s: float = 0.0
+    #: The assignors of ``group_consumer_assignors`` by name.
+    server_assignors: Mapping[str, Assignor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, str):
+        for name, value in self.settings().items():
+            if isinstance(value, str | tuple):
                 continue
-            lowest = 1 if field.name in _POSITIVE else 0
+            lowest = 1 if name in _POSITIVE else 0
             if not value >= lowest:
-                raise IllegalArgumentError(
-                    f"Invalid value {value} for configuration {field.name}: must be at least {lowest}"
-                )
+                raise IllegalArgumentError(f"Invalid value {value} for configuration {name}: must be at least {lowest}")
         if self.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
             raise IllegalArgumentError(
                 f"Invalid value {self.authorizer_class_name!r} for configuration authorizer.class.name: must be empty "
@@ -96,18 +97,14 @@ class BrokerConfig:
         parse_super_users(self.super_users)
         self._check_consumer_groups()
 
-    @property
-    def consumer_assignors(self) -> tuple[str, ...]:
-        """The names of the assignors in ``group.consumer.assignors``."""
-        return tuple(parse_list(self.group_consumer_assignors))
+    def settings(self) -> dict[str, Any]:
+        """Return the value of each setting by the name of its field."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.init}
 
     def _check_consumer_groups(self) -> None:
-        names = self.consumer_assignors
-        if not names or len(set(names)) < len(names) or not set(names) <= set(SERVER_ASSIGNORS):
-            raise IllegalArgumentError(
-                f"Invalid value {self.group_consumer_assignors!r} for configuration group.consumer.assignors: must be "
-                f"different ones of {', '.join(SERVER_ASSIGNORS)}"
-            )
+        assignors = self.group_consumer_assignors
+        found = resolve(parse_list(assignors) if isinstance(assignors, str) else assignors)
+        object.__setattr__(self, "server_assignors", found)
         if self.group_consumer_migration_policy.lower() not in MIGRATION_POLICIES:
             raise IllegalArgumentError(
                 f"Invalid value {self.group_consumer_migration_policy!r} for configuration "
@@ -121,7 +118,7 @@ class BrokerConfig:
         Raises:
             IllegalArgumentError: An unknown name, or an invalid value.
         """
-        kinds = {field.name: type(field.default) for field in fields(cls)}
+        kinds = {field.name: type(field.default) for field in fields(cls) if field.init}
         values: dict[str, Any] = {}
         for name, value in settings.items():
             own = name.replace(".", "_")
@@ -129,7 +126,8 @@ class BrokerConfig:
                 close = difflib.get_close_matches(own, kinds, 1)
                 hint = f"; did you mean {close[0].replace('_', '.')!r}?" if close else ""
                 raise IllegalArgumentError(f"unknown broker config {name!r}{hint}")
-            values[own] = _parsed(name, value, kinds[own])
+            is_list = own == "group_consumer_assignors" and not isinstance(value, str)
+            values[own] = tuple(value) if is_list else _parsed(name, value, kinds[own])
         return cls(**values)
 
 

@@ -18,15 +18,15 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..errors import IllegalStateError
+from ..errors import IllegalArgumentError, IllegalStateError
 from ..types import TopicPartition
 from .config import BrokerConfig
 from .control import BrokerProcessError, answers_earlier_call, call_line, result_of
 from .faults import FaultRule
+from .group.consumer.assignors.registry import text_of
 from .operations import BrokerOperations, Partition
 from .security import ListenerSecurity
 
@@ -100,8 +100,8 @@ class BrokerProcess(BrokerOperations):
         self._unread = b""
         arguments = ["--nodes", str(nodes), "--port", str(port), "--host", host, "--seed", str(seed)]
         arguments += [f"--topic={name}:{count}" for name, count in (topics or {}).items()]
-        settings = asdict(config) if isinstance(config, BrokerConfig) else config or {}
-        arguments += [f"--config={name}={value}" for name, value in settings.items()]
+        settings = config.settings() if isinstance(config, BrokerConfig) else config or {}
+        arguments += [f"--config={name}={_text(value)}" for name, value in settings.items()]
         arguments += [f"--rack={rack or ''}" for rack in racks or ()]
         arguments += [] if directory is None else [f"--directory={os.fspath(directory)}"]
         self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - a full pipe would block the child
@@ -255,6 +255,16 @@ class BrokerProcess(BrokerOperations):
             stderr = self._stderr_file.read().decode(errors="replace")[-_STDERR_MAX:]
             self._stderr_file.close()
         return code, stderr
+
+
+def _text(setting: Any) -> str:
+    """Return a setting as an argument. Raises: IllegalArgumentError, for an assignor that is an object and no class."""
+    if not isinstance(setting, list | tuple):
+        return str(setting)
+    for one in setting:
+        if not isinstance(one, str | type):
+            raise IllegalArgumentError(f"the assignor {one!r} cannot be sent to the broker's process: give its class")
+    return text_of(setting)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from ..acl.checks import is_authorized, is_authorized_on_cluster
 from ..call import Api, ApiCall
 from ..config import BrokerConfig
 from ..controller import ControllerError
+from ..group.consumer.assignors.registry import text_of
 from ..naming import topic_name_error
 from ..topic_configs import ConfigSource, ConfigSynonym, ConfigType, describe_topic_configs
 
@@ -102,13 +103,16 @@ def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     rows = [_broker_row("node.id", ConfigType.INT, (str(node.node_id), ConfigSource.STATIC))]
     if node.rack is not None:
         rows.append(_broker_row("broker.rack", ConfigType.STRING, (node.rack, ConfigSource.STATIC)))
-    for field in dataclasses.fields(BrokerConfig):
-        name, value = field.name.replace("_", "."), getattr(config, field.name)
+    defaults = {field.name: field.default for field in dataclasses.fields(BrokerConfig)}
+    for own, value in config.settings().items():
+        name = own.replace("_", ".")
         if name in _OF_AUTHORIZER:
-            if value != field.default:
+            if value != defaults[own]:
                 rows.append(_hidden_row(name))
-        elif not field.name.endswith("_s"):  # fields with _s configure this simulation; Kafka has no such configs
-            rows.append(_broker_field(name, value, field.default))
+        elif own == "group_consumer_assignors":
+            rows.append(_broker_field(name, text_of(value), defaults[own]))
+        elif not own.endswith("_s"):  # fields with _s configure this simulation; Kafka has no such configs
+            rows.append(_broker_field(name, value, defaults[own]))
     return rows
 
 

@@ -170,7 +170,7 @@ class GroupCoordinator:
     ) -> None:
         """Handle ConsumerGroupHeartbeat: a member of a consumer group joins, goes on or leaves."""
         try:
-            check_heartbeat(call.request, version, self._node.config.consumer_assignors)
+            check_heartbeat(call.request, version, tuple(self._node.config.server_assignors))
         except GroupRequestError as error:
             reply(consumer_heartbeat.error_response(error))
             return
@@ -266,7 +266,7 @@ class GroupCoordinator:
             return DescribedConsumerGroup(group_id=group_id, error_code=code)
         group = shard.committed.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return described(group, self._node.image, self._node.config.consumer_assignors[0])
+            return described(group, self._node.image, next(iter(self._node.config.server_assignors)))
         text = f"Group {group_id} not found." if group is None else WRONG_TYPE.format(group_id, CONSUMER)
         return DescribedConsumerGroup(group_id=group_id, error_code=int(Code.GROUP_ID_NOT_FOUND), error_message=text)
 

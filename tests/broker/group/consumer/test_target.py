@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.broker.group.consumer import records
+from thinconsumer.broker.group.consumer.assignors.registry import SERVER_ASSIGNORS
 from thinconsumer.broker.group.consumer.group import ConsumerGroup, ResolvedRegex
 from thinconsumer.broker.group.consumer.member import ConsumerGroupMember
 from thinconsumer.broker.group.consumer.target import new_target
@@ -36,7 +37,7 @@ def assign(state: ReplayedState, image: ClusterImage) -> int:
     """Apply a new target assignment, and return the number of its records."""
     group = state.consumer_group("g")
     assert group is not None
-    found = list(new_target(group, image, "uniform", 5))
+    found = list(new_target(group, image, SERVER_ASSIGNORS, 5))
     for record in found:
         record.change(state, 0)
     return len(found)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from ..records import CoordinatorRecord, ReplayedState
 from . import records as group_records
+from .assignors.user_assignor import ConsumerGroupPartitionAssignor
 from .group import ConsumerGroup
 from .member import ConsumerGroupMember, Partitions
 from .reconciliation import Goal, reconcile
-from .target import new_target
+from .target import assignor_of, new_target
 from .topic_metadata import metadata_hash, topic_ids
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Draft:
         group, image = self.group, self._shard.image
         if not must_bump and group.metadata_version == image.version:
             return
-        found = metadata_hash(group.subscribed_topics(), image)
+        is_users = isinstance(assignor_of(group, self._shard.config.server_assignors), ConsumerGroupPartitionAssignor)
+        found = metadata_hash(group.subscribed_topics(), image, has_replicas=is_users)
         if must_bump or found != group.metadata_hash:
             self.add([group_records.epoch_record(group.group_id, group.epoch + 1, found)])
             if group.has_partition_metadata:
@@ -66,6 +68,9 @@ class Draft:
 
         ``group.consumer.assignment.interval.ms`` has to pass between two of them: changes in quick succession share one
         (KIP-1263).
+
+        Raises:
+            GroupRequestError: UNKNOWN_SERVER_ERROR: an assignor of the user has failed.
         """
         group, config = self.group, self._shard.config
         if group.epoch <= group.assignment_epoch:
@@ -73,7 +78,7 @@ class Draft:
         now_ms, interval_ms = self._shard.wall_ms(), config.group_consumer_assignment_interval_ms
         if interval_ms and group.assignment_timestamp_ms and now_ms < group.assignment_timestamp_ms + interval_ms:
             return
-        self.add(list(new_target(group, self._shard.image, config.consumer_assignors[0], now_ms)))
+        self.add(list(new_target(group, self._shard.image, config.server_assignors, now_ms)))
 
     def reconcile(
         self, member_id: str, owned: Partitions | None, *, has_subscription_changed: bool

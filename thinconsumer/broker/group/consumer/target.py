@@ -10,21 +10,36 @@ from collections.abc import Iterator, Mapping
 from ...image import ClusterImage
 from ..records import CoordinatorRecord
 from . import records
-from .assignors import SERVER_ASSIGNORS
+from .assignors.registry import Assignor
 from .assignors.spec import MemberSpec, ServerAssignor
+from .assignors.user_assignor import ConsumerGroupPartitionAssignor, assign_by_user
 from .group import ConsumerGroup
 from .member import Target, target_of
 from .topic_metadata import PartitionCounts, partition_counts, topic_ids
 
 
+def assignor_of(group: ConsumerGroup, assignors: Mapping[str, Assignor]) -> Assignor:
+    """Return the assignor that most members prefer, or the broker's first one."""
+    first = next(iter(assignors.values()))
+    # The log may name an assignor that the broker was configured with in an earlier run.
+    return assignors.get(group.preferred_assignor() or "", first)
+
+
 def new_target(
-    group: ConsumerGroup, image: ClusterImage, default_assignor: str, now_ms: int
+    group: ConsumerGroup, image: ClusterImage, assignors: Mapping[str, Assignor], now_ms: int
 ) -> Iterator[CoordinatorRecord]:
-    """Yield the records of a target assignment for the group's epoch: those of members with a changed target."""
-    name = group.preferred_assignor() or default_assignor
+    """Yield the records of a target assignment for the group's epoch: those of members with a changed target.
+
+    Raises:
+        GroupRequestError: UNKNOWN_SERVER_ERROR: an assignor of the user has failed.
+    """
+    assignor = assignor_of(group, assignors)
     specs = _specs(group, image)
     counts = partition_counts(frozenset().union(*(spec.subscribed for spec in specs.values())), image)
-    targets = assign_in_lists(specs, counts, SERVER_ASSIGNORS[name])
+    if isinstance(assignor, ConsumerGroupPartitionAssignor):
+        targets = assign_by_user(assignor, group, counts, image)
+    else:
+        targets = assign_in_lists(specs, counts, assignor)
     for member_id in group.members:
         target = targets.get(member_id, {})
         if member_id not in group.targets or group.targets[member_id] != target:

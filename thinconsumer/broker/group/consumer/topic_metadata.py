@@ -1,8 +1,8 @@
 """The part of the broker's metadata that a consumer group reads: topic ids, partition counts, and a hash of both.
 
 The hash is kept in the log with the group's epoch: a new coordinator sees whether a topic has changed since. Follows
-``ModernGroup.computeMetadataHash`` (KIP-1101), but the hash function is another one, and racks are left out, because
-no assignor uses them.
+``ModernGroup.computeMetadataHash`` (KIP-1101), but the hash function is another one. Instead of racks it has replicas,
+and only for assignors of the user: Kafka's own, as those here, use no racks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import NamedTuple
 from ...image import ClusterImage, TopicImage
 
 
-def metadata_hash(topics: Iterable[str], image: ClusterImage) -> int:
-    """Return a signed number of 64 bits; 0 if none of the topics exists."""
+def metadata_hash(topics: Iterable[str], image: ClusterImage, *, has_replicas: bool = False) -> int:
+    """Return a signed number of 64 bits; 0 if none of the topics exists.
+
+    With ``has_replicas`` it changes also when replicas are moved to other brokers, which may be in other racks.
+    """
     found = [image.topics[name] for name in sorted(topics) if name in image.topics]
     if not found:
         return 0
@@ -23,7 +26,8 @@ def metadata_hash(topics: Iterable[str], image: ClusterImage) -> int:
     for topic in found:
         marked = len(topic.partitions) - _undeleted(topic)
         lists = f"{len(topic.partitions)}" if not marked else f"{len(topic.partitions)}-{marked}"
-        state.update(f"{topic.name}/{topic.topic_id.hex()}/{lists}\n".encode())
+        replicas = [sorted(row.replicas) for row in topic.partitions] if has_replicas else ""
+        state.update(f"{topic.name}/{topic.topic_id.hex()}/{lists}{replicas}\n".encode())
     return int.from_bytes(state.digest(), "big", signed=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thinconsumer.broker.group.consumer.assignors import SERVER_ASSIGNORS
+from thinconsumer.broker.group.consumer.assignors.registry import SERVER_ASSIGNORS
 from thinconsumer.broker.group.consumer.assignors.spec import MemberSpec
 from thinconsumer.broker.group.consumer.assignors.uniform import assign_uniformly
 from thinconsumer.broker.group.consumer.member import Target

@@ -17,7 +17,8 @@ class MemberSpec(NamedTuple):
     instance_id: str | None = None
 
 
-#: Takes members by member id, and the partition count of each topic id; returns the target assignment of each member.
+#: A built-in assignor: takes members by member id, and the partition count of each topic id; returns the target
+#: assignment of each member.
 ServerAssignor = Callable[[Mapping[str, MemberSpec], Mapping[bytes, int]], dict[str, Target]]
 
 

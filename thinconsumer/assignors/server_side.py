@@ -1,0 +1,112 @@
+"""Run an assignor for clients in the embedded broker, as an assignor of the consumer group protocol (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Protocol
+
+from ..errors import IllegalArgumentError
+from ..types import ClusterView, Node, PartitionInfo, TopicPartition
+from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
+
+#: The generation of all last target assignments: they are parts of one plan.
+GENERATION = 0
+
+
+class _Member(Protocol):
+    """What the broker tells about a member."""
+
+    @property
+    def topics(self) -> frozenset[str]: ...
+    @property
+    def rack_id(self) -> str | None: ...
+    @property
+    def instance_id(self) -> str | None: ...
+    @property
+    def partitions(self) -> frozenset[TopicPartition]: ...
+
+
+class ServerSideAssignor:
+    """Adapts a :class:`PartitionAssignor` for ``group.consumer.assignors`` of the embedded broker.
+
+    Members send no user data in the consumer group protocol. That of a member is made here, by a copy of the assignor
+    that gets the member's last target assignment by ``on_assignment``. ``owned_partitions`` are those partitions, too,
+    and the ``ClusterView`` has one node for each rack.
+
+    Args:
+        assignor: An assignor that assigns all partitions at once. The coordinator itself waits until the former owner
+            of a partition has revoked it.
+
+    Raises:
+        IllegalArgumentError: ``assignor`` is cooperative, and may leave out partitions that have an owner; or it is no
+            assignor.
+    """
+
+    def __init__(self, assignor: PartitionAssignor) -> None:
+        if not isinstance(assignor, PartitionAssignor):
+            raise IllegalArgumentError(f"{assignor!r} is no PartitionAssignor")
+        if RebalanceProtocol.COOPERATIVE in assignor.supported_protocols:
+            raise IllegalArgumentError(
+                f"{assignor.name} is cooperative: it withholds partitions for a second rebalance, which the consumer "
+                "group protocol does not have"
+            )
+        self._assignor = assignor
+
+    @property
+    def name(self) -> str:
+        """The name of the assignor."""
+        return self._assignor.name
+
+    def assign(
+        self, members: Mapping[str, _Member], topics: Mapping[str, Mapping[int, frozenset[str]]]
+    ) -> dict[str, list[TopicPartition]]:
+        """Return the partitions of each member id.
+
+        Raises:
+            ValueError: The assignor assigns a partition that does not exist.
+        """
+        # Assignors may expect numbers from 0 on, which partitions that are marked for deletion (KIP-253) do not have.
+        numbers = {topic: sorted(partitions) for topic, partitions in topics.items()}
+        places = {topic: {number: place for place, number in enumerate(found)} for topic, found in numbers.items()}
+        subscriptions = {}
+        for member_id, member in members.items():
+            had = tuple(sorted(TopicPartition(tp.topic, places[tp.topic][tp.partition]) for tp in member.partitions))
+            topics_of = tuple(sorted(member.topics))
+            data = self._user_data(member_id, topics_of, had)
+            subscriptions[member_id] = Subscription(
+                topics_of, data, had, GENERATION, member.rack_id, member.instance_id
+            )
+        plan = self._assignor.assign(_view(numbers, topics), subscriptions)
+        return {
+            member_id: [_original(topic, place, numbers) for topic, place in share.partitions]
+            for member_id, share in plan.items()
+        }
+
+    def _user_data(self, member_id: str, topics: tuple[str, ...], had: tuple[TopicPartition, ...]) -> bytes | None:
+        """Return the user data that the member's assignor would send after its last assignment."""
+        assignor = copy(self._assignor)
+        if had:
+            assignor.on_assignment(Assignment(had), GroupMetadata("", GENERATION, member_id))
+        return assignor.subscription_user_data(topics)
+
+
+def _original(topic: str, place: int, numbers: Mapping[str, list[int]]) -> TopicPartition:
+    """Return the partition at a place in the list that the assignor got."""
+    if not 0 <= place < len(numbers.get(topic, ())):
+        raise ValueError(f"it assigns {topic}-{place}, which does not exist or has no subscriber")
+    return TopicPartition(topic, numbers[topic][place])
+
+
+def _view(numbers: Mapping[str, list[int]], topics: Mapping[str, Mapping[int, frozenset[str]]]) -> ClusterView:
+    racks = sorted({rack for partitions in topics.values() for found in partitions.values() for rack in found})
+    ids = {rack: number for number, rack in enumerate(racks, 1)}
+    nodes = {number: Node(number, "", -1, rack) for rack, number in ids.items()}
+    partitions = {}
+    for topic, found in numbers.items():
+        rows = []
+        for place, number in enumerate(found):
+            replicas = tuple(sorted(ids[rack] for rack in topics[topic][number]))
+            rows.append(PartitionInfo(topic, place, -1, -1, replicas, replicas, ()))
+        partitions[topic] = tuple(rows)
+    return ClusterView(partitions, nodes)
