@@ -40,6 +40,7 @@ __all__ = [
     "NoBrokersAvailable",
     "NoOffsetForPartitionError",
     "OffsetOutOfRangeError",
+    "PartitionNotOwnedError",
     "RebalanceInProgressError",
     "RecordError",
     "SaslAuthenticationFailedError",
@@ -160,8 +161,9 @@ class CommitFailedError(KafkaError):
 
     ``reason`` is one of ``"unknown_member"``, ``"illegal_generation"``, ``"rebalance_in_progress"``, ``"fenced"``,
     ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
-    ``"timeout"`` and ``"refused"``. ``partitions`` are those of the commit. ``seconds_since_poll`` (not always the
-    cause) is the time from the last ``poll`` (in a ``poll``: from the one before) to the attempt, or None.
+    ``"timeout"``, ``"not_owned"`` and ``"refused"``. ``partitions`` are those whose offsets were not committed.
+    ``seconds_since_poll`` (not always the cause) is the time from the last ``poll`` (in a ``poll``: from the one
+    before) to the attempt, or None.
     """
 
     def __init__(
@@ -182,6 +184,14 @@ class CommitFailedError(KafkaError):
 
 class RebalanceInProgressError(CommitFailedError):
     """The group is rebalancing: ``poll()`` until it is over, then commit the partitions that are still assigned."""
+
+
+class PartitionNotOwnedError(CommitFailedError):
+    """This member does not own these ``partitions``: their offsets were not committed, those of others were.
+
+    Written, they would replace the offsets of the members that own the partitions. ``allow_foreign_commits=True`` has
+    them written nevertheless, as Java's consumer does.
+    """
 
 
 class NoOffsetForPartitionError(KafkaError):

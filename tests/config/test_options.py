@@ -90,6 +90,7 @@ CASES = {
     "ordered_delivery_grace_ms": (300000, "420000", 420000),
     "enable_auto_commit": (True, "false", False),
     "auto_commit_interval_ms": (5000, "0", 0),
+    "allow_foreign_commits": (False, "true", True),
     "default_offset_commit_callback": (None, len, len),
     "security_protocol": ("PLAINTEXT", "ssl", "SSL"),
     "ssl_context": (None, CONTEXT, CONTEXT),

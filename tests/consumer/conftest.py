@@ -125,3 +125,56 @@ def lines(caplog):
         return [r.getMessage() for r in caplog.records if r.levelno >= level and r.name.startswith("thinconsumer")]
 
     return at_least
+
+
+class MemoryGroup:
+    """A cluster in memory, and members of one group on it."""
+
+    def __init__(self, closed_at_end, style, *, partitions=3, **config):
+        self.partitions = partitions
+        self.cluster = MemoryCluster(1, {"t": partitions}, group_initial_rebalance_delay_ms=0, **config)
+        self.closed_at_end = closed_at_end
+        self.options = {"partition_assignment_strategy": [style]} if style != "consumer" else {"group_protocol": style}
+        self.made = 0
+
+    def now(self):
+        return self.cluster.clock.now()
+
+    def member(self, listener=None, **options):
+        self.made += 1
+        found = Consumer(
+            driver=self.cluster.driver(self.made),
+            bootstrap_servers=self.cluster.bootstrap_servers,
+            client_id=f"member-{self.made}",
+            group_id="g",
+            auto_offset_reset="earliest",
+            # what a member has read is committed when it closes
+            **{"auto_commit_interval_ms": 600_000, **self.options, **options},
+        )
+        found.subscribe(["t"], listener=listener)
+        return self.closed_at_end(found)
+
+    def settle(self, *members):
+        """Poll in turn until all partitions are owned, each by one member; return the seconds that it took."""
+        began = self.now()
+        while not all(m.assignment() for m in members) or sum(len(m.assignment()) for m in members) != self.partitions:
+            assert self.now() < began + 120, [m.assignment() for m in members]
+            for found in members:
+                found.poll(20)
+        return self.now() - began
+
+    def read(self, member, *others):
+        """Let a member read a record of each of its partitions, so that it has offsets to commit."""
+        for partition in range(self.partitions):
+            self.cluster.produce("t", [b"x"], partition)
+        left = set(member.assignment())
+        while left:
+            left -= set(member.poll(20))
+            for other in others:
+                other.poll(20)
+
+
+@pytest.fixture
+def make_group(closed_at_end):
+    """Return a function that makes a group of members with a classic assignor, or ``"consumer"`` for that protocol."""
+    return lambda style="range", **config: MemoryGroup(closed_at_end, style, **config)

@@ -6,9 +6,8 @@ the partitions. Without the request that takes a session of 45 s.
 
 import pytest
 
-from thinconsumer import Consumer, GroupMember, RebalanceListener, TopicPartition
+from thinconsumer import GroupMember, RebalanceListener, TopicPartition
 from thinconsumer.broker.faults import Silence
-from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
@@ -19,68 +18,17 @@ PARTITIONS = 3
 STYLES = ["range", "cooperative-sticky", "consumer"]
 
 
-class Group:
-    """A cluster in memory, and members of one group on it."""
-
-    def __init__(self, closed_at_end, style, **config):
-        self.cluster = MemoryCluster(1, {"t": PARTITIONS}, group_initial_rebalance_delay_ms=0, **config)
-        self.closed_at_end = closed_at_end
-        self.options = {"partition_assignment_strategy": [style]} if style != "consumer" else {"group_protocol": style}
-        self.made = 0
-
-    def now(self):
-        return self.cluster.clock.now()
-
-    def member(self, listener=None, **options):
-        self.made += 1
-        found = Consumer(
-            driver=self.cluster.driver(self.made),
-            bootstrap_servers=self.cluster.bootstrap_servers,
-            client_id=f"member-{self.made}",
-            group_id="g",
-            auto_offset_reset="earliest",
-            auto_commit_interval_ms=600_000,  # what a member has read is committed when it closes
-            **self.options,
-            **options,
-        )
-        found.subscribe(["t"], listener=listener)
-        return self.closed_at_end(found)
-
-    def settle(self, *members):
-        """Poll in turn until all partitions are owned, each by one member; return the seconds that it took."""
-        began = self.now()
-        while not all(m.assignment() for m in members) or sum(len(m.assignment()) for m in members) != PARTITIONS:
-            assert self.now() < began + 120, [m.assignment() for m in members]
-            for found in members:
-                found.poll(20)
-        return self.now() - began
-
-    def read(self, member, *others):
-        """Let a member read a record of each of its partitions, so that it has offsets to commit."""
-        for partition in range(PARTITIONS):
-            self.cluster.produce("t", [b"x"], partition)
-        left = set(member.assignment())
-        while left:
-            left -= set(member.poll(20))
-            for other in others:
-                other.poll(20)
-
-    def leaves(self):
-        """Return the times at which requests to leave have arrived."""
-        found = [one.at for one in self.cluster.received(LeaveGroupRequest)]
-        beats = self.cluster.received(ConsumerGroupHeartbeatRequest)
-        return found + [one.at for one in beats if one.message.member_epoch == -1]
-
-
-@pytest.fixture
-def make(closed_at_end):
-    return lambda style="range", **config: Group(closed_at_end, style, **config)
+def leaves(group):
+    """Return the times at which requests to leave have arrived."""
+    found = [one.at for one in group.cluster.received(LeaveGroupRequest)]
+    beats = group.cluster.received(ConsumerGroupHeartbeatRequest)
+    return found + [one.at for one in beats if one.message.member_epoch == -1]
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_commit_without_a_response_leaves_time_to_leave(make, style):
+def test_a_commit_without_a_response_leaves_time_to_leave(make_group, style):
     """The commit gets 60 % of the time; the other member then owns all partitions within its heartbeat interval."""
-    group = make(style)
+    group = make_group(style)
     leaving, other = group.member(), group.member()
     group.settle(leaving, other)
     group.read(leaving, other)
@@ -88,14 +36,14 @@ def test_a_commit_without_a_response_leaves_time_to_leave(make, style):
     began = group.now()
     leaving.close(timeout_ms=2000)
     assert group.now() - began <= 2.3
-    assert [pytest.approx(began + 1.2, abs=0.05)] == group.leaves()
+    assert [pytest.approx(began + 1.2, abs=0.05)] == leaves(group)
     assert group.settle(other) < 6
 
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("has_read", [False, True])
-def test_without_any_time_the_request_to_leave_is_written(make, style, has_read):
-    group = make(style)
+def test_without_any_time_the_request_to_leave_is_written(make_group, style, has_read):
+    group = make_group(style)
     leaving, other = group.member(), group.member()
     group.settle(leaving, other)
     if has_read:
@@ -104,12 +52,12 @@ def test_without_any_time_the_request_to_leave_is_written(make, style, has_read)
     leaving.close(timeout_ms=0)
     assert group.now() == began
     assert group.settle(other) < 6
-    assert len(group.leaves()) == 1
+    assert len(leaves(group)) == 1
 
 
-def test_without_any_time_the_last_offsets_are_written(make):
+def test_without_any_time_the_last_offsets_are_written(make_group):
     """Nothing waits for the response, so that a warning says that the offsets may not be committed."""
-    group = make()
+    group = make_group()
     leaving = group.member()
     group.settle(leaving)
     group.read(leaving)
@@ -134,9 +82,9 @@ def wait_for_sync(group, leader, *others):
 
 @pytest.mark.parametrize("style", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("call", ["close", "unsubscribe"])
-def test_a_member_leaves_while_the_leader_is_busy(make, style, call):
+def test_a_member_leaves_while_the_leader_is_busy(make_group, style, call):
     """The coordinator holds the response to SyncGroup back, and reads nothing more from that connection."""
-    group = make(style)
+    group = make_group(style)
     leader, leaving, third = group.member(), group.member(default_api_timeout_ms=2000), group.member()
     group.settle(leader, leaving, third)
     group.read(leaving, leader, third)
@@ -148,13 +96,13 @@ def test_a_member_leaves_while_the_leader_is_busy(make, style, call):
         leaving.unsubscribe()  # and no other call
     assert group.now() - began <= 1.3
     assert group.settle(leader, third) < 10
-    [left_at] = group.leaves()
+    [left_at] = leaves(group)
     assert left_at <= began + 1.3
 
 
-def test_the_connection_to_leave_over_is_opened_while_the_commit_waits(make):
+def test_the_connection_to_leave_over_is_opened_while_the_commit_waits(make_group):
     """To connect and to negotiate takes four times the latency, here more than what the commit leaves over."""
-    group = make("cooperative-sticky")
+    group = make_group("cooperative-sticky")
     leader, leaving, third = group.member(), group.member(), group.member()
     group.settle(leader, leaving, third)
     group.read(leaving, leader, third)
@@ -164,13 +112,13 @@ def test_the_connection_to_leave_over_is_opened_while_the_commit_waits(make):
     leaving.close(timeout_ms=1000)
     assert group.now() - began <= 1.2
     group.settle(leader, third)
-    assert [pytest.approx(began + 0.8, abs=0.05)] == group.leaves()
+    assert [pytest.approx(began + 0.8, abs=0.05)] == leaves(group)
 
 
 @pytest.mark.parametrize("style", ["cooperative-sticky", "consumer"])
-def test_a_listener_that_takes_all_the_time_leaves_time_to_leave(make, style):
+def test_a_listener_that_takes_all_the_time_leaves_time_to_leave(make_group, style):
     """The time of callbacks is added to the timeout, and not taken from the request to leave."""
-    group = make(style)
+    group = make_group(style)
 
     class Slow(RebalanceListener):
         def on_partitions_revoked(self, revoked):
@@ -182,11 +130,11 @@ def test_a_listener_that_takes_all_the_time_leaves_time_to_leave(make, style):
     began = group.now()
     leaving.close(timeout_ms=1000)
     assert group.now() - began <= 6.0 + 0.3
-    assert [pytest.approx(began + 5.0, abs=0.3)] == group.leaves()
+    assert [pytest.approx(began + 5.0, abs=0.3)] == leaves(group)
 
 
-def test_without_any_time_the_fetch_sessions_are_closed(make):
-    group = make()
+def test_without_any_time_the_fetch_sessions_are_closed(make_group):
+    group = make_group()
     member = group.member()
     group.settle(member)
     group.read(member)
@@ -207,12 +155,12 @@ class Worker(GroupMember):
         pass
 
 
-def test_a_group_member_without_any_time_leaves(make):
-    group = make()
+def test_a_group_member_without_any_time_leaves(make_group):
+    group = make_group()
     servers = group.cluster.bootstrap_servers
     worker = Worker("work", driver=group.cluster.driver(), bootstrap_servers=servers, group_id="w")
     while not worker.is_stable:
         worker.poll(20)
     worker.close(timeout_ms=0)
     group.settle(group.member())
-    assert len(group.leaves()) == 1
+    assert len(leaves(group)) == 1

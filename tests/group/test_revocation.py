@@ -20,6 +20,9 @@ class Commits:
         """Return itself as the call that settles once all commits have."""
         return self
 
+    def release(self, tps):
+        """Take note of revoked partitions."""
+
 
 class AutoCommit:
     """Record what is to be committed, and the deadline."""

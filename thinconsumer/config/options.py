@@ -335,6 +335,14 @@ class ConsumerConfig(SecurityOptions):
         needs_group=True,
     )
     auto_commit_interval_ms: int = _group(_INT32, 5000, "Shortest time between automatic commits.", needs_group=True)
+    allow_foreign_commits: bool = _group(
+        Boolean(),
+        False,
+        "Whether a subscribed consumer commits offsets of partitions that it does not own, as Java's does. They "
+        "replace those of the partitions' owners. If not, such a commit raises `PartitionNotOwnedError`.",
+        origin=_OURS,
+        needs_group=True,
+    )
     default_offset_commit_callback: Callable[..., Any] | None = _group(
         Function("(offsets, response_or_error)"),
         None,

@@ -128,6 +128,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     ordered_delivery_grace_ms: int
     enable_auto_commit: bool
     auto_commit_interval_ms: int
+    allow_foreign_commits: bool
     default_offset_commit_callback: Callable[..., Any] | None
 
 

@@ -113,6 +113,8 @@ class GroupCalls:
             CommitFailedError: with the reason; after ``unknown_member`` and ``illegal_generation`` the partitions are
                 lost, and the next poll calls ``on_partitions_lost``.
             RebalanceInProgressError: a rebalance is in progress, and may assign the partitions to another member.
+            PartitionNotOwnedError: this member is subscribed, and neither owns the partitions that the error names nor
+                is revoking them. The other offsets were written. See ``allow_foreign_commits``.
             AuthorizationError: an ACL is missing.
             IllegalArgumentError: an offset, a leader epoch or metadata cannot be encoded; nothing is committed.
             IllegalStateError: there is no ``group_id``.

@@ -14,6 +14,7 @@ from ..errors import (
     AuthorizationError,
     CommitFailedError,
     KafkaError,
+    PartitionNotOwnedError,
     RebalanceInProgressError,
     TopicAuthorizationFailedError,
 )
@@ -47,10 +48,18 @@ ADVICE: dict[str, str] = {
     "illegal_generation": _LOST,
     "authorization": "grant the missing ACL to the principal of this client",
     "metadata_too_large": "commit less metadata beside the offset, or raise the broker's offset.metadata.max.bytes",
+    "not_owned": (
+        "a commit would replace the offsets of the member that owns the partitions; allow_foreign_commits=True makes it"
+    ),
     "refused": "the same commit will fail again",
     "rebalance_in_progress": "poll() until the rebalance is over, then commit what is still assigned",
     "coordinator": "poll() searches for the coordinator; commit again later",
     "timeout": "commit again, with a longer timeout if needed",
+}
+#: The classes of errors with these reasons; CommitFailedError for all other ones.
+_CLASSES: dict[str, type[CommitFailedError]] = {
+    "not_owned": PartitionNotOwnedError,
+    "rebalance_in_progress": RebalanceInProgressError,
 }
 RETRIABLE = frozenset({"rebalance_in_progress", "coordinator", "timeout"})
 
@@ -85,8 +94,7 @@ def final_error(
         return _topics_error(grave.cause, failures)
     if isinstance(grave.cause, AuthorizationError):
         return grave.cause
-    cls = RebalanceInProgressError if grave.reason == "rebalance_in_progress" else CommitFailedError
-    error = cls(
+    error = _CLASSES.get(grave.reason, CommitFailedError)(
         f"{what} in group {group_id!r}: offsets of {_names(failures)} were not committed: {grave.why}"
         f"{_measured(settings, grave)}; {ADVICE[grave.reason]}",
         reason=grave.reason,

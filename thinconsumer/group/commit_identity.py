@@ -34,6 +34,8 @@ class CommitIdentity(NamedTuple):
     #: that it keeps is owned by no other member meanwhile.
     has_epochs: bool = False
     refused: Identity | None = None  #: The identity for which the coordinator has stopped accepting commits.
+    is_settled: bool = True  #: Whether the member has its assignment, and no rebalance is in progress.
+    has_assignment: bool = False  #: Whether the consumer has had an assignment since it subscribed.
 
     @property
     def who(self) -> Identity | None:
@@ -83,6 +85,18 @@ class CommitIdentity(NamedTuple):
         if is_assigned:
             return None
         return Objection("rebalance_in_progress", f"{member} has lost the partition in a rebalance")
+
+    def foreign(self) -> Objection | None:
+        """Return why an offset of a partition that this member does not own cannot be committed now, or None.
+
+        Before the first assignment, a consumer may commit where its group begins. The next assignment of a rebalance
+        may have the partition.
+        """
+        if not self.is_subscribed or not self.has_assignment:
+            return None
+        if self.is_settled:
+            return Objection("not_owned", "this member does not own them")
+        return Objection("rebalance_in_progress", "this member does not own them before the rebalance is over")
 
     def outside(self) -> Objection:
         """Return why a subscribed consumer that is not a member cannot commit."""

@@ -13,7 +13,7 @@ the member id or generation are reported to the membership. Follows Java's ``Con
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 
 from ..calls import Call
@@ -33,7 +33,7 @@ from ..wire.offset_commit import (
     OffsetCommitResponse,
 )
 from .commit_errors import API, Failure, final_error, reason_of
-from .commit_identity import CommitIdentity
+from .commit_identity import CommitIdentity, Objection
 from .commit_queue import Callback, CommitQueue, Entries, Entry, Pending
 from .coordinator import Coordinator
 from .identity import NO_GENERATION, Identity
@@ -78,6 +78,7 @@ class Commits:
         *,
         read_identity: Callable[[], CommitIdentity],
         seconds_since_poll: Callable[[float], float | None] = lambda now: None,
+        allows_foreign: bool = False,
     ) -> None:
         self._settings = settings
         self._coordinator = coordinator
@@ -88,6 +89,10 @@ class Commits:
         self._settled: Identity | None = None
         self._refused: Identity | None = None
         self._seconds_since_poll = seconds_since_poll
+        self._allows_foreign = allows_foreign  #: Whether offsets of partitions that others own are written, too.
+        #: Partitions that were revoked under the identity ``_released_as``.
+        self._released: frozenset[TopicPartition] = frozenset()
+        self._released_as: Identity | None = None
         backoff = Backoff.from_settings(settings)
         self._retry = Retry(backoff, random)  #: Backoff after errors of the coordinator or the group.
         self._stragglers = Retry(backoff, random)  #: Backoff after retriable errors of single partitions.
@@ -103,6 +108,8 @@ class Commits:
         #: Returns the member epoch since which this consumer owns a partition. An offset of an earlier epoch was read
         #: before another member owned the partition, which may have committed a later one.
         self.owned_since: Callable[[TopicPartition], int] = lambda tp: NO_GENERATION
+        #: Returns whether the coordinator has assigned a partition to this member that is not in place yet.
+        self.is_coming: Callable[[TopicPartition], bool] = lambda tp: False
         #: Called with every offset that was written for a topic that still exists.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Called for every response, with its latency in seconds and the current time.
@@ -148,6 +155,12 @@ class Commits:
     def mark(self) -> Call[None]:
         """Return a call that settles once every call added so far has settled."""
         return self.add({}, NEVER)
+
+    def release(self, tps: Iterable[TopicPartition]) -> None:
+        """Note revoked partitions. Their offsets may be committed until the generation, or member epoch, has ended."""
+        identity = self._read_identity().identity
+        before = self._released if identity == self._released_as else frozenset()
+        self._released, self._released_as = before.union(tps), identity
 
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
         """Return the timeout error for a ``commit()`` that stops waiting for these offsets; they are still sent."""
@@ -248,6 +261,19 @@ class Commits:
         current = self._metadata.topic_id(tp.topic)
         return ZERO_UUID not in (current, entry.topic_id) and current != entry.topic_id
 
+    def _foreign(self, tp: TopicPartition) -> Objection | None:
+        """Return why the offset of a partition cannot be committed now if this member does not own it; else None.
+
+        Offsets are checked when they are sent: the partition may have been assigned meanwhile. A partition that is
+        being revoked is still assigned. After its revocation no other member owns it before the generation has ended.
+        A partition that is assigned, while ``on_partitions_assigned`` is still due, is owned for the coordinator.
+        """
+        if self._allows_foreign or tp in self._assigned:
+            return None
+        current = self._read_identity()
+        is_released = tp in self._released and current.identity == self._released_as
+        return None if is_released or self.is_coming(tp) else current.foreign()
+
     def _is_kept(self, tp: TopicPartition, identity: Identity) -> bool:
         """Return whether the partition has been assigned without interruption since ``identity`` applied."""
         return tp in self._assigned and identity.generation_id >= self.owned_since(tp)
@@ -307,7 +333,7 @@ class Commits:
 
     def _send(self, now: float) -> list[Request]:
         target = self._coordinator.target(CHANNEL)
-        entries = self.queue.take(self._group_id)
+        entries = self._without_foreign(self.queue.take(self._group_id), now)
         if target is None or not entries:
             return []
         flight = self._flight = OffsetCommitInFlight(entries, target.node_id, now)
@@ -327,6 +353,17 @@ class Commits:
             )
         ]
 
+    def _without_foreign(self, entries: Entries, now: float) -> Entries:
+        """Fail the offsets of partitions that this member does not own, and return the others."""
+        found: Entries = {}
+        for tp, entry in entries.items():
+            objection = self._foreign(tp)
+            if objection is None:
+                found[tp] = entry
+            else:
+                self.queue.failed(tp, entry, self._failure(*objection, now))
+        return found
+
     def _build(self, flight: OffsetCommitInFlight, version: int) -> Message:
         current = self._commit_identity()
         who = flight.stamp = current.who
@@ -336,7 +373,7 @@ class Commits:
         for tp, entry in entries.items():
             if current.objection(entry.identity, is_assigned=self._is_kept(tp, entry.identity)) is not None:
                 continue
-            if self._is_of_deleted_topic(tp, entry):
+            if self._is_of_deleted_topic(tp, entry) or self._foreign(tp) is not None:
                 continue
             flight.sent.add(tp)
             topic = topics.get(tp.topic)

@@ -218,6 +218,14 @@ class ConsumerRole:
         came, went = share - self._previous, self._previous - share
         self._summary = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
+    @staticmethod
+    def contains(assignment: bytes, tp: TopicPartition) -> bool:
+        """Return whether an encoded assignment has the partition."""
+        try:
+            return tp in _partitions(decode_assignment(assignment))
+        except KafkaProtocolError:
+            return False  # the member joins again
+
     def compare_assignments(self, shares: Iterable[bytes] | None) -> None:
         """Rejoin unless the encoded assignments of all members have each partition of the group's topics (KIP-814).
 

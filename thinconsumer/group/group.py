@@ -67,6 +67,7 @@ class Group:
             random,
             read_identity=self.commit_identity,
             seconds_since_poll=self.seconds_since_poll,
+            allows_foreign=config.allow_foreign_commits,
         )
         self.committed = Committed(config, self.coordinator, partitions, metadata, random)
         self.auto_commit = AutoCommit(config, partitions, self.commits) if config.enable_auto_commit else None
@@ -90,6 +91,7 @@ class Group:
             self._log_protocol("classic", f"{' and '.join(config.classic_options)} given")
         self.commits.on_membership_error = lambda error, who, now: self.member.expelled(error, who, now)
         self.commits.owned_since = self._owned_since
+        self.commits.is_coming = self._is_coming
         self.commits.on_written = partitions.note_committed
         self.committed.read_identity = self._checked_identity
         self._marked_version = 0  #: The version of the subscription by which partitions are marked as unsubscribed.
@@ -138,6 +140,14 @@ class Group:
     def _owned_since(self, tp: TopicPartition) -> int:
         member = self._consumer_member
         return NO_GENERATION if member is None or not self.has_epochs else member.owned_since(tp)
+
+    def _is_coming(self, tp: TopicPartition) -> bool:
+        """Return whether the coordinator has assigned a partition to this member that is not in place yet."""
+        member = self._consumer_member
+        if member is not None and self.has_epochs:
+            return tp in member.assignment.difference().add
+        assignment = self.member.synced_assignment if isinstance(self.member, ClassicMember) else None
+        return assignment is not None and self.role.contains(assignment, tp)
 
     def _checked_identity(self) -> Identity | None:
         return self.member.identity if self.has_epochs and self.member.identity.is_member else None
@@ -282,7 +292,13 @@ class Group:
             return CommitIdentity(Identity(self.coordinator.group_id))
         member = self.member
         return CommitIdentity(
-            member.identity, True, member.rebalancing, member.awaits_rebalance_response, has_epochs=self.has_epochs
+            member.identity,
+            True,
+            member.rebalancing,
+            member.awaits_rebalance_response,
+            has_epochs=self.has_epochs,
+            is_settled=member.is_settled,
+            has_assignment=self.revocation.has_assigned,
         )
 
     def seconds_since_poll(self, now: float) -> float | None:
@@ -306,6 +322,7 @@ class Group:
         """Join the group after a subscription, unless the consumer is in it."""
         self._mark_unsubscribed()
         if self.member.is_outside:
+            self.revocation.has_assigned = False
             self.member.subscribe("the consumer subscribed")
 
     def _mark_unsubscribed(self) -> None:

@@ -58,6 +58,8 @@ class PartitionRevocation:
         #: Whether a revocation commits positions by itself. False in close(autocommit=False), when the application may
         #: not have processed all returned records.
         self.auto_commits = auto_commit is not None
+        #: Whether ``on_partitions_assigned`` was called since the subscription: the consumer has had an assignment.
+        self.has_assigned = False
 
     def revoke(
         self, tps: Collection[TopicPartition], now: float, *, always_call: bool = False, by: float = NEVER
@@ -92,6 +94,7 @@ class PartitionRevocation:
         if not self._is_wait_over(now, by):
             return False
         revoked = {p.tp for p in self._revoking}
+        self._commits.release(revoked)
         # assign() comes before cancel(): if Ctrl-C strikes between the two, the next call repeats only these two lines.
         # In the reverse order, it would repeat the whole revocation.
         self._partitions.assign([p.tp for p in self._partitions if p.tp not in revoked])
@@ -142,6 +145,7 @@ class PartitionRevocation:
 
     def call_assigned(self) -> None:
         """Call ``on_partitions_assigned`` with the new partitions. If it raises, the next call repeats it."""
+        self.has_assigned = True
         new = [p for p in self._partitions if p.callback_pending]
         call_listener(self._listener(), "assigned", [p.tp for p in new])
         for partition in new:

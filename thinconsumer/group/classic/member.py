@@ -139,6 +139,11 @@ class ClassicMember:
         return self.state is _S.UNSUBSCRIBED
 
     @property
+    def synced_assignment(self) -> bytes | None:
+        """The encoded assignment of this generation, until the role has installed it; None if there is none."""
+        return self._attempt.assignment if self.state in CONFIRMING and not self.is_settled else None
+
+    @property
     def has_sent_leave(self) -> bool:
         """Whether no LeaveGroup remains to be written. It may have no response yet."""
         return self._channel.leave_attempt is None or self._channel.leave_attempt.is_written
@@ -586,13 +591,7 @@ class ClassicMember:
         took = now - self._attempt.started_at
         self.stats.rebalances.add(took)
         self.stats.rebalanced_at = now
-        self._join_failures.log_limited(
-            logging.INFO,
-            "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s",
-            self.identity.group_id,
-            took,
-            self.identity.generation_id,
-            ", leading" if self._attempt.leads else "",
-            self._attempt.reason,
-            self._role.describe(),
-        )
+        text = "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s"
+        who, leading = self.identity, ", leading" if self._attempt.leads else ""
+        values = who.group_id, took, who.generation_id, leading, self._attempt.reason, self._role.describe()
+        self._join_failures.log_limited(logging.INFO, text, *values)
