@@ -235,7 +235,10 @@ class RecordError(KafkaError):
 
 
 class CorruptRecordError(RecordError):
-    """A checksum, length or count in a record batch is wrong."""
+    """A checksum, length or count in a record batch is wrong. ``Consumer.skip(error)`` passes that batch only."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; skip(error) or seek to {self.next_offset} to continue after it"
 
 
 class UnsupportedCodecError(RecordError):

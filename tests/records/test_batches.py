@@ -84,10 +84,10 @@ def test_next_offset_after_an_unknown_magic_is_the_next_batchs():
 
 
 def test_a_corrupt_length_is_not_used_to_find_the_next_batch():
-    """Bytes found by a wrong length could make ``skip`` jump over many records."""
+    """Bytes found by a wrong length could make ``skip`` jump over many records: the batch's own offsets count."""
     lie = PLAIN[:8] + struct.pack(">i", 30) + PLAIN[12:]
     _, error = walk(lie + bytes(range(100)))
-    assert (error.offset, error.next_offset) == (100, 101)
+    assert (error.offset, error.next_offset) == (100, 105)
 
 
 def test_offsets_of_a_corrupt_header_stay_within_the_log():
@@ -156,3 +156,18 @@ def test_released_batches_keep_no_bytes():
     batches = some(("new", 100, 2), ("new", 200, 2))
     batches.release()
     assert not batches.source and [*batches.counts] == [2, 2] and batches.starts[2] > batches.starts[1] > 0
+
+
+def test_the_end_of_a_corrupt_batch_is_what_its_undamaged_fields_say():
+    """The record count shows a damaged offset delta, and the other way round; in doubt the lower end counts."""
+    broken_value = broken(len(PLAIN) - 3, b"?")
+    for damaged, end in [
+        (broken(23, struct.pack(">i", 900)), 105),
+        (broken(23, struct.pack(">i", 1)), 105),
+        (broken(57, struct.pack(">i", 900)), 105),
+        (broken(57, struct.pack(">i", 1)), 105),
+        (broken_value, 105),
+        (broken_value[:57] + struct.pack(">i", 3) + broken_value[61:], 103),
+    ]:
+        (batch,) = walk(damaged)[0]
+        assert not batch.is_whole() and batch.probable_end(100) == end

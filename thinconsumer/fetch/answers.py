@@ -15,8 +15,9 @@ from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions
 from ..position_states import PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
-from ..records.batch import OFFSET_MAX, RecordBatch
-from ..records.batches import Batches, split
+from ..records.batch import OFFSET_MAX
+from ..records.batches import Batches, claimed_end, split
+from ..records.disorder import usable
 from ..timers import Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID
@@ -346,27 +347,18 @@ class Answers:
         if not batches.counts and broken is None:
             # A broker sends at least one whole batch whatever the size limits (KIP-74), so the data is corrupt. As in
             # Java, polls raise an error, and the Fetch is retried.
-            error = _corrupt(partition.tp, cursor.fetch_offset, f"its {len(records)} bytes hold no complete batch")
+            behind = min(claimed_end(records, cursor.fetch_offset), end)
+            words = f"its {len(records)} bytes hold no complete batch"
+            error = _corrupt(partition.tp, cursor.fetch_offset, words, behind)
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
-        problem, behind = "", cursor.fetch_offset + 1
         if batches.counts and (batches.first_end <= cursor.fetch_offset or not batches.is_ascending):
-            # Brokers may send batches that end at or below the fetch offset, which are dropped. Their checksums are
-            # verified: a requested batch with a corrupt offset delta can look like such a batch, and its records get
-            # lost.
-            each = [*batches]
-            below = [batch for batch in each if batch.next_offset <= cursor.fetch_offset]
-            wanted = [batch.view for batch in each if batch.next_offset > cursor.fetch_offset]
-            batches, _ = split(memoryview(b"".join(wanted)))
-            if self._settings.check_crcs and not all(map(_is_whole, below)):
-                problem = "a corrupt batch"
-            elif not batches.is_ascending:
-                problem, behind = "batches out of order", batches.next_offset
-        if problem:
-            words = f"{partition.tp.topic}-{partition.tp.partition}: {problem} at offset {cursor.fetch_offset}"
-            broken = CorruptRecordError(words, partition.tp, cursor.fetch_offset, behind)
-            batches, _ = split(memoryview(b""))
+            batches, fault = usable(batches, cursor.fetch_offset, self._settings.check_crcs)
+            if fault is not None:
+                words = f"corrupt batch in {partition.tp.topic}-{partition.tp.partition}: {fault.problem}"
+                behind = min(fault.next_offset, max(end, fault.offset + 1))
+                broken = CorruptRecordError(words, partition.tp, fault.offset, behind)
         if batches.counts or broken is not None:
             self._keep(asked, partition, cursor, data, batches, broken, frame)
         else:
@@ -421,14 +413,6 @@ class Answers:
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 
-def _corrupt(tp: TopicPartition, offset: int, words: str) -> CorruptRecordError:
-    text = f"{tp.topic}-{tp.partition} at offset {offset}: {words}; check the broker's log, or skip(error)"
-    return CorruptRecordError(text, tp, offset, offset + 1)
-
-
-def _is_whole(batch: RecordBatch) -> bool:
-    try:
-        batch.check_crc()
-    except CorruptRecordError:
-        return False
-    return True
+def _corrupt(tp: TopicPartition, offset: int, words: str, next_offset: int = -1) -> CorruptRecordError:
+    text = f"{tp.topic}-{tp.partition} at offset {offset}: {words}; check the broker's log"
+    return CorruptRecordError(text, tp, offset, max(next_offset, offset + 1))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from ..config import ConsumerConfig
-from ..errors import DeserializationError, RecordError
+from ..errors import CorruptRecordError, DeserializationError, RecordError
 from ..garbage_collection import garbage_collection_paused
 from ..lazy_dataclass import dataclass, field
 from ..partitions import Partition, Partitions, RecordInHand
@@ -272,6 +272,8 @@ class Collector:
 
     def _raise(self, fetched: Fetched, error: RecordError) -> NoReturn:
         if not isinstance(error, DeserializationError):
+            if isinstance(error, CorruptRecordError) and fetched.chunk < fetched.count:
+                _correct_end(error, fetched)
             self._buffer.break_off(fetched, error)
         # The broken partition goes last, so that it does not block the other partitions.
         self._buffer.rotate(fetched.partition)
@@ -453,6 +455,13 @@ class Collector:
         else:
             chunk = self.chunk_decoder.chunk(fetched, fetched.chunk, fetched.record, calls_again=True)
         return chunk.error if fetched.record >= len(chunk.records) else None
+
+
+def _correct_end(error: CorruptRecordError, fetched: Fetched) -> None:
+    """Let the error of the batch at the position end where the next batch begins, not where a damaged header says."""
+    low, high = fetched.cursor.offset, fetched.partition.high_watermark or 0
+    end = fetched.batches.end_of_corrupt(fetched.chunk, low)
+    error.next_offset = min(end, high) if high > low else end
 
 
 def _position(fetched: Fetched, poll_result: PollResult) -> int:

@@ -20,6 +20,8 @@ __all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info"]
 #: delta, base and max timestamp, producer id and epoch, base sequence, record count.
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
+#: The fields of a header in format 2 that the checksum covers: those after it.
+COVERED = Struct(">hiqqqhii")
 #: The first fields of a message in formats 0 and 1: offset, length, CRC, magic, attributes. Length and magic are at the
 #: same positions as in format 2.
 LEGACY_HEADER = Struct(">qiIbb")
@@ -166,14 +168,37 @@ class RecordBatch:
             return None
         return self._decode(topic, partition, check_crcs, decompressed_bytes_max)
 
+    def _computed_crc(self) -> int:
+        if self.magic == 2:
+            return checksum.crc32c(self.view[CRC_COVERS_FROM:])
+        return zlib.crc32(self.view[LEGACY_CRC_COVERS_FROM:])
+
+    def is_whole(self) -> bool:
+        """Return whether the checksum is right."""
+        return self._computed_crc() == self.crc
+
     def check_crc(self, topic: str = "", partition: int = -1) -> None:
         """Verify the checksum; raise CorruptRecordError if it is wrong."""
-        if self.magic == 2:
-            computed = checksum.crc32c(self.view[CRC_COVERS_FROM:])
-        else:
-            computed = zlib.crc32(self.view[LEGACY_CRC_COVERS_FROM:])
+        computed = self._computed_crc()
         if computed != self.crc:
             raise self._corrupt(topic, partition, f"the checksum is {computed:#010x}, the header has {self.crc:#010x}")
+
+    def probable_end(self, low: int) -> int:
+        """Return the offset after a batch of format 2 with a wrong checksum, at least ``low`` + 1.
+
+        The last offset delta and the record count mostly say the same. If one of them is the damaged field, the
+        checksum is right with the value that the other has. If neither is, the lower of the two ends is returned:
+        records behind the batch must not be taken for a part of it.
+        """
+        by_delta, by_count = self.next_offset, self.base_offset + self.count
+        ends = [by_delta] if by_delta == by_count else sorted((by_delta, by_count))
+        if len(ends) == 2 and by_count > self.base_offset:
+            for end in ends:
+                size = end - self.base_offset
+                fields = (self.attributes, size - 1, *HEADER.unpack_from(self.view)[7:12], size)
+                if checksum.crc32c(COVERED.pack(*fields) + self.view[HEADER_SIZE:]) == self.crc:
+                    ends = [end]
+        return next((end for end in ends if low < end <= OFFSET_MAX), low + 1)
 
     def control_type(self, topic: str = "", partition: int = -1, check_crcs: bool = True) -> ControlType | None:
         """Return a control batch's type; None for other batches and for an empty one. Raises as :meth:`decode`."""
@@ -210,8 +235,7 @@ class RecordBatch:
 
     def _corrupt(self, topic: str, partition: int, what: str) -> CorruptRecordError:
         return CorruptRecordError(
-            f"corrupt batch in {topic}-{partition}, offsets {self.base_offset} to {self.next_offset - 1}: {what}; "
-            f"seek to {self.next_offset} to continue after it",
+            f"corrupt batch in {topic}-{partition}, offsets {self.base_offset} to {self.next_offset - 1}: {what}",
             TopicPartition(topic, partition),
             self.base_offset,
             self.next_offset,

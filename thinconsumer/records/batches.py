@@ -18,7 +18,7 @@ from ..errors import CorruptRecordError
 from ..types import TopicPartition
 from .batch import HEADER_SIZE, LEGACY_HEADER, LENGTH_MIN, LOG_OVERHEAD, MAGIC_AT, OFFSET_MAX, RecordBatch
 
-__all__ = ["Batches", "split"]
+__all__ = ["Batches", "claimed_end", "split"]
 
 #: The fields of a header of format 2 that tell where the batch ends, and which offsets and how many records it has:
 #: base offset, length, leader epoch, magic, last offset delta, record count.
@@ -77,6 +77,22 @@ class Batches(Sequence[RecordBatch]):
             of_format_2 = (index for index in range(begin, end) if source[starts[index] + MAGIC_AT] == 2)
             return next((index for index in of_format_2 if _base_offset(source, starts[index]) >= offset), end)
         return bisect_left(starts, offset, begin, end, key=lambda start: _base_offset(source, start))
+
+    def end_of_corrupt(self, index: int, low: int) -> int:
+        """Return the first offset after a corrupt batch, at least ``low`` + 1.
+
+        The next batch tells, if its checksum is right. Otherwise, and if the batch is the last one of the response, the
+        batch's own header does, see :meth:`.RecordBatch.probable_end`. A batch among those of older formats ends at its
+        own offset, also if its magic is damaged; the header of a compressed one after it has the last of its offsets.
+        """
+        batch = self[index]
+        neighbors = [self[at] for at in (index - 1, index + 1) if 0 <= at < len(self.counts)]
+        if any(each.magic < 2 for each in (batch, *neighbors)):
+            return max(batch.base_offset, low) + 1
+        following = neighbors[-1] if index + 1 < len(self.counts) else None
+        if following is not None and following.base_offset > low and following.is_whole():
+            return following.base_offset
+        return batch.probable_end(low)
 
     def release(self) -> None:
         """Forget the bytes: no batch may be accessed from now on."""
@@ -175,18 +191,28 @@ def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[int, str]:
     return size, ""
 
 
+def claimed_end(view: memoryview, low: int) -> int:
+    """Return the offset after a batch, of which only the begin is known, by its header; at least ``low`` + 1.
+
+    Its length may be wrong, so that neither its checksum nor the next batch can be found.
+    """
+    if len(view) < HEADER_SIZE or view[MAGIC_AT] != 2:
+        return low + 1
+    return RecordBatch(view).probable_end(low)
+
+
 def _corrupt_header(
     view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
     """Return the error for the corrupt batch header at byte ``pos``.
 
     The error's ``next_offset`` is the base offset of the batch after the corrupt one, if that batch can be found;
-    otherwise the corrupt batch's base offset plus 1.
+    otherwise the one of :func:`claimed_end`.
     """
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:
         offset = low
-    next_offset = offset + 1
+    next_offset = min(claimed_end(view[pos:], offset), max(high, offset + 1))
     after = pos + LOG_OVERHEAD + length
     if length > 0 and after + LEGACY_HEADER.size <= len(view):
         # The corrupt header's length says where the next batch begins, but may itself be corrupt. So the bytes there
@@ -194,7 +220,8 @@ def _corrupt_header(
         following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
         magic = view[after + MAGIC_AT]
         if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):
-            next_offset = following
+            # In older formats the header of a compressed batch has the last of its offsets.
+            next_offset = following if magic == 2 else offset + 1
     return CorruptRecordError(
         f"corrupt batch header in {partition.topic}-{partition.partition} at offset {offset}, byte {pos} of "
         f"{len(view)}: {problem}",
