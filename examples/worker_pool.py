@@ -3,14 +3,18 @@
     python examples/worker_pool.py [BOOTSTRAP_SERVERS]
 
 Without BOOTSTRAP_SERVERS it starts an embedded broker. Two workers share twelve shards; a third joins, one leaves, one
-crashes. Each time the group rebalances, and then every shard has exactly one worker again.
+crashes. Each time the group rebalances, and then every shard has exactly one worker again. The workers are cooperative:
+during a rebalance they go on with their shards, and then give up only those that move to another worker.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
 import sys
 import time
+from collections import Counter
 
 from thinconsumer import GroupMember
 from thinconsumer.broker import BrokerProcess
@@ -26,26 +30,38 @@ class Worker(GroupMember):
     def __init__(self, name: str, strength: int, servers: str) -> None:
         self.name, self.strength, self.shards = name, strength, []
         super().__init__(
-            "shards", group_id="pool", bootstrap_servers=servers,
+            "shards", ["cooperative"], cooperative_protocols=["cooperative"],
+            group_id="pool", bootstrap_servers=servers,
             session_timeout_ms=SESSION, max_poll_interval_ms=SESSION, heartbeat_interval_ms=SESSION // 5,
         )  # fmt: skip
 
     def metadata(self, protocol: str) -> bytes:
-        return str(self.strength).encode()
+        """Return what the leader has to know: the strength, and which shards this worker has since when."""
+        return json.dumps([self.strength, self.held_generation, self.shards]).encode()
 
     def perform_assignment(self, leader_id, protocol, members):
         """Assign the shards in proportion to strength. The coordinator has only the group leader call this."""
-        turns = [member for member, strength in sorted(members.items()) for _ in range(int(strength))]
-        shares = {member: [] for member in members}
-        for n, shard in enumerate(SHARDS):
-            shares[turns[n % len(turns)]].append(shard)
-        return {member: ",".join(shards).encode() for member, shards in shares.items()}
+        known = {member: json.loads(metadata) for member, metadata in sorted(members.items())}
+        turns = itertools.cycle([member for member, (strength, _, _) in known.items() for _ in range(strength)])
+        room = Counter(itertools.islice(turns, len(SHARDS)))  # how many shards each worker gets
+        plan = {member: shards[: room[member]] for member, (_, _, shards) in known.items()}
+        free = [shard for shard in SHARDS if not any(shard in shards for shards in plan.values())]
+        for member, shards in plan.items():
+            while len(shards) < room[member] and free:
+                shards.append(free.pop())
+        claims = {member: (generation, shards) for member, (_, generation, shards) in known.items()}
+        return {member: ",".join(shards).encode() for member, shards in self.withhold(plan, claims).items()}
+
+    def on_revoke(self, protocol: str, share: bytes) -> bool:
+        """Stop working on the shards that move. The group then rebalances again, which assigns them."""
+        before, self.shards = self.shards, [shard for shard in self.shards if shard in share.decode().split(",")]
+        return len(self.shards) < len(before)
 
     def on_join_prepare(self) -> None:
-        self.shards = []  # stop working on them: the next assignment may give them to other members
+        self.shards = []  # stop working on all: this worker closes, or was removed from the group
 
     def on_join_complete(self, protocol: str, share: bytes) -> None:
-        self.shards = share.decode().split(",") if share else []
+        self.shards = share.decode().split(",") if share else []  # start working on those that are new
 
 
 def settle(what: str, *workers: Worker) -> None:

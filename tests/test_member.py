@@ -200,3 +200,170 @@ def test_who_waits_in_a_poll_for_longer_than_the_limit_stays(sim, worker):
     settle(sim, ann)
     ann.poll(20_000)
     assert ann.is_stable and ann.heard == ["perform", "complete"]
+
+
+# -- cooperative protocols (KIP-415)
+
+
+class Cooperative(Worker):
+    """Claims its tasks in its metadata, goes on working in rebalances, and never does what another worker does."""
+
+    def __init__(self, sim, crew, name, protocols=("gradual", "deal"), cooperative=("gradual",), **options):
+        self.crew, self.done = crew, []
+        crew.append(self)
+        super().__init__(sim, name, protocols=list(protocols), cooperative_protocols=cooperative, **options)
+
+    def metadata(self, protocol):
+        return f"{self.held_generation}:{','.join(task.decode() for task in self.share)}".encode()
+
+    def perform_assignment(self, leader_id, protocol, members):
+        self.hear("perform")
+        claims, shares = {}, {}
+        for member, metadata in members.items():
+            generation, tasks = metadata.decode().split(":")
+            claims[member] = int(generation), [task.encode() for task in tasks.split(",") if task]
+            shares[member] = []
+        free = list(TASKS)
+        for member in sorted(claims, key=lambda one: -len(claims[one][1])):
+            kept = [task for task in claims[member][1] if task in free][: len(TASKS) // len(members)]
+            shares[member] += kept
+            free = [task for task in free if task not in kept]
+        for task in free:
+            min(shares.values(), key=len).append(task)
+        return {member: b",".join(tasks) for member, tasks in self.withhold(shares, claims).items()}
+
+    def on_revoke(self, protocol, share):
+        assert protocol == "gradual"
+        kept = [task for task in self.share if task in share.split(b",")]
+        gone, self.share = len(kept) < len(self.share), kept
+        self.hear("revoke" if gone else "keep")
+        return gone
+
+    def on_join_complete(self, protocol, share):
+        super().on_join_complete(protocol, share)
+        tasks = [task for one in self.crew for task in one.share]
+        assert len(tasks) == len(set(tasks)), "a task is done by two"
+
+    def on_lost(self):
+        self.hear("lost")
+        self.share = []
+
+
+@pytest.fixture
+def crew(sim, closed_at_end):
+    """Return a function that starts a cooperative worker."""
+    members = []
+    return lambda name, **options: closed_at_end(Cooperative(sim, members, name, **options))
+
+
+def test_cooperative_members_go_on_with_what_they_keep(sim, crew):
+    ann = crew("ann")
+    settle(sim, ann)
+    kept = set(ann.share)
+    bob = crew("bob")
+    while not bob.share or not ann.is_stable:
+        ann.poll(20), bob.poll(20)
+        kept &= set(ann.share)
+    settle(sim, ann, bob)
+    assert kept == set(ann.share) and len(kept) == 3, "what it keeps was never given up"
+    assert "prepare" not in ann.heard + bob.heard
+    assert ann.heard.count("revoke") == 1
+    generation = ann.group_metadata().generation_id
+    assert generation == bob.group_metadata().generation_id == 3, "the third rebalance assigns what was given up"
+    assert ann.held_generation == bob.held_generation == generation
+    bob.close()
+    assert bob.heard[-1] == "prepare" and bob.share == [] and bob.held_generation == -1
+    settle(sim, ann)
+    assert ann.heard[-3:] == ["perform", "keep", "complete"]
+
+
+def test_a_group_changes_to_a_cooperative_protocol_and_back_one_member_at_a_time(sim, crew):
+    """While a member has only the eager protocol, all are eager; nothing is done by two on either way."""
+    old = [crew(name, protocols=["deal"], cooperative=()) for name in ("ann", "bob")]
+    settle(sim, *old)
+    new = []
+    for member in old:
+        new.append(crew(f"new {member.name}"))
+        member.close()
+        settle(sim, *new, *old[len(new) :])
+        assert len(new) == 2 or "keep" not in new[0].heard
+    third = crew("cid")
+    settle(sim, *new, third)
+    assert new[0].heard[-1] == "complete" and new[0].heard[-2] in ("keep", "revoke")
+    eager = crew("dan", protocols=["deal"], cooperative=())
+    new[0].heard.clear()
+    settle(sim, *new, third, eager)
+    assert set(new[0].heard) - {"perform"} == {"prepare", "complete"}
+
+
+def test_work_is_given_up_also_if_revoke_raises(sim, crew):
+    ann = crew("ann")
+    settle(sim, ann)
+    ann.fails["revoke"] = ZeroDivisionError("by design")
+    bob = crew("bob")
+    with pytest.raises(ZeroDivisionError):
+        settle(sim, ann, bob)
+    settle(sim, ann, bob)
+
+
+def test_a_removed_member_loses_what_it_did(sim, crew):
+    short = {"session_timeout_ms": 6000, "max_poll_interval_ms": 6000}
+    ann, bob = crew("ann", **short), crew("bob", **short)
+    settle(sim, ann, bob)
+    ann.crew.remove(bob)  # it does not notice what others do meanwhile
+    deadline = sim.now() + 20
+    while sorted(ann.share) != TASKS:
+        assert sim.now() < deadline
+        ann.poll(100)
+    bob.poll(0)
+    while "lost" not in bob.heard:
+        bob.poll(20)
+    assert bob.share == [] and bob.held_generation == -1
+    ann.crew.append(bob)
+    settle(sim, ann, bob)
+
+
+def test_a_member_that_missed_a_generation_loses_what_it_did(sim, crew):
+    """As a static member can whose JoinGroup is answered late: others may do its work by then."""
+    ann = crew("ann")
+    settle(sim, ann)
+    ann._role.accept(ann._member.identity, "gradual", b"0", sim.now(), missed=True)
+    assert ann.heard[-1] == "lost" and ann.share == [] and ann.held_generation == -1
+
+
+def test_a_leader_does_not_wait_for_ever_for_what_a_static_member_has_to_give_up(sim, crew):
+    """A static member that restarts before it joins again gets its old assignment: nothing is withheld for it then."""
+    short = {"session_timeout_ms": 6000, "max_poll_interval_ms": 6000}
+    ann = crew("ann", **short)
+    bob = crew("bob", group_instance_id="bob", **short)
+    settle(sim, ann, bob)
+    cid = crew("cid", **short)
+    restarted = None
+    deadline = sim.now() + 60
+    while restarted is None:
+        assert sim.now() < deadline
+        ann.poll(20), cid.poll(20)
+        if not bob.heard[-3:].count("revoke"):
+            bob.poll(20)
+        else:
+            bob.close()
+            bob.crew.remove(bob)
+            restarted = crew("bob again", group_instance_id="bob", **short)
+    settle(sim, ann, cid, restarted)
+
+
+def test_withheld_is_what_another_member_does_by_its_newest_claim(sim, crew):
+    ann = crew("ann")
+    plan = {"a": ["1", "2", "3", "4"], "b": ["5"], "c": []}
+    claims = {"a": (4, ["1", "2"]), "b": (5, ["2", "3"]), "c": (5, ["3"])}
+    assert ann.withhold(plan, claims) == {"a": ["1", "4"], "b": ["5"], "c": []}
+    assert ann.withhold({"b": ["2"], "a": ["1"]}, claims) == {"b": ["2"], "a": ["1"]}
+
+
+def test_cooperative_protocols_are_checked(sim):
+    with pytest.raises(IllegalArgumentError, match="must be some of"):
+        Worker(sim, protocols=["deal"], cooperative_protocols=["other"])
+    with pytest.raises(IllegalArgumentError, match="must be some of"):
+        Worker(sim, protocols=["deal"], cooperative_protocols="deal")
+    with pytest.raises(IllegalArgumentError, match="on_revoke"):
+        Worker(sim, protocols=["deal"], cooperative_protocols=["deal"])

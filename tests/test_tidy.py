@@ -37,7 +37,9 @@ LADDER = (
     {"group", "fetch", "produce"},
     {"admin", "ordered"},
     {"net"},
-    {"consumer", "member"},
+    {"consumer"},
+    {"member_status"},
+    {"member"},
     {"testing", "cli", "spark"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}

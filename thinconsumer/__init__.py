@@ -34,6 +34,7 @@ if _TYPE_CHECKING:
     from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
     from .group import PartitionKeyRebalanceListener, RebalanceListener
     from .member import GroupMember
+    from .member_status import MemberHealth
     from .records.raw_batch import RawBatch
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "GroupMetadata",
     "Health",
     "HealthState",
+    "MemberHealth",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
@@ -67,6 +69,7 @@ _MODULES = {
     "Assignment": ".assignors",
     "GroupMember": ".member",
     "GroupMetadata": ".assignors",
+    "MemberHealth": ".member_status",
     "PartitionAssignor": ".assignors",
     "PartitionKeyRebalanceListener": ".group",
     "RawBatch": ".records.raw_batch",

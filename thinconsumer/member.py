@@ -7,8 +7,8 @@ leader computes, are opaque bytes to the coordinator. ``Consumer`` uses the same
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from .assignors import GroupMetadata
 from .client import BaseClient, Engine, Shell, UserCallback, to_seconds
@@ -18,11 +18,14 @@ from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationE
 from .group.classic.member import ClassicMember
 from .group.classic.states import MemberState
 from .group.coordinator import Coordinator
-from .group.identity import Identity
+from .group.identity import NO_GENERATION, Identity
 from .group.role import JoinedMember
 from .lazy_dataclass import dataclass
+from .member_status import MemberHealth, MemberHealthMonitor, MemberMetrics
 from .metadata import Metadata
+from .metrics import MetricValues
 from .net.secured import open_driver
+from .timers import NEVER
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,6 +36,10 @@ __all__ = ["GroupMember"]
 
 #: Protocol type of consumers. In their group, a member with metadata of another format could make rebalances fail.
 RESERVED = "consumer"
+#: Why a member joins again after it has given up work under a cooperative protocol.
+REVOKED = "work that was given up can now be assigned"
+#: A unit of work, such as the name of a shard.
+_Unit = TypeVar("_Unit", bound=Hashable)
 #: Default timeout of close() for LeaveGroup, in milliseconds.
 CLOSING_MS = 5000
 
@@ -60,6 +67,8 @@ class GroupMember(BaseClient):
         protocol_type: the group's protocol type; all members of a group must have the same. Not ``"consumer"``.
         protocols: names of the assignment protocols that this member supports, the preferred one first; the coordinator
             selects one that all members support.
+        cooperative_protocols: those of ``protocols`` under which a member goes on working during a rebalance, and then
+            gives up only what moves (KIP-415). They need :meth:`on_revoke`.
         options: ``group_id``, ``bootstrap_servers``, ``session_timeout_ms`` and others, as for ``Consumer``.
 
     Raises:
@@ -71,6 +80,7 @@ class GroupMember(BaseClient):
         protocol_type: str,
         protocols: Sequence[str] = ("default",),
         *,
+        cooperative_protocols: Collection[str] = (),
         driver: Driver | None = None,
         **options: Unpack[GroupMemberKeywords],
     ) -> None:
@@ -80,6 +90,10 @@ class GroupMember(BaseClient):
             )
         if isinstance(protocols, str) or not protocols or len(set(protocols)) < len(protocols):
             raise IllegalArgumentError(f"protocols must be a list of different names, not {protocols!r}")
+        if isinstance(cooperative_protocols, str) or not set(cooperative_protocols) <= set(protocols):
+            raise IllegalArgumentError(f"cooperative_protocols={cooperative_protocols!r} must be some of {protocols!r}")
+        if cooperative_protocols and type(self).on_revoke is GroupMember.on_revoke:
+            raise IllegalArgumentError(f"cooperative_protocols needs a method on_revoke, which {type(self)} lacks")
         settings = GroupMemberOptions.from_options(**options)
         if settings.group_id is None:
             raise KafkaConfigurationError("group_id is missing: a member needs a group")
@@ -95,12 +109,16 @@ class GroupMember(BaseClient):
             ask_another_after=settings.heartbeat_interval_ms / 1000,
         )
         identity = Identity(settings.group_id, group_instance_id=settings.group_instance_id)
-        self._role = _Role(self, protocol_type)
+        self._role = _Role(self, protocol_type, frozenset(cooperative_protocols), settings.session_timeout_ms / 1000)
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)
         engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member), driver.wall_time)
         self._member.drop_connection = engine.drop
         self._shell = Shell("member", engine, driver, attend=self._member.called, next_callback=self._next_callback)
         self._member.subscribe("the member starts")
+        self._health = MemberHealthMonitor(
+            engine.network, self._coordinator, self._member, settings.session_timeout_ms / 2000
+        )
+        self._metrics = MemberMetrics(engine.network, self._member.stats)
 
     def metadata(self, protocol: str) -> bytes:
         """Return this member's metadata for the leader, under this protocol. Called before each JoinGroup."""
@@ -111,10 +129,20 @@ class GroupMember(BaseClient):
         """Return each member's assignment by member id. Called on the leader with each member's metadata."""
 
     def on_join_prepare(self) -> None:
-        """Stop working on the assignment: a rebalance begins and may give it to another member.
+        """Stop working on the assignment: a rebalance begins and may give it to another member, or the member closes.
 
-        Not called before the first join, when there is no assignment.
+        Not called before the first join, when there is no assignment. Under a cooperative protocol it is called only by
+        :meth:`close`, and if the group has changed to another protocol.
         """
+
+    def on_revoke(self, protocol: str, share: bytes) -> bool:
+        """Stop working on what the new assignment ``share`` lacks, under a cooperative protocol; the rest goes on.
+
+        Return whether anything was given up: if so, the group rebalances again, and the leader can assign that to
+        another member. Called before :meth:`on_join_complete` with the same ``share``, and only if this member works on
+        an earlier one. Not called with eager protocols.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def on_join_complete(self, protocol: str, share: bytes) -> None:
@@ -131,6 +159,42 @@ class GroupMember(BaseClient):
         """Return a reason to rebalance the group (the leader has new work, say), or None. Called in every poll."""
         return None
 
+    @property
+    def held_generation(self) -> int:
+        """The last generation that confirmed what this member works on; -1 if it works on nothing.
+
+        With cooperative protocols :meth:`metadata` has to contain it, beside what this member works on: of two members
+        that claim the same work, the one with the older generation has lost it (:meth:`withhold`).
+        """
+        return self._role.held_generation
+
+    def withhold(
+        self, plan: Mapping[str, Iterable[_Unit]], claims: Mapping[str, tuple[int, Collection[_Unit]]]
+    ) -> dict[str, list[_Unit]]:
+        """Return the ``plan`` without the work that another member still does; for :meth:`perform_assignment`.
+
+        ``claims`` are, by member id, the :attr:`held_generation` and the units of work that the member does, both from
+        its metadata. That member gives up the unit in :meth:`on_revoke`, and the rebalance that follows assigns it. If
+        none follows within the session timeout, this leader begins one. Call it under every protocol: after a change
+        back to an eager one, members work until the first assignment.
+        """
+        newest: dict[_Unit, int] = {}
+        for generation, units in claims.values():
+            for unit in units:
+                newest[unit] = max(generation, newest.get(unit, generation))
+        holders: dict[_Unit, set[str]] = {}
+        for member_id, (generation, units) in claims.items():
+            for unit in units:
+                if generation == newest[unit]:
+                    holders.setdefault(unit, set()).add(member_id)
+        wanted = {member_id: list(units) for member_id, units in plan.items()}
+        found = {
+            member_id: [unit for unit in units if holders.get(unit, {member_id}) == {member_id}]
+            for member_id, units in wanted.items()
+        }
+        self._role.withholds |= found != wanted
+        return found
+
     def poll(self, timeout_ms: float = 0) -> None:
         """Take part in the group for ``timeout_ms``; 0 is one non-blocking step.
 
@@ -145,6 +209,7 @@ class GroupMember(BaseClient):
         with shell.enter():
             now = shell.driver.now()
             deadline = now + to_seconds(timeout_ms)
+            self._health.polled_at = now
             member.polled(now)
             now = shell.run_once(now)
             while True:
@@ -154,6 +219,7 @@ class GroupMember(BaseClient):
                 # max_poll_interval_ms would leave the group.
                 member.polled(now)
                 now = shell.run_callbacks(now)
+                self._look(now)
                 error = member.error or self._coordinator.error
                 if error is not None:
                     raise error
@@ -164,7 +230,23 @@ class GroupMember(BaseClient):
     def drive(self) -> None:
         """Send heartbeats and handle responses without calling callbacks. Call it while processing takes long."""
         with self._shell.enter():
-            self._shell.run_once(self._shell.driver.now())
+            self._look(self._shell.run_once(self._shell.driver.now()))
+
+    def health(self) -> MemberHealth:
+        """Return the state of this member and what prevents progress, without I/O; for liveness probes and dashboards.
+
+        The state is STUCK once an obstacle has lasted for half of the session timeout, or will not end by itself.
+        """
+        with self._shell.stay():
+            return self._health.report(self._shell.driver.now())
+
+    def metrics(self) -> MetricValues:
+        """Return the metrics of the group's protocol and of connections by group and name (docs/metrics.md). No I/O.
+
+        They have the names of the consumer's, in the groups ``member-coordinator-metrics`` and ``member-metrics``.
+        """
+        with self._shell.stay():
+            return self._metrics.values(self._shell.driver.now())
 
     def wakeup(self) -> None:
         """Make the waiting poll, or else the next one, raise ``WakeupError``.
@@ -188,7 +270,9 @@ class GroupMember(BaseClient):
             self._member.request_rejoin(reason)
 
     def close(self, timeout_ms: float = CLOSING_MS, *, leave_group: bool | None = None) -> None:
-        """Call :meth:`on_join_prepare`, leave the group and close the connections. A second call does nothing.
+        """Call :meth:`on_join_prepare` if there is an assignment, leave the group and close the connections.
+
+        A second call does nothing.
 
         ``leave_group`` (KIP-1092): whether to send LeaveGroup; by default, only a static member does not. With
         ``timeout_ms=0`` it is written if the connection is ready, and its response is not awaited.
@@ -213,6 +297,11 @@ class GroupMember(BaseClient):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._member!r}>"
 
+    def _look(self, now: float) -> None:
+        """Note obstacles and durations, of which only the last ones are kept elsewhere."""
+        self._health.look(now)
+        self._metrics.read(now)
+
     def _next_callback(self, now: float, every: bool) -> UserCallback | None:
         member = self._member
         return UserCallback(lambda: member.work(now, every=every)) if member.has_work(now, every=every) else None
@@ -221,26 +310,34 @@ class GroupMember(BaseClient):
 class _Role:
     """A :class:`~thinconsumer.group.role.Role` that calls the methods of a :class:`GroupMember`."""
 
-    def __init__(self, user: GroupMember, protocol_type: str) -> None:
+    def __init__(self, user: GroupMember, protocol_type: str, cooperative: frozenset[str], patience: float) -> None:
         self.protocol_type = protocol_type
         self._user = user
+        self._cooperative = cooperative
+        self._patience = patience  #: Seconds that a leader waits for members to give up what it has withheld.
         #: Whether the subclass works on an assignment: ``on_join_complete`` has succeeded, and neither
         #: ``on_join_prepare`` nor ``on_lost`` was called since.
         self._works = False
         self._share = ("", b"")
+        self.held_generation = NO_GENERATION
         self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
+        self.withholds = False  #: Whether the assignment that this leader computes lacks work which has to be given up.
+        self._rejoin_due: str | None = None
+        self._rejoin_by = NEVER
 
     def stop(self) -> None:
         """Call ``on_join_prepare``, unless it was called already for the current assignment."""
         if self._works:
-            self._works = False
+            self._works, self.held_generation = False, NO_GENERATION
             self._user.on_join_prepare()
 
     def protocols(self) -> list[tuple[str, bytes]]:
+        self._rejoin_due, self._rejoin_by, self.withholds = None, NEVER, False
         return [(name, self._user.metadata(name)) for name in self._user.protocols]
 
     def prepare(self, identity: Identity, now: float) -> bool:
-        self.stop()
+        if self._share[0] not in self._cooperative:
+            self.stop()
         return True
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
@@ -262,18 +359,33 @@ class _Role:
 
     def accept(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         self._share = protocol, bytes(assignment)
+        self._rejoin_by = now + self._patience if self.withholds else NEVER
+        if missed:  # the group had a generation without this member, and may have assigned its work to others
+            self.lose("missed a generation", now)
 
     def revoke(self, identity: Identity, now: float) -> bool:
+        """Let the subclass give up what the new assignment lacks, under an eager protocol everything."""
+        if not self._works:
+            return True
+        if self._share[0] not in self._cooperative:  # the group has changed back to an eager protocol
+            self._rejoin_due = REVOKED
+            self.stop()
+            return True
+        self._rejoin_due = REVOKED  # also if on_revoke raises: it may have given up something before
+        if not self._user.on_revoke(*self._share):
+            self._rejoin_due = None
+        self.held_generation = identity.generation_id
         return True
 
     def install(self, identity: Identity, now: float) -> bool:
         self._user.on_join_complete(*self._share)
-        self._works = True
+        self._works, self.held_generation = True, identity.generation_id
         return True
 
     def lose(self, why: str, now: float) -> bool:
+        self._rejoin_due, self._rejoin_by = None, NEVER
         if self._works:
-            self._works = False
+            self._works, self.held_generation = False, NO_GENERATION
             self._user.on_lost()
         return True
 
@@ -281,5 +393,11 @@ class _Role:
         return f"a share of {len(self._share[1])} bytes"
 
     def rejoin_reason(self, now: float) -> str | None:
+        if self._rejoin_due is not None:
+            return self._rejoin_due
+        if now >= self._rejoin_by:
+            # A member that has to give up work may never join again: a static one that restarts gets its old assignment
+            # without a rebalance (KIP-345).
+            return "members that had to give up work did not join again"
         reason, self.reason = self.reason, None
         return reason

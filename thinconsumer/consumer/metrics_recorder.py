@@ -11,7 +11,9 @@ from ..metrics import MetricValues
 
 if TYPE_CHECKING:
     from ..fetch.collector import PollResult
-    from ..group.stats import Timing
+    from ..group.stats import MemberStats, Timing
+    from ..metrics import ConsumerMetrics
+    from ..network_client import NetworkClient
     from .managers import ConsumerManagers
 
 
@@ -50,12 +52,20 @@ def read_off(managers: ConsumerManagers, now: float) -> None:
     """
     metrics = managers.metrics
     metrics.bound()
-    opened, ready = managers.engine.network.connection_counts()
+    read_connections(metrics, managers.engine.network, now)
+    if managers.group is not None:
+        read_member(metrics, managers.group.member.stats, now)
+
+
+def read_connections(metrics: ConsumerMetrics, network: NetworkClient, now: float) -> None:
+    """Copy the counters of connections into the metrics."""
+    opened, ready = network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)
     metrics.update_count("connection_closed", opened - ready, 0.0, now)
-    if managers.group is None:
-        return
-    stats = managers.group.member.stats
+
+
+def read_member(metrics: ConsumerMetrics, stats: MemberStats, now: float) -> None:
+    """Copy the counters of a group member into the metrics."""
     timings: dict[str, Timing] = {
         "heartbeat": stats.heartbeat,
         "join": stats.joins,
