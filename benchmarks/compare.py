@@ -24,7 +24,7 @@ from typing import Any
 
 from clusters import ROOT, broker, environment, rotated, unique
 from floor import batch_sizes
-from pages import FIGURES, READERS_SHOWN
+from pages import FIGURES, FLOOR, RAW, READERS_SHOWN
 from readers import EVERY_FIELD, MAX_RECORDS, READERS
 from realkafka import CURRENT
 from topics import TOPICS, Topic, write
@@ -102,7 +102,7 @@ def check_bytes(topic: Topic, results: dict[str, list[Result]]) -> None:
         read = {
             reader: rounds[-1]["bytes"]
             for reader, rounds in results.items()
-            if reader not in (JAVA, "floor") and reader.endswith(EVERY_FIELD) == every_field
+            if reader not in (JAVA, RAW, FLOOR) and reader.endswith(EVERY_FIELD) == every_field
         }
         if len(set(read.values())) > 1:
             raise RuntimeError(f"not all have read the same of {topic.name}: {read}")

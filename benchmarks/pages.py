@@ -28,9 +28,9 @@ LOAD_MAX, ROUNDS_MIN, RECORDS_MIN = 1.0, 3, 300_000
 COMMAND = "python benchmarks/pages.py"
 
 ROWS, COLUMNS, KAFKA_PYTHON, AIOKAFKA = "thinconsumer", "thinconsumer columns", "kafka-python", "aiokafka"
-CONFLUENT, FLOOR = "confluent-kafka tuned", "floor"
+CONFLUENT, RAW, FLOOR = "confluent-kafka tuned", "thinconsumer raw", "floor"
 CLIENTS = (ROWS, COLUMNS, KAFKA_PYTHON, AIOKAFKA, CONFLUENT)
-READERS_SHOWN = (*(f"{client}{end}" for client in CLIENTS for end in (EVERY_FIELD, "")), FLOOR)
+READERS_SHOWN = (*(f"{client}{end}" for client in CLIENTS for end in (EVERY_FIELD, "")), RAW, FLOOR)
 #: The topics of the README's table, with their headings there.
 FEW = {
     "documents": "one partition, uncompressed",
@@ -178,6 +178,7 @@ def columns(figures: Figures) -> Iterator[str]:
         ROWS + EVERY_FIELD: "rows, every field",
         CONFLUENT + EVERY_FIELD: "confluent-kafka tuned, every field",
         COLUMNS: "columns, values alone",
+        RAW: "whole batches",
         FLOOR: "floor",
     }
     yield f"| | {' | '.join(heads.values())} |"

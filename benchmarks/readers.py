@@ -197,6 +197,22 @@ def thinconsumer_columns(
         return meter.result(records, size)
 
 
+def thinconsumer_raw(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
+    """Read whole batches with this library, default settings: neither decompressed nor decoded, as copies need them."""
+    from thinconsumer import Consumer  # noqa: F401  # imports are not counted
+
+    meter = Meter()
+    records = size = 0
+    with _assigned(bootstrap, topic, partitions) as consumer:
+        while records < count:
+            for batches in consumer.poll_raw(timeout_ms=1000).values():
+                inside = sum(batch.count for batch in batches)
+                meter.first(inside)
+                records += inside
+                size += sum(batch.size for batch in batches)
+        return meter.result(records, size)
+
+
 def kafka_python(bootstrap: str, topic: str, partitions: int, count: int, touch: Touch = values) -> Result:
     """Read with kafka-python, default settings."""
     from kafka import KafkaConsumer, TopicPartition
@@ -299,6 +315,7 @@ READERS: dict[str, Callable[[str, str, int, int], Result]] = {
     f"thinconsumer{EVERY_FIELD}": partial(thinconsumer, touch=every_field),
     "thinconsumer columns": thinconsumer_columns,
     f"thinconsumer columns{EVERY_FIELD}": partial(thinconsumer_columns, touch=every_column),
+    "thinconsumer raw": thinconsumer_raw,
     "kafka-python": kafka_python,
     f"kafka-python{EVERY_FIELD}": partial(kafka_python, touch=every_field),
     "aiokafka": aiokafka,
