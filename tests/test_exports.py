@@ -15,7 +15,7 @@ import thinconsumer
 #: Modules with an ``__all__`` that the top level exports.
 PUBLIC = ("consumer", "errors", "types", "group", "member")
 #: Public places of their own: what they hold is imported from there.
-PLACES = ("testing", "spark", "config", "broker", "assignors")
+PLACES = ("testing", "spark", "config", "broker", "assignors", "partitioning")
 #: Rooms hand over single names that belong at the top although the rest of them does not.
 FROM_ELSEWHERE = {
     "config": {"ConfigurationWarning"},

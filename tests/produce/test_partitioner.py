@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import DefaultPartitioner
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
-from thinconsumer.produce.partitioner import StickyPartitioner, murmur2, partition_for_key
+from thinconsumer.partitioning import murmur2
+from thinconsumer.produce.partitioner import StickyPartitioner, partition_for_key
 
 #: From Kafka's own UtilsTest.
 JAVA = {

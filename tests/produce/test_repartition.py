@@ -12,8 +12,8 @@ from thinconsumer.broker import Disconnect
 from thinconsumer.broker.faults import Edit
 from thinconsumer.errors import KafkaError
 from thinconsumer.linear_hashing import partition_of
+from thinconsumer.partitioning import murmur2
 from thinconsumer.produce.batch import NO_SEQUENCE, BatchEvent, ProducerBatch, SendFuture
-from thinconsumer.produce.partitioner import murmur2
 from thinconsumer.produce.queue import PartitionQueue
 from thinconsumer.produce.repartition import is_unresolved, plan
 from thinconsumer.produce.sizes import size_of

@@ -20,7 +20,7 @@ from realkafka.produce import confluent_producer, kafka_python_producer
 
 from thinconsumer import Consumer
 from thinconsumer.linear_hashing import partition_of
-from thinconsumer.produce.partitioner import murmur2
+from thinconsumer.partitioning import murmur2
 
 BEFORE, AFTER, KEYS = 2, 5, 12
 MAX_AGE_MS = 2000  #: How long a producer keeps its metadata; batches are sent at once.

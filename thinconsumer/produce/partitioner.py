@@ -1,30 +1,13 @@
 """Choose the partition of a record: by the hash of its key as in Java, without a key by a sticky partitioner.
 
-After Java's ``Utils.murmur2`` and ``BuiltInPartitioner`` (KIP-794, without its adaptation to slow brokers).
+After Java's ``BuiltInPartitioner`` (KIP-794, without its adaptation to slow brokers).
 """
 
 from collections.abc import Sequence
 
-from ..linear_hashing import PartitionCounts, partition_of
+from ..linear_hashing import PartitionCounts
+from ..partitioning import murmur2, partition
 from ..timers import Random
-
-_M = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-_SEED = 0x9747B28C
-
-
-def murmur2(data: bytes) -> int:
-    """Return Java's murmur2 of ``data`` as an unsigned number of 32 bits."""
-    size = len(data)
-    h = _SEED ^ size
-    whole = size & ~3
-    for place in range(0, whole, 4):
-        k = int.from_bytes(data[place : place + 4], "little") * _M & _MASK
-        h = (h * _M & _MASK) ^ ((k ^ k >> 24) * _M & _MASK)
-    if size > whole:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
-    h = (h ^ h >> 13) * _M & _MASK
-    return h ^ h >> 15
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
@@ -34,7 +17,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 def partition_for_ordered_key(key: bytes, counts: PartitionCounts) -> int:
     """Return the partition of a key on a topic with ordered delivery (KIP-253), by linear hashing of the same hash."""
-    return partition_of(murmur2(key) & 0x7FFFFFFF, *counts)
+    return partition(key, *counts)
 
 
 class StickyPartitioner:

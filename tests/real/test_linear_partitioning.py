@@ -1,0 +1,197 @@
+"""kafka-python, confluent-kafka and Java place keys by linear hashing while a topic on real Kafka grows twice.
+
+docs/ordered-delivery.md promises: with a barrier, and a grace time that covers the producers' options, the records of
+each producer and key are read in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from proving.java import compile_java, run_java
+from realkafka import Administration
+from realkafka.produce import confluent_producer, kafka_python_producer
+
+import thinconsumer
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.partitioning import ConfluentPartitioner, kafka_python_partitioner, partition
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+INITIAL, LATER, KEYS = 2, (3, 6), 24
+WRITING_S = 28  #: For how long the producers write.
+#: How long each producer uses a partition count, shortened from five minutes. Batches are sent at once, and a response
+#: takes milliseconds, so two seconds more are enough for the grace time.
+MAX_AGE_MS = 4000
+GRACE_MS = MAX_AGE_MS + 2000
+REFRESH = {
+    "kafka-python": f"metadata_max_age_ms={MAX_AGE_MS}",
+    "confluent-kafka": f"ConfluentPartitioner(max_age_s={MAX_AGE_MS / 1000})",
+    "Java": f"metadata.max.age.ms={MAX_AGE_MS}",
+}
+
+
+def rounds(stopping: threading.Event) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the number of each key and a value that counts up, until told to stop."""
+    for number in itertools.count(1):
+        for key in range(KEYS):
+            yield str(key).encode(), str(number).encode()
+        if stopping.wait(0.1):
+            return
+
+
+def with_kafka_python(bootstrap: str, topic: str, stopping: threading.Event) -> None:
+    """Write with kafka-python."""
+    chosen = kafka_python_partitioner({topic: INITIAL})
+    with kafka_python_producer(bootstrap, metadata_max_age_ms=MAX_AGE_MS, partitioner=chosen, acks="all") as to:
+        for key, value in rounds(stopping):
+            to.send(topic, key=b"kafka-python-" + key, value=value)
+        to.flush()
+
+
+def with_confluent(bootstrap: str, topic: str, stopping: threading.Event) -> None:
+    """Write with confluent-kafka."""
+    producer = confluent_producer(bootstrap, enable_idempotence=True)
+    choose = ConfluentPartitioner(producer, {topic: INITIAL}, max_age_s=MAX_AGE_MS / 1000)
+    for key, value in rounds(stopping):
+        name = b"confluent-" + key
+        producer.produce(topic, value, name, partition=choose(topic, name))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+@contextmanager
+def producers(kafka: Administration, topic: str, classes: Path) -> Iterator[None]:
+    """Let the three producers write while the block runs, and until they are done."""
+    stopping, errors = threading.Event(), []
+
+    def run(write: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+        try:
+            write(*arguments, **options)
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+
+    options = "partitioner.class=LinearHashingPartitioner", f"linear.hashing.initial={topic}:{INITIAL}"
+    java = "ProduceKeys.java", kafka.bootstrap, topic, str(KEYS), str(WRITING_S), str(MAX_AGE_MS), *options
+    threads = [
+        threading.Thread(target=run, args=(with_kafka_python, kafka.bootstrap, topic, stopping)),
+        threading.Thread(target=run, args=(with_confluent, kafka.bootstrap, topic, stopping)),
+        threading.Thread(target=run, args=(run_java, *java), kwargs={"classes": classes}),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+
+
+class Group:
+    """One consumer with a barrier, and what it has returned: (partition, number) by key."""
+
+    def __init__(self, kafka: Administration, topic: str, grace_ms: int) -> None:
+        self.read: dict[bytes, list[tuple[int, int]]] = {}
+        self.first_read: dict[TopicPartition, float] = {}
+        self.consumer = Consumer(
+            topic,
+            bootstrap_servers=kafka.bootstrap,
+            group_id=f"{topic}-{grace_ms}",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=200,
+            heartbeat_interval_ms=500,
+            metadata_max_age_ms=500,
+            ordered_delivery="barrier",
+            ordered_delivery_grace_ms=grace_ms,
+        )
+
+    def poll(self, seconds: float, *, slowly: bool = False) -> None:
+        """Poll for this long; ``slowly`` with pauses, so that the group lags behind.
+
+        When a new partition begins, only its records are read for two seconds. Records of other partitions that should
+        have come before them then come after them.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assigned = self.consumer.assignment()
+            young = {tp for tp in assigned if time.monotonic() < self.first_read.get(tp, 0) + 2}
+            others = assigned - young if young else set()
+            self.consumer.resume(*(assigned - others))
+            self.consumer.pause(*others)
+            for tp, records in self.consumer.poll(50, max_records=40).items():
+                self.first_read.setdefault(tp, time.monotonic())
+                for record in records:
+                    self.read.setdefault(bytes(record.key), []).append((tp.partition, int(record.value)))
+            if slowly:
+                time.sleep(0.05)
+
+    @property
+    def count(self) -> int:
+        """How many records the group has read."""
+        return sum(map(len, self.read.values()))
+
+    def wrong(self) -> dict[bytes, int]:
+        """Return by key how many records came after a later one."""
+        found = {
+            key: sum(b < a for (_, a), (_, b) in itertools.pairwise(records)) for key, records in self.read.items()
+        }
+        return {key: count for key, count in found.items() if count}
+
+
+def test_each_producers_keys_stay_in_order_while_a_topic_grows_twice(kafka: Administration, tmp_path: Path) -> None:
+    """With a grace time of 0, keys are out of order: the check finds what is wrong."""
+    compile_java(EXAMPLES / "LinearHashingPartitioner.java", tmp_path)
+    topic = kafka.create_topic(f"linear-{time.time_ns()}", INITIAL)
+    guarded, hasty = groups = Group(kafka, topic, GRACE_MS), Group(kafka, topic, 0)
+    print(f"refresh: {REFRESH}; grace time {GRACE_MS} ms, and 0")
+
+    def poll(seconds: float, *, slowly: bool = False) -> None:
+        for _ in range(round(seconds * 2)):
+            for group in groups:
+                group.poll(0.25, slowly=slowly)
+
+    try:
+        with producers(kafka, topic, tmp_path):
+            deadline = time.monotonic() + 60
+            while len(guarded.read) < 3 * KEYS:
+                assert time.monotonic() < deadline, "a producer does not write"
+                poll(0.5)
+            for count in LATER:
+                poll(WRITING_S / 8, slowly=True)
+                kafka.add_partitions(topic, count)
+                poll(WRITING_S / 4, slowly=True)
+        deadline = time.monotonic() + 90
+        while guarded.count != hasty.count or guarded.read.keys() != hasty.read.keys():
+            assert time.monotonic() < deadline, (guarded.count, hasty.count, guarded.consumer.health())
+            poll(2)
+    finally:
+        for group in groups:
+            group.consumer.close()
+    print(f"{guarded.count} records; out of order: {guarded.wrong()}; with no grace time: {hasty.wrong()}")
+    assert len(guarded.read) == 3 * KEYS
+    for key, records in guarded.read.items():
+        places = [partition(key, INITIAL, count) for count in (INITIAL, *LATER)]
+        assert {number for number, _ in records} == set(places)
+        assert max(records, key=lambda record: record[1])[0] == places[-1]
+        assert sorted(value for _, value in records) == list(range(1, len(records) + 1)), "lost or read twice"
+    assert guarded.wrong() == {}
+    assert hasty.wrong(), "nothing would have been out of order: the test proves nothing"
+
+
+def test_the_example_expands_a_topic_under_load(kafka: Administration) -> None:
+    command = [sys.executable, str(EXAMPLES / "growing_topic.py"), kafka.bootstrap, "--seconds", "5"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 partitions:" in done.stdout and "6 partitions:" in done.stdout and ", 0 out of order" in done.stdout
