@@ -50,7 +50,7 @@ class Metadata:
         "_backoff", "_demanded", "_everything", "_expires_at", "_failing", "_failing_since", "_inquiries", "_listing",
         "_outages", "_random", "_refreshes_sent", "_retry", "_settings", "_wanted", "cluster_id", "controller_id",
         "has_brokers", "has_listed", "nodes", "ordered", "rebootstrap_reason", "refresh_error", "refresh_reason",
-        "refreshed", "topics", "version",
+        "refreshed", "rejection", "topics", "version",
     )  # fmt: skip
 
     asker = ASKER
@@ -70,6 +70,8 @@ class Metadata:
         self._failing_since: float | None = None
         #: The error of the last refresh, if it failed with an error that is not retriable; else None.
         self.refresh_error: KafkaError | None = None
+        #: The error with which a broker has rejected the last Metadata request, unless it is final; else None.
+        self.rejection: BrokerResponseError | None = None
         self._outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
@@ -311,7 +313,7 @@ class Metadata:
                     inquiry.call.fail(error)
             return
         self._failing_since = None
-        self.refresh_error = None
+        self.refresh_error = self.rejection = None
         self._outages.recovered(None, now, "brokers answer Metadata requests again")
         changed = self._take(response, answer.version, self._refreshes_sent if inquiry is None else -1)
         if inquiry is None and self._listing:
@@ -391,6 +393,7 @@ class Metadata:
 
     def _note_failure(self, error: KafkaError | None, now: float) -> None:
         """Log a refresh that a broker rejects with an error code; connections log their own failures."""
+        self.rejection = error if isinstance(error, BrokerResponseError) and not _is_final(error) else None
         if isinstance(error, BrokerResponseError):
             self._outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
 

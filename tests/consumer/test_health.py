@@ -3,7 +3,10 @@
 import pytest
 
 from thinconsumer import Consumer, HealthState, TopicPartition
+from thinconsumer.broker import Edit, Reply
 from thinconsumer.testing import Simulation
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchResponse
 
 TP = TopicPartition("t", 0)
 OPTIONS = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 10_000, "heartbeat_interval_ms": 1000}
@@ -97,3 +100,34 @@ def test_what_no_waiting_cures_is_stuck_at_once(sim, consumer):
     health = first.health()
     assert health.state is HealthState.STUCK and health.last_error is not None
     assert health.group_state == "fatal"
+
+
+def reject(call, response):
+    response.error_code = int(Code.FENCED_LEADER_EPOCH)
+
+
+def test_brokers_that_reject_metadata_are_named(sim, consumer):
+    """Without the topic's partitions the leader assigns nothing, and each member looked as if it had no share."""
+    sim.cluster.on("Metadata", Edit(reject))
+    found = consumer("t")
+    for _ in range(20):
+        found.poll(500)
+        health = found.health()
+        assert health.state is not HealthState.OK
+    assert health.state is HealthState.STUCK and "FENCED_LEADER_EPOCH" in health.reason
+    assert "metadata cannot be refreshed" in health.reason
+
+
+def test_a_broker_that_returns_no_records_at_once_is_named(reading):
+    w, found = reading(3)
+    assert len(found.poll(1000)[TP]) == 3
+    w.cluster.on("Fetch", Reply(lambda call: FetchResponse(session_id=call.request.session_id)))
+    for _ in range(10):
+        assert found.poll(500) == {}
+    health = found.health()
+    assert (health.state, health.reason) == (
+        HealthState.WORKING,
+        "broker 1 answers Fetch requests at once and without records",
+    )
+    w.cluster.rules.clear()
+    assert found.poll(2000) == {} and found.health().state is HealthState.OK

@@ -188,6 +188,11 @@ class HealthMonitor:
             obstacles.append(Obstacle(words, since=managers.engine.network.outage_since))
         obstacles += [*self._group(managers, now), *self._broken(managers)]
         obstacles += [*self._missing(managers, now), *self._silent(managers, now), *self._held(managers)]
+        if (error := managers.metadata.rejection) is not None:
+            obstacles.append(Obstacle(f"metadata cannot be refreshed: {error}", error, "metadata"))
+        for node_id in managers.planner.paced_nodes(now):
+            words = f"broker {node_id} answers Fetch requests at once and without records"
+            obstacles.append(Obstacle(words, is_wait=True))
         self._since = {key: self._since.get(key, now) for key in (o.key or o.words for o in obstacles)}
         return obstacles
 

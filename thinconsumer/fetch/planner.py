@@ -237,6 +237,10 @@ class Planner:
         for session in self._sessions.values():
             yield _is_asking(session), session.held
 
+    def paced_nodes(self, now: float) -> list[int]:
+        """Return the nodes that answer Fetches at once and without records, so that fewer are sent."""
+        return [node_id for node_id, session in self._sessions.items() if now < session.paced_until]
+
     def _allowance(self, partitions: int, nodes: int, limit: int) -> int:
         """Return the maximum bytes of one response; 0 if no Fetch may be sent now. ``limit``: see :meth:`_limit`.
 

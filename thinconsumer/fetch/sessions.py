@@ -130,6 +130,7 @@ class FetchSession:
     uses_ids: bool = False
     #: When as many Fetches may follow each other at once again as before the first response without records.
     recovers_at: float = -NEVER
+    paced_until: float = -NEVER  #: Until when the last responses count as quick and without records.
     turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     written_at: float = NEVER  #: When the request in flight was written; NEVER if it was not yet.
     partition_bytes: int = 0  #: ``partition_max_bytes`` of the last request.
@@ -204,7 +205,9 @@ class FetchSession:
         anew with each response that has records or comes late, and the broker would set the pace again.
         """
         self.recovers_at = max(self.recovers_at, min(self.written_at, now)) + pause
-        self.retry.not_before = max(self.retry.not_before, self.recovers_at - (FRUITLESS - 1) * pause)
+        due = self.recovers_at - (FRUITLESS - 1) * pause
+        self.retry.not_before = max(self.retry.not_before, due)
+        self.paced_until = due + pause
 
     def reset(self, *, keep_id: bool = False) -> None:
         """Make the next Fetch a full one; with ``keep_id``, that Fetch also closes the old session on the broker."""

@@ -1,0 +1,443 @@
+"""Whatever brokers answer, the client sets the pace: at most ten requests of a kind in a second, and a word in health.
+
+Hypothesis draws a client, the APIs whose responses are changed, and the changes: error codes, numbers, empty lists,
+batches from other offsets, lost connections. They are repeated for ever. Requests are counted for each partition and
+broker, and for the coordinator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from thinconsumer import Consumer, Health, OffsetAndMetadata, TopicPartition
+from thinconsumer.broker import Disconnect, Edit, EntryError, FaultRule, Reply, Silence
+from thinconsumer.errors import KafkaError
+from thinconsumer.failures.policy import EXCEPTIONS
+from thinconsumer.produce import Producer, ProducerSettings
+from thinconsumer.testing import MemoryCluster
+from thinconsumer.wire import Message
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+T0 = TopicPartition("t", 0)
+#: Most requests of one kind in any second: one per ``retry_backoff_ms``.
+PER_SECOND = 10
+#: As many within a tenth of a second end the test: a client in a busy loop would never come to an end.
+BUSY = 100
+SECONDS = 6.0
+#: A Fetch that returned records is followed by the next one at once. All records of the topic come in one response.
+FREE = 3
+
+
+class BusyLoop(BaseException):
+    """Ends the poll of a client that sends requests in a loop."""
+
+
+# -- changes of responses
+
+
+def structs(message: Message) -> list[Any]:
+    """Return every struct of a message."""
+    found: list[Any] = [message]
+    for struct in found:
+        for one in fields(struct):
+            value = getattr(struct, one.name)
+            found += [inner for inner in (value if isinstance(value, list) else [value]) if is_dataclass(inner)]
+    return found
+
+
+def attributes(message: Message, wanted: Callable[[str, Any], bool]) -> list[tuple[Any, str]]:
+    """Return the structs and names of all fields with a wanted name and value."""
+    return [
+        (struct, one.name)
+        for struct in structs(message)
+        for one in fields(struct)
+        if wanted(one.name, getattr(struct, one.name))
+    ]
+
+
+def set_one(found: list[tuple[Any, str]], index: int, change: Callable[[Any], Any]) -> None:
+    if found:
+        struct, name = found[index % len(found)]
+        setattr(struct, name, change(getattr(struct, name)))
+
+
+def set_code(response: Message, index: int, code: int) -> None:
+    """Set one of the error codes of a response."""
+    set_one(attributes(response, lambda name, value: name == "error_code"), index, lambda value: int(code))
+
+
+def set_top(response: Message, code: int) -> None:
+    """Set the error code of the whole response, if it has one."""
+    if hasattr(response, "error_code"):
+        response.error_code = int(code)
+
+
+def set_number(response: Message, index: int, how: str, number: int) -> None:
+    """Set one of the numbers of a response, or add to it."""
+    skipped = ("error_code", "throttle_time_ms", "port")  # throttling only slows the client down
+    found = attributes(response, lambda name, value: type(value) is int and name not in skipped)
+    set_one(found, index, lambda value: value + number if how == "add" else number)
+
+
+def set_empty(response: Message, index: int) -> None:
+    """Empty one of the lists of a response."""
+    set_one(attributes(response, lambda name, value: isinstance(value, list) and bool(value)), index, lambda value: [])
+
+
+def move_batch(response: Message, offset: int | None, epoch: int | None) -> None:
+    """Change the base offset and the leader epoch of the first batch of a Fetch, which no checksum covers."""
+    for struct, _ in attributes(response, lambda name, value: name == "records" and bool(value)):
+        records = bytearray(struct.records)
+        if offset is not None:
+            records[0:8] = offset.to_bytes(8, "big", signed=True)
+        if epoch is not None:
+            records[12:16] = epoch.to_bytes(4, "big", signed=True)
+        struct.records = bytes(records)
+
+
+def cut_records(response: Message, size: int) -> None:
+    for struct, _ in attributes(response, lambda name, value: name == "records" and bool(value)):
+        struct.records = bytes(struct.records)[:size]
+
+
+def set_end(response: Message, epoch: int, offset: int) -> None:
+    """Answer OffsetForLeaderEpoch with this epoch and end."""
+    for struct, _ in attributes(response, lambda name, value: name == "end_offset"):
+        struct.leader_epoch, struct.end_offset = epoch, offset
+
+
+def name_leader(response: Message, node: int, epoch: int) -> None:
+    """Refuse a Fetch, and name another leader (KIP-951)."""
+    for struct, _ in attributes(response, lambda name, value: name == "current_leader"):
+        struct.error_code, struct.records = int(Code.NOT_LEADER_OR_FOLLOWER), None
+        struct.current_leader.leader_id, struct.current_leader.leader_epoch = node, epoch
+
+
+def set_leader(response: Message, node: int, epoch: int) -> None:
+    """Name a leader and a leader epoch in Metadata."""
+    for struct, _ in attributes(response, lambda name, value: name == "isr_nodes"):
+        struct.leader_id, struct.leader_epoch = node, epoch
+
+
+def prefer(response: Message, node: int) -> None:
+    """Name a preferred read replica, and return no records (KIP-392)."""
+    for struct, _ in attributes(response, lambda name, value: name == "preferred_read_replica"):
+        struct.preferred_read_replica, struct.records = node, None
+
+
+CHANGES: dict[str, Callable[..., None]] = {
+    "code": set_code,
+    "top": set_top,
+    "number": set_number,
+    "empty": set_empty,
+    "batch": move_batch,
+    "cut": cut_records,
+    "end": set_end,
+    "leader": name_leader,
+    "lead": set_leader,
+    "prefer": prefer,
+}
+
+
+def changed(response: Message, changes: list[tuple[Any, ...]], turn: int) -> None:
+    """Make changes in place; the word "rise" stands for a number that is higher in each response."""
+    for what, *about in changes:
+        CHANGES[what](response, *(turn if value == "rise" else value for value in about))
+
+
+def without_records(call: Any) -> Message:
+    """Return a Fetch response without records; it comes at once."""
+    topics = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            partitions=[PartitionData(partition_index=part.partition, high_watermark=100) for part in topic.partitions],
+        )
+        for topic in call.request.topics
+    ]
+    return FetchResponse(session_id=call.request.session_id, responses=topics)
+
+
+def action_of(answer: tuple[Any, ...], call: Any, turn: int) -> Any:
+    """Return the fault action of a drawn answer."""
+    kind, *about = answer
+    if kind == "codes":
+        return EntryError(about[0])
+    if kind == "changed":
+        return Edit(lambda call, response: changed(response, about[0], turn))
+    if kind == "nothing":
+        return Reply(without_records) if call.request.API_KEY == 1 else None
+    return {"pass": None, "close": Disconnect(), "silence": Silence()}[kind]
+
+
+# -- the answers to draw
+
+
+def codes_of(api: str) -> st.SearchStrategy[Code]:
+    """Return error codes for an API: often those that it treats in a way of its own."""
+    own = [code for (one, _), rules in EXCEPTIONS.items() if one == api for code in rules]
+    common = [Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.UNKNOWN_TOPIC_ID]
+    return st.one_of(st.sampled_from(own + common), st.sampled_from([code for code in Code if code]))
+
+
+NUMBERS = st.one_of(
+    st.tuples(st.just("set"), st.sampled_from([-1, 0, 1, 2, 3, 5, 9, 50, 2**31 - 1])),
+    st.tuples(st.just("add"), st.sampled_from([-3, -1, 1, 2, 5])),
+)
+NODES = st.sampled_from([-1, 1, 2, 3])
+EPOCHS = st.sampled_from([-1, 0, 1, 2, 7, "rise"])
+OFFSETS = st.sampled_from([-1, 0, 3, 5, 9, 10, 50])
+OWN: dict[str, st.SearchStrategy[Any]] = {
+    "Fetch": st.one_of(
+        st.tuples(st.just("batch"), st.none() | OFFSETS, st.sampled_from([None, -1, 0, 1, 7])),
+        st.tuples(st.just("cut"), st.sampled_from([1, 12, 61, 70])),
+        st.tuples(st.just("leader"), NODES, EPOCHS),
+        st.tuples(st.just("prefer"), NODES),
+    ),
+    "OffsetForLeaderEpoch": st.tuples(st.just("end"), EPOCHS, OFFSETS),
+    "Metadata": st.tuples(st.just("lead"), NODES, EPOCHS),
+}
+
+
+def answers_of(api: str) -> st.SearchStrategy[Any]:
+    """Return answers to the requests of an API."""
+    codes = codes_of(api)
+    change = st.one_of(
+        *([OWN[api]] * 3 if api in OWN else []),
+        st.tuples(st.just("code"), st.integers(0, 8), codes),
+        st.tuples(st.just("top"), codes),
+        st.builds(lambda index, how: ("number", index, *how), st.integers(0, 40), NUMBERS),
+        st.tuples(st.just("empty"), st.integers(0, 6)),
+    )
+    some = st.tuples(st.just("changed"), st.lists(change, min_size=1, max_size=2))
+    plain = st.sampled_from([("pass",), ("pass",), ("close",), ("silence",), ("nothing",)])
+    return st.one_of(plain, st.tuples(st.just("codes"), codes), some, some)
+
+
+POSITIONS = ["ListOffsets", "OffsetForLeaderEpoch", "Fetch", "Metadata"]
+GROUP = ["FindCoordinator", "OffsetFetch", "OffsetCommit"]
+APIS = {
+    "assigned": POSITIONS,
+    "classic": [*GROUP, "JoinGroup", "SyncGroup", "Heartbeat", *POSITIONS],
+    "consumer": [*GROUP, "ConsumerGroupHeartbeat", *POSITIONS],
+    "ordered": ["PartitionLeaderEpochsForPartitions", "ConsumerGroupPositions", *POSITIONS],
+    "producer": ["InitProducerId", "Produce", "Metadata"],
+}
+#: APIs with responses that may give a member an empty assignment.
+ASSIGNING = {"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"}
+
+
+@st.composite
+def stories(draw: Any, clients: tuple[str, ...] = tuple(APIS)) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Draw a client, its answers by API, and what happens at the beginning."""
+    client = draw(st.sampled_from(clients))
+    apis = draw(st.lists(st.sampled_from(APIS[client]), min_size=1, max_size=2, unique=True))
+    script = {api: draw(st.lists(answers_of(api), min_size=1, max_size=4)) for api in apis}
+    begin = {
+        "late": draw(st.booleans()),
+        "seek": draw(st.sampled_from([None, "epoch", "far"])),
+        "move": draw(st.booleans()),
+    }
+    return client, script, begin
+
+
+# -- the client and its requests
+
+
+def keys_of(api: str, call: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield what a request is counted for: its partitions and their broker, or the API alone."""
+    if api in ("ListOffsets", "OffsetForLeaderEpoch"):
+        for topic in call.request.topics:
+            for part in topic.partitions:
+                number = part.partition_index if api == "ListOffsets" else part.partition
+                # A reset looks up both ends of the log.
+                yield api, call.node.node_id, number, getattr(part, "timestamp", None)
+    elif api in ("Fetch", "Produce"):
+        yield api, call.node.node_id
+    elif api == "Metadata":
+        names = call.request.topics or ()
+        yield api, any(topic.name is None for topic in names)  # topic ids are looked up beside the refresh
+    else:
+        yield (api,)
+
+
+class World:
+    """Two brokers, the records 0 to 9 of one partition, a client, and the times of its requests."""
+
+    def __init__(self, client: str, script: dict[str, Any]) -> None:
+        self.cluster = MemoryCluster(2, group_initial_rebalance_delay_ms=0)
+        self.clock = self.cluster.clock
+        self.client = client
+        self.script = script
+        self.is_on = False
+        self.turns: Counter[str] = Counter()
+        self.times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+        self.expects = False  #: Whether records are left to read.
+        self.reasons: list[str] = []  #: What health says in the last two seconds.
+        self.returned: list[float] = []  #: When polls have returned records.
+        self.cluster.create_topic("t", 1, 2, {"enable.ordered.delivery": "true"} if client == "ordered" else {})
+        self.cluster.produce("t", [b"%d" % number for number in range(10)], 0)
+        if client == "ordered":
+            self.cluster.expand("t", 2)
+            self.clock.advance(1.0)
+            self.cluster.network.run_due()
+        self.cluster.rules.add(FaultRule(None, self.decide))
+        common = {"bootstrap_servers": self.cluster.bootstrap_servers}
+        if client == "producer":
+            settings = ProducerSettings.from_options(**common, delivery_timeout_ms=60_000)
+            self.producer = Producer(settings, driver=self.cluster.driver())
+        else:
+            self.consumer = self.make_consumer(**common)
+
+    def make_consumer(self, **options: Any) -> Consumer[Any, Any]:
+        options |= {"auto_offset_reset": "earliest", "driver": self.cluster.driver()}
+        if self.client != "assigned":
+            options |= {"group_id": "g", "auto_commit_interval_ms": 1000}
+            options["group_protocol"] = "consumer" if self.client == "consumer" else "classic"
+        if self.client in ("classic", "ordered"):
+            options |= {"heartbeat_interval_ms": 1000, "session_timeout_ms": 10_000}
+        consumer: Consumer[Any, Any] = Consumer(**options)
+        if self.client == "assigned":
+            consumer.assign([T0])
+        else:
+            consumer.subscribe(["t"])
+        return consumer
+
+    def decide(self, call: Any) -> Any:
+        """Count a request, and return what the broker does with it."""
+        api, now = type(call.request).__name__.removesuffix("Request"), self.clock.now()
+        for key in keys_of(api, call):
+            times = self.times[key]
+            times.append(now)
+            if len(times) > BUSY and times[-BUSY] > now - 0.1:
+                raise BusyLoop(key)
+        answers = self.script.get(api)
+        if not self.is_on or not answers:
+            return None
+        self.turns[api] += 1
+        return action_of(answers[(self.turns[api] - 1) % len(answers)], call, self.turns[api])
+
+    def run(self, begin: dict[str, Any]) -> None:
+        """Let the program run for some seconds, with wrong answers after the first one or from the beginning on."""
+        if begin["late"]:
+            self.work(1.0)
+        self.is_on, self.expects = True, not begin["late"]
+        for seen in (self.times, self.returned, self.reasons):
+            seen.clear()
+        if self.client != "producer" and T0 in self.consumer.assignment():
+            self.expects = self.expects or begin["seek"] is not None
+            with contextlib.suppress(KafkaError):
+                if begin["seek"] == "epoch":
+                    self.consumer.seek(T0, OffsetAndMetadata(5, "", 0))
+                elif begin["seek"] == "far":
+                    self.consumer.seek(T0, 1000)
+        if begin["move"]:
+            self.cluster.move_leader(T0)
+        self.work(SECONDS)
+
+    def work(self, seconds: float) -> None:
+        end = self.clock.now() + seconds
+        while self.clock.now() < end:
+            before = self.clock.now()
+            with contextlib.suppress(KafkaError):
+                if self.client == "producer":
+                    self.produce()
+                elif self.consumer.poll(100):
+                    self.returned.append(self.clock.now())
+            if self.client != "producer" and end - self.clock.now() < 2.0:
+                self.reasons.append(self.consumer.health().reason)
+            if self.clock.now() == before:
+                self.clock.advance(0.01)  # a program that logs each error and goes on
+
+    def produce(self) -> None:
+        """Send a record if none waits: at most two in a second."""
+        if self.producer.idle:
+            self.producer.send("t", b"x", partition=0)
+        self.producer.poll(500)
+        self.clock.advance(0.5)
+
+    def crowded(self) -> dict[tuple[Any, ...], int]:
+        """Return the keys with too many requests in a second, and how many there were."""
+        found: dict[tuple[Any, ...], int] = {}
+        for key, times in self.times.items():
+            for number, at in enumerate(times):
+                count = sum(at <= other < at + 1.0 for other in times[number : number + 2 * BUSY])
+                free = FREE * sum(at - 0.2 <= other < at + 1.0 for other in self.returned)
+                if count > PER_SECOND + free:
+                    found[key] = max(count, found.get(key, 0))
+        return found
+
+    def unexplained(self) -> Health | None:
+        """Return the health of a consumer that returns no records, although there are some, and does not say why."""
+        has_assignment = not self.script.keys() & ASSIGNING or self.consumer.assignment()
+        may_return = self.client != "producer" and self.expects and has_assignment
+        return None if not may_return or self.returned or any(self.reasons) else self.consumer.health()
+
+
+class Outcome(NamedTuple):
+    busy: Any  #: The kind of request that was sent in a busy loop, if any.
+    crowded: dict[tuple[Any, ...], int]  #: The kinds of which too many were sent in a second.
+    unexplained: Health | None  #: The health of a consumer that reads nothing and does not say why.
+
+
+def outcome(story: Any) -> Outcome:
+    """Run a story, and close the client."""
+    client, script, begin = story
+    world, busy = World(client, script), None
+    try:
+        world.run(begin)
+    except BusyLoop as error:
+        busy = error.args[0]
+    found = Outcome(busy, world.crowded(), None if busy else world.unexplained())
+    world.is_on = False
+    world.times.clear()
+    with contextlib.suppress(KafkaError, BusyLoop):
+        (world.producer if client == "producer" else world.consumer).close(timeout_ms=0)
+    return found
+
+
+BEGIN = {"late": False, "seek": None, "move": False}
+IN_DOUBT = {"late": True, "seek": "epoch", "move": True}
+NOTHING = ("nothing",)
+
+
+def change(*about: Any) -> tuple[str, list[Any]]:
+    return "changed", [about]
+
+
+#: Answers that were once followed by requests without a backoff.
+FOUND: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "a newer epoch than requested": ("assigned", {"OffsetForLeaderEpoch": [change("end", 2, 3)]}, IN_DOUBT),
+    "no records at once": ("assigned", {"Fetch": [NOTHING]}, BEGIN),
+    "followers that prefer each other": ("assigned", {"Fetch": [change("prefer", 1), change("prefer", 2)]}, BEGIN),
+    "sessions that end": ("assigned", {"Fetch": [NOTHING, change("top", Code.INVALID_FETCH_SESSION_EPOCH)]}, BEGIN),
+    "every second Fetch is rejected": ("assigned", {"Fetch": [("codes", Code.KAFKA_STORAGE_ERROR), NOTHING]}, BEGIN),
+    "no leader epochs": ("ordered", {"PartitionLeaderEpochsForPartitions": [change("empty", 0)]}, BEGIN),
+}
+
+
+def check(found: Outcome) -> None:
+    assert found.busy is None, f"busy loop: {found.busy}"
+    assert found.crowded == {}
+    assert found.unexplained is None
+
+
+@pytest.mark.parametrize("story", FOUND.values(), ids=FOUND)
+def test_answers_that_were_followed_by_requests_without_a_backoff(story):
+    check(outcome(story))
+
+
+@pytest.mark.parametrize("client", APIS)
+@settings(max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_answers_make_a_client_send_more_than_ten_requests_in_a_second(client, data):
+    check(outcome(data.draw(stories((client,)))))
