@@ -26,12 +26,12 @@ from .config import CommonOptions
 from .connection.authenticate import Logins, NoLogins
 from .connection.connection import Connection, ConnectionSettings
 from .connection.negotiate import api_name
+from .connection.outage import Outage, causes_of, log_end, log_outage
 from .connection.request import ANY_NODE, Answer, Request, Target
 from .connection.route import SLOW_ATTEMPT, BrokerRoute, QueuedRequest, RouteContext
 from .connection.states import RouteState
-from .driver import Address, Command, Hangup, host_and_port
+from .driver import Address, Command, Hangup
 from .errors import KafkaConnectionError, KafkaTimeoutError
-from .lazy_dataclass import dataclass
 from .timers import NEVER, Backoff, Random
 from .types import Node
 
@@ -44,22 +44,6 @@ SILENT = 2.0
 #: An outage ends after this many seconds in which no request waited for a connection. Shorter gaps belong to the
 #: outage: the components that send requests pause for up to a second before they repeat one.
 UNWANTED = 5.0
-
-_ADVERTISED = "{} (node {} advertises this address: check advertised.listeners of that broker)"
-_BOOTSTRAP_ONLY = "answers, but no address that its metadata names can be reached"
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """A time in which requests wait and no broker answers."""
-
-    #: Start in monotonic seconds, moved forward by the time in which the application did not poll: only time in which
-    #: the client could have received a response counts.
-    since: float
-    causes: dict[str, str]  #: The text of the last failure by ``host:port``.
-
-    def __str__(self) -> str:
-        return "; ".join(f"{name}: {cause}" for name, cause in self.causes.items())
 
 
 class NetworkClient:
@@ -567,28 +551,16 @@ class NetworkClient:
         is_working = node_answers or (bootstrap_answers and not self._nodes)
         if is_working or (not wanted and now > self._wanted_at + UNWANTED):
             self.outage_since = None
+            log_end(self._shared.outages, now, is_answered=is_working)
         elif wanted and self.outage_since is None:
             self.outage_since = now
+        if self.outage_since is not None:
+            log_outage(self._shared.outages, now, lambda: Outage(now, self._causes(now)))
 
     def _causes(self, now: float) -> dict[str, str]:
-        """Return the last failure by ``host:port``: of the bootstrap servers, then of the cluster's nodes."""
         is_advertised = self._only_bootstrap_answers and bool(self._nodes)
-        causes = {}
-        for host, port in self._servers:
-            name = host_and_port(host, port)
-            causes[name] = self._failure(name) or (_BOOTSTRAP_ONLY if is_advertised else self._describe(name, now))
-        for node in self._nodes.values():
-            name = host_and_port(node.host, node.port)
-            cause = self._failure(name) or self._describe(name, now)
-            causes[name] = _ADVERTISED.format(cause, node.node_id) if is_advertised else cause
-        return causes
-
-    def _failure(self, name: str) -> str:
-        return next((route.cause for route in self._all_routes() if route.name == name and route.cause), "")
-
-    def _describe(self, name: str, now: float) -> str:
-        routes = [route for route in self._all_routes() if route.name == name]
-        return routes[0].describe(now) if routes else "not tried yet"
+        nodes, routes = self._nodes.values(), self._all_routes()
+        return causes_of(self._servers, nodes, routes, now, only_bootstrap_answers=is_advertised)
 
     def _label(self, route: BrokerRoute) -> str:
         who = f"node {route.node_id}" if route.node_id >= 0 else "bootstrap"

@@ -171,7 +171,7 @@ def test_a_partition_that_answers_the_same_error_for_ever_is_stuck_and_logged(wo
     else:
         assert errors == []
     warnings = [line for line in lines() if code.name in line]
-    assert "t-0" in warnings[0] and len(warnings) in (5, 6)
+    assert "t-0" in warnings[0] and len(warnings) == 3
     health = consumer.health()
     assert health.state is HealthState.STUCK and "t-0" in health.reason and code.name in health.reason
 
@@ -230,7 +230,7 @@ def test_what_does_not_exist_is_named_by_a_warning_health_and_read_to_end(world,
     w.run(consumer, 300)
     health = consumer.health()
     assert health.state is HealthState.STUCK and named in health.reason
-    assert len([line for line in lines() if named in line]) in (5, 6)
+    assert len([line for line in lines() if named in line]) == 3
 
 
 def test_a_record_that_cannot_be_deserialized_again_and_again_is_named_by_health(world):
@@ -322,7 +322,7 @@ OUTAGES = {
 
 @pytest.mark.once
 @pytest.mark.parametrize("kind", OUTAGES)
-def test_ten_minutes_of_an_outage_are_at_most_a_warning_a_minute_and_one_line_at_its_end(world, caplog, kind):
+def test_ten_minutes_of_an_outage_are_few_warnings_and_one_line_at_its_end(world, caplog, kind):
     w = world()
     api, action = OUTAGES[kind]
     consumer = w.consumer("t", metadata_max_age_ms=10_000)
@@ -338,7 +338,7 @@ def test_ten_minutes_of_an_outage_are_at_most_a_warning_a_minute_and_one_line_at
     w.run(consumer, 600, each=write)
     assert consumer.health().state is HealthState.STUCK, consumer.health()
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert 9 <= len(warnings) <= 12, warnings
+    assert 4 <= len(warnings) <= 6, warnings
     assert all(" failed attempts in " in line for line in warnings[1:-1])
     caplog.clear()
     w.cluster.rules.remove(rule)

@@ -1,10 +1,11 @@
 """Brokers that cannot be reached, or not at once: what poll raises, how soon, and how many lines are logged."""
 
+import contextlib
 import logging
 
 import pytest
 
-from thinconsumer import NoBrokersAvailable
+from thinconsumer import Consumer, NoBrokersAvailable
 from thinconsumer.broker import Disconnect, Reply
 from thinconsumer.errors import SaslAuthenticationFailedError, SslAuthenticationFailedError
 from thinconsumer.testing import MemoryCluster, ScriptedPeer
@@ -97,7 +98,7 @@ def test_a_tls_port_that_answers_a_plaintext_client_is_raised_at_once_and_not_di
     ],
     ids=["closes", "HTTP"],
 )
-def test_a_listener_of_another_protocol_is_named_and_logged_once_a_minute(world, lines, peer, cause):
+def test_a_listener_of_another_protocol_is_named_and_logged_once_and_then_with_all_brokers(world, lines, peer, cause):
     w = world()
     w.network.listen("kafka1", 9092, peer)
     consumer = w.consumer(bootstrap_timeout_ms=59_000)
@@ -106,9 +107,11 @@ def test_a_listener_of_another_protocol_is_named_and_logged_once_a_minute(world,
     assert cause in caught.value.causes["kafka1:9092"]
     assert len([line for line in lines(logging.WARNING) if line.startswith("kafka1:9092: ")]) == 1
     consumer.poll(55_000)
-    warnings = [line for line in lines(logging.WARNING) if line.startswith("kafka1:9092: ")]
+    assert len([line for line in lines(logging.WARNING) if line.startswith("kafka1:9092: ")]) == 1
+    warnings = [line for line in lines(logging.WARNING) if line.startswith("no broker can be reached: kafka1:9092: ")]
     assert len(warnings) == 2
-    assert "failed attempts in 6" in warnings[1]
+    assert all(cause in warning for warning in warnings)
+    assert "; for 6" in warnings[1]
 
 
 def test_a_fetch_that_breaks_each_connection_is_logged_once_a_minute(reading, lines):
@@ -143,3 +146,61 @@ def test_an_address_that_does_not_answer_costs_a_moment_and_not_a_timeout(world,
     w.append(1)
     elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
     assert found and elapsed < 2.5
+
+
+def in_group(w, **options):
+    """Return a consumer that is subscribed to the topic."""
+    servers = w.cluster.bootstrap_servers
+    return Consumer("t", driver=w.cluster.driver(), bootstrap_servers=servers, auto_offset_reset="earliest", **options)
+
+
+def poll_for(w, consumer, seconds):
+    """Poll, whatever is raised."""
+    until = w.clock.now() + seconds
+    while w.clock.now() < until:
+        with contextlib.suppress(NoBrokersAvailable):
+            consumer.poll(5000)
+
+
+@pytest.mark.parametrize(("protocol", "outage"), [("classic", "pause"), ("consumer", "kill")])
+def test_ten_minutes_without_any_broker_are_few_lines_of_which_one_names_all(world, caplog, protocol, outage):
+    w = world(3, {"t": 6})
+    options = {"group_id": "g", "group_protocol": protocol, "auto_commit_interval_ms": 1000}
+    options |= {"reconnect_backoff_max_ms": 5000}  # fewer attempts, which take most of this test's time
+    caplog.set_level(logging.INFO, "thinconsumer")
+    with in_group(w, **options) as consumer:
+        w.append(5)
+        poll_for(w, consumer, 10)
+        w.append(5)
+        assert consumer.poll(1000)
+        for node in (1, 2, 3):
+            getattr(w.cluster, outage)(node)
+        caplog.clear()
+        poll_for(w, consumer, 600)
+        warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(warnings) <= 20
+        together = [text for text in warnings if text.startswith("no broker can be reached")]
+        assert 3 <= len(together) <= 5
+        assert all(f"kafka{node}:9092" in text for text in together for node in (1, 2, 3))
+        own = [text.split(": ")[0] for text in warnings if text.startswith("kafka")]
+        assert len(own) == len(set(own))
+        assert len([text for text in warnings if text.startswith("auto-commit")]) <= 1
+        for node in (1, 2, 3):
+            w.cluster.start(node) if outage == "kill" else w.cluster.resume(node)
+        caplog.clear()
+        poll_for(w, consumer, 60)
+        assert any(record.getMessage().startswith("a broker answers again") for record in caplog.records)
+    w.cluster.requests.clear()
+
+
+@pytest.mark.parametrize(("protocol", "api"), [("classic", "JoinGroup"), ("consumer", "ConsumerGroupHeartbeat")])
+def test_joins_refused_for_ten_minutes_are_one_warning_after_the_session_timeout(world, caplog, protocol, api):
+    w = world()
+    w.cluster.on(api, Reply(Code.COORDINATOR_NOT_AVAILABLE))
+    with in_group(w, group_id="g", group_protocol=protocol) as consumer:
+        poll_for(w, consumer, 40)
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+        poll_for(w, consumer, 560)
+        (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert "COORDINATOR_NOT_AVAILABLE" in warning and "session_timeout_ms" in warning
+    w.cluster.requests.clear()

@@ -1,5 +1,6 @@
-"""The log lines of an outage: one when it begins, at most one a minute, one when it ends."""
+"""The log lines of an outage: one when it begins, ever fewer while it lasts, one when it ends."""
 
+import itertools
 import logging
 
 import pytest
@@ -18,14 +19,50 @@ def lines(caplog):
     return [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
-def test_ten_minutes_of_failures_are_one_warning_then_one_a_minute_then_one_info(outages, caplog):
+def test_ten_minutes_of_failures_are_four_warnings_then_one_info(outages, caplog):
+    """After one, two, four minutes; the next one would come eight minutes later."""
     for second in range(600):
         outages.failed("Fetch", float(second), "broker 1 does not answer Fetch requests")
     outages.recovered(None, 600.0, "broker 1 answers Fetch requests again")
     levels = [level for level, _ in lines(caplog)]
-    assert levels == ["WARNING"] * 10 + ["INFO"]
+    assert levels == ["WARNING"] * 4 + ["INFO"]
     assert lines(caplog)[1][1] == "broker 1 does not answer Fetch requests; 61 failed attempts in 60 s"
     assert lines(caplog)[-1][1] == "broker 1 answers Fetch requests again after 600.0 s and 600 failed attempts"
+
+
+def test_a_failure_that_lasts_for_hours_is_logged_every_eight_minutes(outages, caplog):
+    times = []
+    for second in range(0, 7200, 10):
+        before = len(caplog.records)
+        outages.failed("Fetch", float(second), "broken")
+        times += [second] * (len(caplog.records) - before)
+    pauses = [after - before for before, after in itertools.pairwise(times)]
+    assert pauses[:4] == [60, 120, 240, 480] and set(pauses[4:]) == {480}
+
+
+def test_attempts_that_another_line_covers_are_counted_and_not_logged(outages, caplog):
+    outages.failed("a", 0.0, "a fails", subject="a", logs=False)
+    assert outages.has("a") and not outages.is_logged("a")
+    outages.failed("a", 100.0, "a fails", subject="a")
+    assert outages.is_logged("a")
+    outages.failed("a", 300.0, "a fails", subject="a", logs=False)
+    outages.failed("a", 301.0, "a fails", subject="a")
+    assert [text for _, text in lines(caplog)] == ["a fails", "a fails; 4 failed attempts in 301 s"]
+
+
+def test_a_text_is_made_only_for_a_line_and_states_have_no_attempts(outages, caplog):
+    made = []
+
+    def text():
+        made.append(1)
+        return "no broker"
+
+    for second in range(0, 100, 2):
+        outages.failed("state", float(second), text, grace=5.0, attempts=0)
+    outages.recovered(None, 100.0, "a broker answers")
+    assert len(made) == 2
+    expected = ["no broker", "no broker; for 66 s", "a broker answers after 100.0 s"]
+    assert [line for _, line in lines(caplog)] == expected
 
 
 def test_a_failure_that_passes_within_its_grace_is_not_logged(outages, caplog):

@@ -150,6 +150,17 @@ def test_a_lasting_failure_is_logged_once(world, auto, caplog):
     assert len(caplog.records) == 2
 
 
+def test_commits_that_time_out_are_logged_once_however_long_that_lasts(world, auto, caplog):
+    """The lines about the coordinator, or about all brokers, repeat the cause."""
+    caplog.set_level(logging.WARNING, "thinconsumer")
+    for _ in range(30):
+        poll_after(world, auto)
+        world.sent()
+        world.now += 61.0
+        world.sent()
+    assert len(caplog.records) == 1
+
+
 def test_a_commit_rejected_by_a_rebalance_is_not_logged(world, auto, caplog):
     """The revocation commits the positions again."""
     poll_after(world, auto)

@@ -73,7 +73,18 @@ def test_each_error_is_logged_once_and_its_end_once(failures, caplog):
     assert [record.levelname for record in caplog.records[2:]] == ["INFO", "INFO"]
 
 
-def test_expulsions_and_lost_coordinators_are_not_logged_here(failures, caplog):
+def test_coordinators_that_accept_no_join_for_the_session_timeout_are_one_warning(failures, caplog):
+    error = to_error(Code.COORDINATOR_NOT_AVAILABLE)
+    for second in range(600):
+        failures.note(Action.FIND_COORDINATOR, error, JoinGroupRequest, float(second))
+        assert len(caplog.records) == (second >= 45)
+    assert caplog.records[0].levelno == logging.WARNING
+    assert "COORDINATOR_NOT_AVAILABLE" in caplog.messages[0]
+    failures.recovered(600.0)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_expulsions_and_lost_coordinators_are_not_logged_at_once(failures, caplog):
     failures.note(Action.FIND_COORDINATOR, KafkaConnectionError("x"), JoinGroupRequest, 100.0)
     failures.note(Action.RESET_MEMBER_ID, to_error(Code.UNKNOWN_MEMBER_ID), JoinGroupRequest, 100.0)
     assert caplog.records == []

@@ -36,6 +36,9 @@ SLOW_ATTEMPT = 1.0
 #: connection after a few answers would otherwise cause two log lines for each.
 STABLE_AFTER = 5.0
 
+#: The kind of the outage of all brokers in :class:`.OutageLog`, beside those of single connections.
+NO_BROKER = "no broker"
+
 
 @dataclass(slots=True)
 class QueuedRequest:
@@ -493,7 +496,9 @@ class BrokerRoute:
 
     def _back_off(self, cause: str, now: float) -> None:
         outage = self._outage
-        self._shared.outages.failed(outage, now, f"{outage[0]}: {cause}", subject=outage)
+        # The line that no broker can be reached names all: their own lines would be repeated beside it.
+        outages, covered = self._shared.outages, self._shared.outages.is_logged(NO_BROKER)
+        outages.failed(outage, now, f"{outage[0]}: {cause}", subject=outage, logs=not covered)
         self.cause = cause
         self.broken_at = now
         self.failures += 1

@@ -1,4 +1,4 @@
-"""Log an outage once when it begins, at most once a minute while it lasts, and once when it ends.
+"""Log an outage once when it begins, ever more rarely while it lasts, and once when it ends.
 
 Otherwise a client that retries for ten minutes would log either one line per attempt or nothing. Each
 :class:`OutageLog` belongs to one client, so that two clients in a process do not suppress each other's lines.
@@ -7,13 +7,15 @@ Otherwise a client that retries for ten minutes would log either one line per at
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Hashable
+from collections.abc import Callable, Container, Hashable
 
 from ..lazy_dataclass import dataclass, field
 from ..types import TopicPartition
 
-#: Seconds between two log lines about the same outage.
+#: Seconds from the first to the second log line about the same outage. Each further pause is twice the last one.
 EVERY = 60.0
+#: How often the pause between two lines is doubled: it ends at eight minutes.
+DOUBLINGS = 3
 #: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
 #: Maximum number of outages tracked, which bounds the memory. If there are more, the oldest is dropped; if that one
@@ -29,8 +31,22 @@ class _Outage:
 
     began_at: float
     logged_at: float | None = None
+    lines: int = 0
     attempts: int = 0
     subjects: set[Hashable] = field(default_factory=set)
+
+    def next_line_at(self, grace: float) -> float:
+        """Return when the next failed attempt is logged."""
+        if self.logged_at is None:
+            return self.began_at + grace
+        return self.logged_at + EVERY * (1 << min(self.lines - 1, DOUBLINGS))
+
+    def history(self, now: float) -> str:
+        """Return the failed attempts, to append to the text of a repeated line."""
+        if self.logged_at is None:
+            return ""
+        attempts = f"{self.attempts} failed attempts in " if self.attempts else "for "
+        return f"; {attempts}{now - self.began_at:.0f} s"
 
 
 class OutageLog:
@@ -47,26 +63,46 @@ class OutageLog:
         self._logger = logger
         self.under_way: dict[Hashable, _Outage] = {}  #: By kind: the outages that have not ended.
 
-    def failed(self, kind: Hashable, now: float, text: str, *, subject: Hashable = None, grace: float = 0.0) -> None:
+    def has(self, kind: Hashable) -> bool:
+        """Return whether an outage of this kind is under way."""
+        return kind in self.under_way
+
+    def is_logged(self, kind: Hashable) -> bool:
+        """Return whether an outage of this kind is under way and was logged."""
+        outage = self.under_way.get(kind)
+        return outage is not None and outage.logged_at is not None
+
+    def failed(
+        self,
+        kind: Hashable,
+        now: float,
+        text: str | Callable[[], str],
+        *,
+        subject: Hashable = None,
+        grace: float = 0.0,
+        attempts: int = 1,
+        logs: bool = True,
+    ) -> None:
         """Count a failed attempt, and log ``text`` as a WARNING unless the last line about this outage is too recent.
 
         The first line is logged ``grace`` seconds after the outage has begun: a positive value is for failures that
-        usually end by themselves, such as a leader change. Further lines follow every EVERY seconds.
+        usually end by themselves, such as a leader change. Further lines follow after pauses of one, two, four, and
+        then eight minutes. With ``logs=False`` the attempt is only counted: a line about another outage covers it.
         """
         outage = self.under_way.get(kind)
         if outage is None:
             if len(self.under_way) >= OUTAGES_MAX:
                 del self.under_way[next(iter(self.under_way))]
             outage = self.under_way[kind] = _Outage(now)
-        outage.attempts += 1
+        outage.attempts += attempts
         outage.subjects.add(subject)
-        is_first = outage.logged_at is None
-        if now - (outage.began_at if outage.logged_at is None else outage.logged_at) >= (grace if is_first else EVERY):
-            outage.logged_at = now
-            others = len(outage.subjects) - 1
-            more = f" (and {others} more)" if others else ""
-            history = "" if is_first else f"; {outage.attempts} failed attempts in {now - outage.began_at:.0f} s"
-            self._logger.warning("%s%s%s", text, more, history)
+        if not logs or now < outage.next_line_at(grace):
+            return
+        others = len(outage.subjects) - 1
+        more = f" (and {others} more)" if others else ""
+        self._logger.warning("%s%s%s", text if isinstance(text, str) else text(), more, outage.history(now))
+        outage.logged_at = now
+        outage.lines += 1
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
         """Record a successful attempt: drop ``subject`` from all outages. An outage without subjects has ended;
@@ -75,8 +111,8 @@ class OutageLog:
         # Connections call this in every step, usually without an outage: ``if self.under_way`` saves the call.
         for outage in self.forget(subject) if self.under_way else ():
             if outage.logged_at is not None:
-                lasted = now - outage.began_at
-                self._logger.info("%s after %.1f s and %d failed attempts", text, lasted, outage.attempts)
+                attempts = f" and {outage.attempts} failed attempts" if outage.attempts else ""
+                self._logger.info("%s after %.1f s%s", text, now - outage.began_at, attempts)
 
     def forget(self, subject: Hashable) -> list[_Outage]:
         """Drop ``subject`` (an unassigned partition, say) from all outages; return those without subjects left."""

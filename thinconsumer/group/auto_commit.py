@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..calls import Call
-from ..errors import KafkaError, RebalanceInProgressError
+from ..errors import BrokerResponseError, CommitFailedError, KafkaError, RebalanceInProgressError
 from ..failures import OutageLog
 from ..partitions import Partition, Partitions
 from ..timers import NEVER
@@ -113,4 +113,11 @@ class AutoCommit:
             # no outage to report: the revocation in this rebalance commits the positions
             log.debug("auto-commit failed in a rebalance: %s", error)
         except KafkaError as error:
-            self._outages.failed(None, now, str(error))
+            covered = _is_unanswered(error) and self._outages.is_logged(None)
+            self._outages.failed(None, now, str(error), logs=not covered)
+
+
+def _is_unanswered(error: KafkaError) -> bool:
+    """Return whether no broker has refused the commit: the lines about connections are repeated, and have the cause."""
+    is_late = isinstance(error, CommitFailedError) and error.reason in ("coordinator", "timeout")
+    return is_late and not isinstance(error.__cause__, BrokerResponseError)

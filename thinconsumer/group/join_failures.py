@@ -16,8 +16,6 @@ log = logging.getLogger(__name__)
 AT_ONCE_MAX = 3
 #: Number of log lines about failed joins that keep their level until a heartbeat succeeds; further ones are at DEBUG.
 LINES_MAX = 4
-#: Actions for which this class logs nothing: the member logs its expulsion, ``Coordinator`` a lost coordinator.
-_LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
 
 
 class JoinFailurePolicy:
@@ -25,6 +23,7 @@ class JoinFailurePolicy:
 
     def __init__(self, settings: GroupSettings, group_id: str, random: Random) -> None:
         self._group_id = group_id
+        self._session_timeout = settings.session_timeout_ms / 1000
         self._backoff = Backoff.from_settings(settings)
         self._retry = Retry(self._backoff, random)
         #: The error of the last response, if it lasts until the application or an operator acts (a missing ACL, for
@@ -69,7 +68,12 @@ class JoinFailurePolicy:
         """Log a member's failed request; if the error lasts until the application acts, store it in :attr:`error`."""
         if action is Action.GIVE_UP:
             self.log_limited(logging.ERROR, "group %s: left, and will not join again: %s", self._group_id, error)
-        elif action not in _LOGGED_ELSEWHERE:
+        elif action is Action.FIND_COORDINATOR:
+            # ``Coordinator`` logs each search for another one, at INFO: most are over within seconds.
+            text = f"group {self._group_id}: no coordinator has accepted this member within session_timeout_ms: {error}"
+            is_logged = self._outages.is_logged(action)
+            self._outages.failed(action, now, text, grace=self._session_timeout, logs=not is_logged)
+        elif action not in EXPULSIONS:  # the member logs its expulsion
             kind = action, getattr(error, "code", None)
             grace = 0.0 if action is Action.RAISE else GRACE
             self._outages.failed(kind, now, f"group {self._group_id}: {error}", grace=grace)
