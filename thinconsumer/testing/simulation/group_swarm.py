@@ -227,7 +227,7 @@ class GroupSwarm(Swarm):
             behaviour=client.behaviour(),
         )
         if isinstance(actor, WorkerActor):
-            actor.shards = len(group.shards)
+            actor.shards, actor.cooperative = len(group.shards), knobs.style == "cooperative"
         return actor
 
     @staticmethod

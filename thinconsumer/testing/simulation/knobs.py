@@ -400,7 +400,7 @@ class Knobs:
     @staticmethod
     def _draw_workers(seed: str, shards: int) -> GroupKnobs:
         workers: GroupKnobs = _drawn(GroupKnobs, Streams(seed))
-        workers.style, workers.shards = "range", shards
+        workers.style, workers.shards = "cooperative" if shards % 2 else "range", shards
         workers.clients = [_drawn(ClientKnobs, Streams(f"{seed}/{n}"), "groups") for n in range(workers.members)]
         for client in workers.clients:
             # Workers' callbacks never raise. If on_join_complete() raised, the worker would own no shards, while the

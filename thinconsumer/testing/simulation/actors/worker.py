@@ -1,7 +1,7 @@
 """A member of a group of workers, which distribute shards by :class:`~thinconsumer.member.GroupMember`.
 
 A shard is a partition of a topic that does not exist, and assignments are encoded as consumers encode them. The
-checkers of consumer groups can therefore check workers as if they were consumers with an eager protocol.
+checkers of consumer groups can therefore check workers as if they were consumers, eager or cooperative ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from ....member import GroupMember, GroupMemberOptions
 from ....types import TopicPartition
-from ....wire.consumer_protocol import decode_assignment, encode_assignment
+from ....wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from ..checkers.base import ASSIGNED, LOST, REVOKED, Member
 from ..driver import SimDriver
 from .application import Received
@@ -27,6 +27,7 @@ class WorkerActor(MemberActor):
     """A simulated worker. The shards 0 to ``shards - 1`` are divided evenly between the group's workers."""
 
     shards = 0
+    cooperative = False  #: Whether it goes on working during a rebalance (KIP-415).
 
     def _build(self, driver: SimDriver) -> None:
         self.worker = _Worker(self, driver)
@@ -37,6 +38,7 @@ class WorkerActor(MemberActor):
             options=self.options,
             group=self.group,
             instance_id=settings.group_instance_id,
+            cooperative=self.cooperative,
             session_timeout_s=settings.session_timeout_ms / 1000,
             max_poll_interval_s=settings.max_poll_interval_ms / 1000,
         )
@@ -83,15 +85,31 @@ class WorkerActor(MemberActor):
                 self.worker.drive()
 
     def begin_work(self, share: bytes) -> None:
-        """Take over the shards of an assignment."""
-        topics = decode_assignment(share).assigned_partitions
-        with self._in_callback(ASSIGNED, [TopicPartition(t.topic, n) for t in topics for n in t.partitions]):
+        """Take over those shards of an assignment that the worker does not have yet."""
+        with self._in_callback(ASSIGNED, sorted(_shards(share) - self._owned)):
             pass
 
     def end_work(self, what: str) -> None:
         """Give up all shards; ``what`` is REVOKED or LOST."""
         with self._in_callback(what, sorted(self._owned)):
             pass
+
+    def give_up(self, share: bytes) -> bool:
+        """Give up the shards that the assignment lacks; return whether there are any."""
+        gone = sorted(self._owned - _shards(share))
+        if gone:
+            with self._in_callback(REVOKED, gone):
+                pass
+        return bool(gone)
+
+    def claims(self) -> tuple[TopicPartition, ...]:
+        """Return the shards that the worker has, for the leader."""
+        return tuple(sorted(self._owned)) if self.cooperative else ()
+
+
+def _shards(share: bytes) -> set[TopicPartition]:
+    topics = decode_assignment(share).assigned_partitions
+    return {TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions}
 
 
 class _Worker(GroupMember):
@@ -101,12 +119,26 @@ class _Worker(GroupMember):
         self.reason: str | None = None  #: A reason to rejoin the group, which :meth:`rejoin_reason` returns once.
         self._actor = actor
         options: Any = {name: value for name, value in actor.options.items() if name in OPTIONS}
-        super().__init__("work", driver=driver, **options)
+        protocols = ["default"]
+        super().__init__(
+            "work", protocols, cooperative_protocols=protocols if actor.cooperative else (), driver=driver, **options
+        )
+
+    def metadata(self, protocol: str) -> bytes:
+        return encode_subscription((SHARD,), None, self._actor.claims(), self.held_generation, None)
 
     def perform_assignment(self, leader_id: str, protocol: str, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        claims = {}
+        for member_id, metadata in sorted(members.items()):
+            claim = decode_subscription(metadata)
+            owned = [TopicPartition(topic.topic, n) for topic in claim.owned_partitions for n in topic.partitions]
+            claims[member_id] = claim.generation_id, owned
         shards = [TopicPartition(SHARD, number) for number in range(self._actor.shards)]
-        ids = sorted(members)
-        return {ids[n]: encode_assignment(shards[n :: len(ids)]) for n in range(len(ids))}
+        plan = {member_id: shards[n :: len(claims)] for n, member_id in enumerate(claims)}
+        return {member_id: encode_assignment(share) for member_id, share in self.withhold(plan, claims).items()}
+
+    def on_revoke(self, protocol: str, share: bytes) -> bool:
+        return self._actor.give_up(share)
 
     def on_join_prepare(self) -> None:
         self._actor.end_work(REVOKED)
