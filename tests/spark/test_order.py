@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import pytest
 
@@ -60,6 +61,34 @@ def test_a_child_is_offered_after_its_parent_was_read_up_to_the_threshold(ordere
             query = Query(ordered, at=query.at, maxOffsetsPerTrigger="6")
     assert batches == [[("t", 0, 0, 6)], [("t", 0, 6, 8)], [("t", 1, 0, 4)]]
     assert query.at == '{"t": {"0": 8, "1": 4}}'  # the checkpoint has no other state
+
+
+def test_the_partitions_that_are_held_are_logged_when_they_change(ordered, caplog):
+    caplog.set_level("INFO", "thinconsumer.spark.source")
+    query = Query(ordered, maxOffsetsPerTrigger="2")
+    while query.trigger() is not None:
+        pass
+    said = [record.message for record in caplog.records]
+    assert said == ["t-1: held until other partitions have been read further", "no partition is held any more"]
+
+
+def test_a_micro_batch_takes_three_round_trips_more_once_the_count_has_changed(cluster):
+    c = cluster({})
+    c.kafka.create_topic("t", 1, 1, {"enable.ordered.delivery": "true"})
+    query = Query(c)
+    requests = []
+    for count in (None, 2):
+        if count is not None:
+            c.kafka.expand("t", count)
+            c.kafka.clock.advance(1)
+            c.kafka.network.run_due()
+        for _ in range(2):  # the first one connects
+            c.append(b"v")
+            c.kafka.requests.clear()
+            query.trigger()
+        requests.append(Counter(type(one.message).__name__ for one in c.kafka.requests))
+    added = {"PartitionLeaderEpochsForPartitionsRequest": 1, "OffsetForLeaderEpochRequest": 1, "ListOffsetsRequest": 1}
+    assert requests[1] - requests[0] == Counter(added)
 
 
 def test_available_now_reads_a_child_before_it_ends(ordered):

@@ -249,6 +249,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
         self._removed: frozenset[TopicPartition] = frozenset()  #: Partitions with an offset that do not exist any more.
+        self._held: frozenset[TopicPartition] = frozenset()  #: Partitions that wait for others to be read.
         #: Where the next micro-batch starts, which PySpark 4.0 and 4.1 do not pass to :meth:`latestOffset`.
         self._seen: Json | None = None
         #: With the trigger AvailableNow, the log end offsets at which the stream ends; None until they are looked up.
@@ -274,6 +275,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         if not start:
             begin, ends = self._begin()
             offered = self._pass_gates(begin, ends)
+            self._note_held(begin, offered, ends)
             self._seen = first_batch_end(begin, self._limit(begin, offered, ends, limit))
             return self._seen
         begin, barriers = from_json(start), order.barriers_of(start)
@@ -283,6 +285,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         offered, before = self._pass_gates(begin, ends), barriers
         if self._options.order == "barrier":
             offered, barriers = order.open_topics(begin, offered, before, ends.when, self._options.order_grace_ms)
+        self._note_held(begin, offered, ends)
         end = self._limit(begin, offered, ends, limit)
         barriers = order.unfinished(barriers, end)
         if end == begin and barriers == before:
@@ -362,11 +365,18 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         """Return the offsets up to which the gates of topics with ordered delivery let the next micro-batch read."""
         if not ends.gates:
             return ends.latest
-        there = self._cluster.partitions(
-            known=begin
-        )  # the target of AvailableNow may have partitions that were removed
+        # Partitions may have been removed since the target of AvailableNow was looked up.
+        there = self._cluster.partitions(known=begin).keys() if self._has_target else ends.latest.keys() - self._removed
         earliest = self._cluster.earliest(tp for tp in ends.latest if tp.topic in ends.gates and tp in there)
         return order.open_ends(begin, ends.latest, earliest, ends.gates)
+
+    def _note_held(self, begin: Offsets, offered: Offsets, ends: LogEnds) -> None:
+        """Log which partitions are held, when they change: an idle query must say what it waits for."""
+        held = frozenset(tp for tp, end in ends.latest.items() if offered.get(tp, begin.get(tp, 0)) < end)
+        if held != self._held:
+            self._held = held
+            waits = f"{partition_names(held)}: held until other partitions have been read further"
+            log.info("%s", waits if held else "no partition is held any more")
 
     def _limit(self, begin: Offsets, offered: Offsets, ends: LogEnds, limit: Any) -> Offsets:
         options = self._options
