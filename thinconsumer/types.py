@@ -6,8 +6,8 @@ Attribute names are those of kafka-python where it has the same type.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 __all__ = [
     "ClusterView",
@@ -24,6 +24,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 NewK = TypeVar("NewK")
 NewV = TypeVar("NewV")
+T = TypeVar("T")
 
 
 class TopicPartition(NamedTuple):
@@ -120,11 +121,18 @@ class ClusterView(NamedTuple):
 #: Only the field getters of this class are used, as the attributes of :class:`ConsumerRecord`. They are implemented in
 #: C, take a quarter of the time of Python properties, and work on any tuple.
 _Row = namedtuple("_Row", "topic partition leader_epoch offset timestamp timestamp_type key value headers")
+#: Reads an item of the tuple that a record is made of, see :class:`ConsumerRecord`.
+stored = tuple.__getitem__
 
 
 def _size(data: object) -> int:
     """Return the size of a key or value that was not deserialized; -1 for null."""
     return len(data) if isinstance(data, bytes) else -1
+
+
+def _header_size(headers: Iterable[tuple[str, bytes | None]]) -> int:
+    sizes = [len(name.encode()) + (0 if data is None else len(data)) for name, data in headers]
+    return sum(sizes) if sizes else -1
 
 
 class _RecordType(type):
@@ -146,27 +154,39 @@ class _RecordType(type):
         key: Any,
         value: Any,
         headers: Iterable[tuple[str, bytes | None]] = (),
-        checksum: None = None,
+        checksum: int | None = None,
         serialized_key_size: int | None = None,
         serialized_value_size: int | None = None,
         serialized_header_size: int | None = None,
     ) -> Any:
-        row = (topic, partition, leader_epoch, offset, timestamp, timestamp_type, key, value, tuple(headers))
-        if serialized_key_size is None and serialized_value_size is None:
-            return type.__call__(cls, row)
-        key_size = _size(key) if serialized_key_size is None else serialized_key_size
-        value_size = _size(value) if serialized_value_size is None else serialized_value_size
-        return type.__call__(cls, (*row, key_size, value_size))
+        headers = tuple(headers)
+        sizes = (
+            _size(key) if serialized_key_size is None else serialized_key_size,
+            _size(value) if serialized_value_size is None else serialized_value_size,
+            _header_size(headers) if serialized_header_size is None else serialized_header_size,
+        )
+        row = (topic, partition, leader_epoch, offset, timestamp, timestamp_type, key, value, headers, checksum)
+        return type.__call__(cls, (*row, *sizes))
 
 
 class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
-    """A record read from a partition. Immutable, picklable, and true as a condition.
+    """A record read from a partition: a named tuple with the fields of kafka-python's record, in their order.
 
-    Use its attributes. It is a tuple only because tuples can be built fastest; the order of its items is no part of the
-    interface. Deserialized records have two more items, the sizes of the serialized key and value.
+    Immutable, picklable, and true as a condition. Attributes are read fastest.
+
+    The tuple that it is made of has fewer items than the record if the others follow from these: 9 up to the headers,
+    as the decoder builds it, or 11, with the sizes of the serialized key and value, if these were deserialized. To
+    store all would take 30 ns, 3 % of a record's time. ``len``, unpacking, items, comparisons and the methods of named
+    tuples show all 13. The ``%`` operator reads the stored items: pass it ``tuple(record)``.
     """
 
     __slots__ = ()
+    __match_args__ = (
+        "topic", "partition", "leader_epoch", "offset", "timestamp", "timestamp_type", "key", "value", "headers",
+        "checksum", "serialized_key_size", "serialized_value_size", "serialized_header_size",
+    )  # fmt: skip
+    _fields = __match_args__
+    _field_defaults: ClassVar[dict[str, Any]] = {}
 
     if TYPE_CHECKING:
 
@@ -217,9 +237,6 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
         value = _Row.value
         headers = _Row.headers
 
-    #: Always None: since message format 2 (Kafka 0.11) batches have a checksum, records do not.
-    checksum: None = None
-
     if TYPE_CHECKING:
 
         def __new__(
@@ -233,37 +250,130 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
             key: K,
             value: V,
             headers: Iterable[tuple[str, bytes | None]] = (),
-            checksum: None = None,
+            checksum: int | None = None,
             serialized_key_size: int | None = None,
             serialized_value_size: int | None = None,
             serialized_header_size: int | None = None,
         ) -> ConsumerRecord[K, V]: ...
 
     @property
+    def checksum(self) -> int | None:
+        """None: since message format 2 (Kafka 0.11) batches have a checksum, records do not."""
+        return cast("int | None", stored(self, 9)) if tuple.__len__(self) > 11 else None
+
+    @property
     def serialized_key_size(self) -> int:
         """The size of the serialized key in bytes, -1 for a null key."""
-        return int(self[9]) if len(self) > 9 else _size(self.key)
+        return self._serialized_sizes()[0]
 
     @property
     def serialized_value_size(self) -> int:
         """The size of the serialized value in bytes, -1 for a null value."""
-        return int(self[10]) if len(self) > 9 else _size(self.value)
+        return self._serialized_sizes()[1]
 
     @property
     def serialized_header_size(self) -> int:
         """The size of all header keys and values in bytes, -1 without headers."""
-        if not self.headers:
-            return -1
-        return sum(len(name.encode()) + (0 if data is None else len(data)) for name, data in self.headers)
+        return cast(int, stored(self, 12)) if tuple.__len__(self) > 11 else _header_size(self.headers)
+
+    def _serialized_sizes(self) -> tuple[int, int]:
+        """Return the sizes of the serialized key and value."""
+        count = tuple.__len__(self)
+        if count == 9:
+            return _size(self.key), _size(self.value)
+        return cast("tuple[int, int]", stored(self, slice(9, 11) if count == 11 else slice(10, 12)))
+
+    def _items(self) -> tuple[Any, ...]:
+        """Return all items as a plain tuple."""
+        if tuple.__len__(self) > 11:
+            return stored(self, slice(None))
+        headers = self.headers
+        return (*stored(self, slice(8)), headers, None, *self._serialized_sizes(), _header_size(headers))
 
     def with_key_value(self, key: NewK, value: NewV) -> ConsumerRecord[NewK, NewV]:
         """Return the record with deserialized key and value, and unchanged serialized sizes."""
-        sizes = self[9:] or (_size(self[6]), _size(self[7]))
-        return tuple.__new__(ConsumerRecord, (*self[:6], key, value, self.headers, *sizes))
+        return cast("ConsumerRecord[NewK, NewV]", self._replace(key=key, value=value))
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return (tuple(self),)
+    @classmethod
+    def _make(cls, iterable: Iterable[Any]) -> ConsumerRecord[Any, Any]:
+        """Return a record of its 13 items."""
+        items = tuple(iterable)
+        if len(items) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(items)}")
+        return tuple.__new__(ConsumerRecord, items)
+
+    def _replace(self, **fields: Any) -> ConsumerRecord[Any, Any]:
+        """Return the record with other values of some fields; sizes stay as they are unless they are given."""
+        record = self._make(map(fields.pop, self._fields, self._items()))
+        if fields:
+            raise ValueError(f"Got unexpected field names: {list(fields)!r}")
+        return record
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return the items by their names."""
+        return dict(zip(self._fields, self._items()))
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items()[index]
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._items()
+
+    def index(self, *arguments: Any) -> int:
+        """Return the index of the first item that is equal to the first argument."""
+        return self._items().index(*arguments)
+
+    def count(self, item: object) -> int:
+        """Return the number of items that are equal to ``item``."""
+        return self._items().count(item)
+
+    def __add__(self, other: Any) -> Any:
+        return self._items() + (other._items() if isinstance(other, ConsumerRecord) else other)
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self._items() if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> Any:
+        return self._items() * times
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return self._items() == _items_of(other)
+
+    def __ne__(self, other: object) -> bool:
+        return self._items() != _items_of(other)
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return self._items() < _items_of(other)
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return self._items() <= _items_of(other)
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return self._items() > _items_of(other)
+
+    def __ge__(self, other: tuple[Any, ...]) -> bool:
+        return self._items() >= _items_of(other)
+
+    def __hash__(self) -> int:
+        return hash(self._items())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConsumerRecord, self._items()
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return self.__reduce__()
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={data!r}" for name, data in zip(_Row._fields, self))
-        return f"ConsumerRecord({fields})"
+        return f"ConsumerRecord({', '.join(f'{name}={item!r}' for name, item in zip(self._fields, self._items()))})"
+
+
+def _items_of(other: T) -> T:
+    return other._items() if isinstance(other, ConsumerRecord) else other  # type: ignore[return-value]

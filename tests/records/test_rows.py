@@ -54,7 +54,8 @@ def test_record_is_true_and_its_repr_has_all_fields():
     assert record(None, None, ())
     assert repr(record()) == (
         "ConsumerRecord(topic='t', partition=1, leader_epoch=7, offset=42, timestamp=1700000000000, timestamp_type=0, "
-        "key=b'key', value=b'value', headers=(('trace', b'\\x01'), ('tenant', None)))"
+        "key=b'key', value=b'value', headers=(('trace', b'\\x01'), ('tenant', None)), checksum=None, "
+        "serialized_key_size=3, serialized_value_size=5, serialized_header_size=12)"
     )
 
 

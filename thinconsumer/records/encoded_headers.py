@@ -9,16 +9,15 @@ nothing here knows where in a batch they were.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ..types import ConsumerRecord
+from ..types import ConsumerRecord, stored
 from .headers import Header, read_headers
 
 __all__ = ["USE", "HeaderUse", "RecordWithEncodedHeaders", "new_record_with_encoded_headers"]
 
 K = TypeVar("K")
 V = TypeVar("V")
-T = TypeVar("T")
 
 
 class HeaderUse:
@@ -50,54 +49,20 @@ USE = HeaderUse()
 
 
 class RecordWithEncodedHeaders(ConsumerRecord[K, V]):
-    """A record that has, in place of its headers, their bytes from the header count on, known to be well-formed.
+    """A record that stores, in place of its headers, their bytes from the header count on, known to be well-formed.
 
-    Apart from that it is a ``ConsumerRecord``, and becomes one when it is pickled.
+    Apart from that it is a ``ConsumerRecord``, and becomes one when it is pickled or copied. The first reading of the
+    headers decodes them, and keeps them in ``__dict__``: every other reading gives the same object.
     """
-
-    __slots__ = ()
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """See :attr:`ConsumerRecord.headers`. Each access decodes them."""
-        USE.reads += 1
-        return read_headers(self[8])
-
-    def decoded(self) -> ConsumerRecord[K, V]:
-        """Return the record with decoded headers."""
-        return tuple.__new__(ConsumerRecord, (*self[:8], self.headers, *self[9:]))
-
-    def __eq__(self, other: object) -> bool:
-        return self.decoded() == _decoded(other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __lt__(self, other: tuple[Any, ...]) -> bool:
-        return self.decoded() < _decoded(other)
-
-    def __le__(self, other: tuple[Any, ...]) -> bool:
-        return self.decoded() <= _decoded(other)
-
-    def __gt__(self, other: tuple[Any, ...]) -> bool:
-        return self.decoded() > _decoded(other)
-
-    def __ge__(self, other: tuple[Any, ...]) -> bool:
-        return self.decoded() >= _decoded(other)
-
-    def __hash__(self) -> int:
-        return hash(self.decoded())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        plain = self.decoded()
-        return ConsumerRecord, (*plain[:9], self.checksum, *plain[9:])
-
-    def __repr__(self) -> str:
-        return repr(self.decoded())
-
-
-def _decoded(other: T) -> T:
-    return other.decoded() if isinstance(other, RecordWithEncodedHeaders) else other  # type: ignore[return-value]
+        """See :attr:`ConsumerRecord.headers`."""
+        known: tuple[Header, ...] | None = self.__dict__.get("headers")
+        if known is None:
+            USE.reads += 1
+            known = self.__dict__.setdefault("headers", read_headers(stored(self, 8)))
+        return known
 
 
 #: As :data:`.rows.new_record`.

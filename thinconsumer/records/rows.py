@@ -104,7 +104,8 @@ def deserialize(
 def _columns(records: list[Raw]) -> tuple[Callable[[tuple[object, ...]], Raw], list[Any]]:
     """As :meth:`.LazyRows.columns`."""
     is_encoded = isinstance(records[0], RecordWithEncodedHeaders)
-    return new_record_with_encoded_headers if is_encoded else new_record, [*zip(*records)]
+    # The stored items, of which raw records have nine: to iterate over records gives all 13, with decoded headers.
+    return new_record_with_encoded_headers if is_encoded else new_record, [*zip(*map(tuple.__iter__, records))]
 
 
 def _results(
