@@ -166,6 +166,9 @@ def test_one_heartbeat_is_in_flight_and_the_broker_sets_the_interval(world):
     assert world.member.step(world.now) == []
     world.respond(request, interval=30_000)
     assert world.member.heartbeat_interval == 30.0
+    world.now += 30
+    world.respond(world.heartbeat()[0], interval=2**31 - 1)
+    assert world.member.heartbeat_interval == 60.0, "only the next response can name another one"
 
 
 def test_after_a_lost_response_all_fields_are_sent(world):

@@ -20,9 +20,11 @@ from .reconciliation import PartitionIds, topic_partitions
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
 #: The version from which on the coordinator evaluates regular expressions.
 REGEX_SINCE = 1
-#: Seconds between heartbeats until the coordinator has named its interval, and the shortest interval that is followed:
-#: a coordinator that names 0 would otherwise get requests without pause.
-FIRST_INTERVAL, INTERVAL_MIN = 5.0, 0.05
+#: Seconds between heartbeats until the coordinator has named its interval.
+FIRST_INTERVAL = 5.0
+#: The shortest and the longest interval that are followed. A coordinator that names 0 would otherwise get requests
+#: without pause, and after one wrong response with a very long interval no heartbeat would bring the right one.
+INTERVAL_MIN, INTERVAL_MAX = 0.1, 60.0
 
 
 class HeartbeatFields(NamedTuple):

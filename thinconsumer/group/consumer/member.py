@@ -31,6 +31,7 @@ from ..verdicts import judge
 from .assignment import MemberAssignment, Progress
 from .heartbeat import (
     FIRST_INTERVAL,
+    INTERVAL_MAX,
     INTERVAL_MIN,
     REGEX_SINCE,
     HeartbeatFields,
@@ -424,7 +425,7 @@ class ConsumerMember:
                 f"the coordinator answered member epoch {response.member_epoch} to epoch {max(0, who.generation_id)}"
             )
         self.identity = who.joined(response.member_epoch, response.member_id or who.member_id)
-        self.heartbeat_interval = max(INTERVAL_MIN, response.heartbeat_interval_ms / 1000)
+        self.heartbeat_interval = min(max(INTERVAL_MIN, response.heartbeat_interval_ms / 1000), INTERVAL_MAX)
         self._due = self._sent_at + self.heartbeat_interval
         is_session = before.is_member and self._known is not None
         self._known = self._written
