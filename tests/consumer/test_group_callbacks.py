@@ -13,8 +13,10 @@ from thinconsumer import (
     TopicPartition,
     WakeupError,
 )
+from thinconsumer.broker.faults import Reply
 from thinconsumer.client import Shell
 from thinconsumer.testing import Simulation
+from thinconsumer.wire.error_codes import Code
 
 TP = TopicPartition("t", 0)
 
@@ -174,6 +176,22 @@ def test_closing_a_member_that_was_expelled_reports_a_loss(sim, member):
     sim.run_for(0.5)
     found.drive()
     found.close()
+    assert found.listener.heard[-1] == ("lost", [0, 1])
+
+
+@pytest.mark.parametrize("call", ["close", "unsubscribe"])
+def test_a_fenced_member_that_leaves_before_its_next_poll_reports_a_loss(sim, member, call):
+    """The membership has ended: there is nothing to leave, and no request to send."""
+    found = member("consumer")
+    settle(found)
+    sim.cluster.on("ConsumerGroupHeartbeat", Reply(Code.FENCED_MEMBER_EPOCH), times=1)
+    for _ in range(100):
+        if found.health().group_state == "fenced":
+            break
+        found.drive()
+        sim.run_for(0.1)
+    assert found.health().group_state == "fenced" and found.listener.heard == [("assigned", [0, 1])]
+    getattr(found, call)()
     assert found.listener.heard[-1] == ("lost", [0, 1])
 
 

@@ -326,6 +326,21 @@ def test_a_corrupt_batch_is_raised_after_the_records_before_it(world, kit, calls
     assert caught.value.offset == 200
 
 
+@pytest.mark.parametrize("place", [0, 20, 29])
+def test_malformed_records_under_a_right_checksum_are_raised_after_those_before_them(world, kit, calls, place):
+    """They are found only when all batches are decoded together, and then each is decoded alone."""
+    [a] = world.simple(0)
+    batches = [kit.batch(n * 10, 10) for n in range(30)]
+    records = [NewRecord(b"x", offset=offset) for offset in (1, 0)]
+    batches[place] = build_batch(records, base_offset=place * 10, last_offset_delta=9, leader_epoch=5)
+    world.receive({a.tp: b"".join(batches)})
+    if place:
+        assert take(world, 10**6) == {0: list(range(place * 10))}
+    with pytest.raises(chunks.RecordError) as caught:
+        world.collector.gather(10**6)
+    assert caught.value.offset == place * 10 and calls == [30]
+
+
 def test_records_are_deserialized_when_their_batch_is_returned(make, kit, calls):
     """Deserializers are user code: those of records that a seek skips are not called."""
     seen = []

@@ -198,22 +198,37 @@ class Coverage:
     tree: Path  #: The repository as it is mutated.
 
     @cached_property
+    def _collected(self) -> frozenset[str]:
+        """The tests that the repository has now: a run that names another one fails at once."""
+        suites = [f"tests/{suite}" for suite in SUITES]
+        arguments = [*COMMON, *LOADED, *NO_PLANTED_BUGS, "--collect-only", *suites]
+        code, printed = forked(self.tree, lambda: int(pytest.main(arguments)))
+        if code:
+            raise SystemExit(printed[-2000:])
+        return frozenset(line for line in printed.splitlines() if "::" in line)
+
+    @cached_property
     def _tests(self) -> list[tuple[float, str, dict[str, frozenset[int]]]]:
         rows = (json.loads(line) for line in self.file.open(encoding="utf-8"))
         return sorted(
             (row["seconds"], row["test"], {path: frozenset(lines) for path, lines in row["lines"].items()})
             for row in rows
-            if (self.tree / row["test"].split("::")[0]).exists()
+            if row["test"] in self._collected
         )
 
     def tests_of(self, mutant: Mutant) -> list[tuple[float, str]]:
         """Return (seconds, test) of the tests that execute the changed statement, fastest first."""
         lines = self._old_lines(mutant)
-        return [
+        found = [
             (seconds, test)
             for seconds, test, covered in self._tests
             if mutant.path in covered and (lines is None or not lines.isdisjoint(covered[mutant.path]))
         ]
+        if found or mutant.function:
+            return found
+        # Only the import executes a module of tables: take the tests of the modules beside it, which use the tables.
+        folder = mutant.path.rpartition("/")[0] + "/"
+        return [(s, test) for s, test, covered in self._tests if any(path.startswith(folder) for path in covered)]
 
     def _old_lines(self, mutant: Mutant) -> frozenset[int] | None:
         """Return the lines of the recorded sources that stand for the mutant; None stands for the whole module."""

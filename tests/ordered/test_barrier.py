@@ -4,10 +4,13 @@ import random
 
 import pytest
 
-from thinconsumer import HealthState, TopicPartition
+from thinconsumer import GroupAuthorizationFailedError, HealthState, TopicPartition
+from thinconsumer.broker.faults import Reply
 from thinconsumer.linear_hashing import ancestors_of, partition_of
 from thinconsumer.ordered.barrier import barrier_gates
 from thinconsumer.ordered.gates import END, START, Gate, Requirement
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
 GRACE_S = 60  #: As in the fixture.
@@ -221,3 +224,90 @@ def test_every_producer_keeps_the_order_of_its_keys_with_linear_hashing(plain_wo
         w.poll(*consumers, seconds=4 * GRACE_S, step=1)
     w.poll(*consumers, seconds=4 * GRACE_S, step=1)
     assert w.wrong() == [] and len(set(w.read)) == sum(w.sequences.values())
+
+
+def test_a_gate_that_has_opened_stays_open_when_metadata_changes(plain_world):
+    """Otherwise the listener would be called for the same partitions after each change of a leader."""
+    w = plain_world(2, nodes=2)
+    w.write(0, 1, times=5)
+    one = w.consumer()
+    w.poll(one, seconds=10)
+    w.expand(4)
+    w.write(0, 1, times=5)
+    w.poll(one, seconds=GRACE_S / 4)
+    assert one.listener.of("keys assigned") == [[0, 1]], "all records from before the expansion are read"
+    for tp in (P0, P1):
+        w.cluster.move_leader(tp)
+        w.write(0, 1)
+        w.poll(one, seconds=GRACE_S / 4)
+    assert len(w.read) == 24 and w.wrong() == []
+    assert one.listener.of("keys assigned") == [[0, 1]]
+
+
+def read_by_commit(w):
+    """Return the reader of partition 0, which has read all and commits by hand, and that of the added partition 1."""
+    w.write(0, 1, times=5)
+    parent = w.consumer(0, enable_auto_commit=False)
+    w.poll(parent, seconds=10)
+    parent.commit()
+    w.expand(2)
+    w.write(0, times=2)
+    w.count = 2
+    w.write(1, times=5)
+    child = w.consumer(1, enable_auto_commit=False, fetch_max_wait_ms=20_000, metadata_max_age_ms=300_000)
+    w.poll(child, seconds=2 * GRACE_S)
+    assert "t-0 is committed up to 12 (now 10)" in child.health().reason
+    w.poll(parent, seconds=3)
+    return parent, child
+
+
+def test_a_waiting_poll_returns_soon_after_the_old_partitions_were_committed(plain_world):
+    """With ``assign`` and a long ``fetch_max_wait_ms`` no response wakes the poll before."""
+    w = plain_world(1)
+    parent, child = read_by_commit(w)
+    assert child.poll(50) == {}  # reads the committed offset, just before it changes
+    parent.commit()
+    began = w.clock.now()
+    assert len(w.take(child.poll(60_000))) == 5 and w.clock.now() - began <= 2
+
+
+def test_committed_offsets_that_cannot_be_read_are_read_again(plain_world):
+    w = plain_world(1)
+    parent, child = read_by_commit(w)
+    parent.commit()
+    rule = w.cluster.on(OffsetFetchRequest, Reply(Code.GROUP_AUTHORIZATION_FAILED), times=2)
+    began = w.clock.now()
+    assert len(w.take(child.poll(60_000))) == 5 and w.clock.now() - began <= 4
+    assert rule.hits == 2
+
+
+def test_a_waiting_poll_returns_at_the_end_of_the_grace_time(plain_world):
+    w = plain_world(1)
+    w.write(0, 1, times=5)
+    parent = w.consumer(0, enable_auto_commit=False)
+    w.poll(parent, seconds=10)
+    parent.commit()
+    w.expand(2)
+    w.count = 2
+    w.write(1, times=5)
+    child = w.consumer(1, enable_auto_commit=False, fetch_max_wait_ms=20_000, metadata_max_age_ms=300_000)
+    began = w.clock.now()
+    assert len(w.take(child.poll(2000 * GRACE_S))) == 5 and GRACE_S <= w.clock.now() - began <= GRACE_S + 1
+
+
+def test_nothing_is_asked_about_a_topic_that_is_not_read_any_more(plain_world):
+    w = plain_world(1)
+    w.cluster.on(OffsetFetchRequest, Reply(Code.GROUP_AUTHORIZATION_FAILED))
+    one = w.consumer(0)
+    with pytest.raises(GroupAuthorizationFailedError):
+        w.poll(one, seconds=10)
+
+    def asked():
+        for _ in range(20):
+            one.drive()
+            w.run(1)
+        return len(w.requests(OffsetFetchRequest))
+
+    assert asked() < asked(), "the offsets are needed while the partition is assigned"
+    one.unsubscribe()
+    assert asked() == asked()

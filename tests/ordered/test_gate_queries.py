@@ -61,10 +61,13 @@ def test_a_grandchild_waits_for_all_partitions_that_had_its_keys(world):
 def test_a_query_costs_one_request_for_epochs_and_one_per_leader(world):
     w = world(1, nodes=3)
     w.resize(8)
-    gates_of(planner(w))
+    consumer = planner(w)
+    gates_of(consumer)
     assert len(w.requests(PartitionLeaderEpochsForPartitionsRequest)) == 1
     assert len(w.requests(OffsetForLeaderEpochRequest)) <= 3
     assert len(w.requests(MetadataRequest)) <= 6
+    gates_of(consumer)
+    assert len(w.requests(PartitionLeaderEpochsForPartitionsRequest)) == 2, "no answer is used for a later query"
 
 
 def test_epochs_of_a_broker_with_other_counts_are_asked_for_again(world):

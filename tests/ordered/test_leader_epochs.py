@@ -70,6 +70,7 @@ def test_any_broker_is_asked_for_what_is_missing(world):
     assert world.send() is None
     assert world.send(2, 1) == {ID: [1, 2]}
     assert world.requests[0].target == ANY_NODE
+    assert world.requests[0].deadline == world.now + 30, "request_timeout_ms"
     assert world.epochs.step(world.now, {ID: frozenset({1})}) == [], "one request at a time"
     assert world.epochs.wake_at() == NEVER
     world.answer(1, 2)

@@ -30,8 +30,8 @@ PARENT, CHILD = (TOPIC, 0), (TOPIC, 1)
 class Group:
     """One member's exchange, with a coordinator that tests play."""
 
-    def __init__(self):
-        config = ConsumerConfig.from_options(group_id="g", heartbeat_interval_ms=3000)
+    def __init__(self, **options):
+        config = ConsumerConfig.from_options(group_id="g", heartbeat_interval_ms=3000, **options)
         source = random.Random(7)
         self.coordinator = Coordinator(config, "g", Metadata(config, source), source)
         self.coordinator._found(Node(1, "b1", 9092), 0.0)
@@ -209,3 +209,29 @@ def test_a_late_response_is_dropped(group):
     group.exchange.restart(group.now)
     group.answer(positions=[(PARENT, 12)], request=late)
     assert group.exchange.known == {}
+
+
+def test_a_success_ends_the_backoff():
+    group = Group(retry_backoff_ms=1000, retry_backoff_max_ms=60_000)
+
+    def answer(code):
+        group.now = max(group.now, group.exchange.due_at)
+        group.send(PARENT)
+        group.answer(code=code)
+        return group.exchange.due_at - group.now
+
+    waits = [answer(int(Code.ILLEGAL_GENERATION)) for _ in range(5)]
+    assert waits[0] == 3.0 and waits[-1] > 10
+    assert answer(0) == 3.0
+    assert answer(int(Code.ILLEGAL_GENERATION)) == 3.0, "the shortest backoff again, which the interval covers"
+
+
+def test_a_position_in_flight_is_sent_again_after_a_restart(group):
+    group.send()
+    group.answer(requested=[(PARENT, 3)])
+    reports = {PARENT: Report(10, 5, False)}
+    group.exchange.add(group.exchange.due_reports(reports))
+    group.now += 3
+    assert group.send().positions
+    group.exchange.restart(group.now)
+    assert group.exchange.due_reports(reports) == reports
