@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.testing import MemoryCluster
+
 pytestmark = pytest.mark.once
 
 FOLDER = Path(__file__).parents[1] / "examples" / "pipeline"
@@ -114,6 +117,63 @@ def test_last_lines_of_the_table_are_what_is_sold(orders):
     assert len(table) == len(sold) + 1  # one is not sold any more
     lines = list(orders.product_lines())
     assert len(lines) > 2 * len(sold)  # and all had another price once
+
+
+# -- products
+
+
+@pytest.fixture
+def catalogue(part, closed_at_end):
+    """Return a cluster in memory with a topic of one partition, and the job's table of it."""
+    cluster = MemoryCluster(1, {"products": 1})
+    options = {"driver": cluster.driver(), "bootstrap_servers": cluster.bootstrap_servers}
+    return cluster, closed_at_end(part("products").Products("products", **options))
+
+
+def price(cluster, product, cents, written, partition=0):
+    value = None if cents is None else json.dumps({"category": "tea", "cents": cents}).encode()
+    cluster.produce("products", [NewRecord(value, product.encode(), timestamp=written)], partition)
+
+
+def test_last_price_is_by_time_and_not_by_offset(catalogue):
+    """After an expansion the later price of a product may have a lower offset, in another partition."""
+    cluster, table = catalogue
+    for cents in (1, 2, 3, 100):
+        price(cluster, "green tea", cents, 1000 + cents)
+    assert table.refresh().find("green tea", 2000) == ("tea", 100)
+    cluster.expand("products", 2)
+    price(cluster, "green tea", 120, 1500, partition=1)
+    assert table.refresh().find("green tea", 2000) == ("tea", 120)
+
+
+def test_prices_of_one_time_are_in_the_order_of_their_offsets(catalogue):
+    cluster, table = catalogue
+    for cents in (30, 20, 10):
+        price(cluster, "green tea", cents, 1000)
+    assert table.refresh().find("green tea", 1000) == ("tea", 10)
+
+
+def test_order_gets_the_price_of_its_time_whenever_it_is_priced(catalogue):
+    """A new product is found by orders that come after it, and never by those before, in a repeated batch either."""
+    cluster, table = catalogue
+    price(cluster, "green tea", 100, 1000)
+    before = [table.refresh().find(name, 1999) for name in ("green tea", "white tea")]
+    assert before == [("tea", 100), (None, None)]
+    price(cluster, "green tea", 110, 2000)
+    price(cluster, "white tea", 300, 2000)
+    table.refresh()
+    assert [table.find(name, 1999) for name in ("green tea", "white tea")] == before
+    assert [table.find(name, 2000) for name in ("green tea", "white tea")] == [("tea", 110), ("tea", 300)]
+
+
+@pytest.mark.parametrize("value", [None, b"{", b"[]", b"{}", b"\xff", b'{"category": "tea", "cents": "many"}', b"7"])
+def test_product_that_was_deleted_or_is_malformed_has_no_price(catalogue, value):
+    cluster, table = catalogue
+    price(cluster, "green tea", 100, 1000)
+    cluster.produce("products", [NewRecord(value, b"green tea", timestamp=2000), NewRecord(b"x", timestamp=2000)])
+    table.refresh()
+    assert [table.find("green tea", at) for at in (999, 1000, 2000)] == [(None, None), ("tea", 100), (None, None)]
+    assert table.find(None, 2000) == (None, None)
 
 
 # -- sums

@@ -31,7 +31,7 @@ from thinconsumer import Consumer, TopicPartition
 from thinconsumer.broker import BrokerProcess
 
 HERE = Path(__file__).resolve().parent
-TOPICS = {"orders:4": "delete", "products:1": "compact", "totals:1": "compact"}
+TOPICS = {"orders:4": "delete", "products:1": "compact", "totals:1": "compact", "dead-letters:1": "delete"}
 #: Length of a window, as in job.py; seconds.
 WINDOW_S = 5
 #: The JVM runs for about a minute: compiling with C1 only halves its start-up time.
@@ -237,7 +237,9 @@ class Run:
                 ):  # a kill may cut a line short, which the next one is then appended to
                     self._take_lag(**json.loads(line))
 
-    def _take_lag(self, at: float, query: str, behind: int | None) -> None:
+    def _take_lag(self, at: float, query: str = "", behind: int | None = None, **rejected: object) -> None:
+        if query not in picture.DOTS:  # the query that writes dead letters, or their numbers
+            return
         self._reporting_queries.add(query)
         self._progress_at = time.monotonic()
         if behind is not None:
