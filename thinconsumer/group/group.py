@@ -249,7 +249,8 @@ class Group:
         Returns whether a manager has to step because of it.
         """
         self._polled_at = now
-        self._mark_unsubscribed()  # again, as Ctrl-C may have struck in subscribe()
+        if self._marked_version != self.subscription.version:  # Ctrl-C has struck in subscribe()
+            self._mark_unsubscribed()
         is_back = self.member.called(now)  # first: after a long gap it sets ``held``, which stops auto-commits
         is_back = self.member.polled(now) or is_back
         if self.auto_commit is None or self.member.withholds(may_wait=False):
@@ -326,10 +327,9 @@ class Group:
             self.member.subscribe("the consumer subscribed")
 
     def _mark_unsubscribed(self) -> None:
-        if self._marked_version != self.subscription.version:
-            version = self.subscription.version
-            self._partitions.mark_unsubscribed()
-            self._marked_version = version
+        version = self.subscription.version
+        self._partitions.mark_unsubscribed()
+        self._marked_version = version
 
     def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
         """Assign partitions manually, starting at the group's committed offsets.
